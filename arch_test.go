@@ -18,8 +18,8 @@ import (
 
 const module = "github.com/cortex-orchestrator/cortex"
 
-// allowed lists, for each package, the packages of this module that it may import. The tree and the arrows in it are the
-// architecture: a line that has to be added here is a decision.
+// allowed lists, for each package, the packages of this module that it may import. The package tree and these imports are the architecture: adding a
+// line here is a decision.
 var allowed = map[string][]string{
 	"":                               {"app"},
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
@@ -135,7 +135,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// impure is what cortex/conversation must not have: what a log means depends on nothing but the log.
+// impure lists what cortex/conversation must not use: the meaning of a log depends on the log only.
 var impure = struct{ imports, calls []string }{
 	[]string{"context", "os", "net", "net/http", "io/fs", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog"},
 	[]string{"time.Now", "time.Since", "time.Until", "time.After", "time.AfterFunc", "time.Sleep", "time.NewTimer", "time.NewTicker", "time.Tick", "uuid.New", "uuid.NewString", "uuid.NewRandom", "uuid.NewUUID", "uuid.NewV6", "uuid.NewV7"},
@@ -170,14 +170,14 @@ func TestConversationIsPure(t *testing.T) {
 	}
 }
 
-// guarded lists what only one package may do, for its bounds to hold: others go through it.
+// guarded lists what only one package may do, so that its bounds hold: other packages call that one.
 var guarded = map[string]string{
 	"http.Server{": "internal/httpserver", "http.Serve(": "internal/httpserver", ".ListenAndServe": "internal/httpserver",
 	"os.ReadFile(":     "internal/document",
-	"Kind == llm.Kind": "llm", "Kind != llm.Kind": "llm", "case llm.Kind": "llm", // what a kind means is a row of llm/kind.go
+	"Kind == llm.Kind": "llm", "Kind != llm.Kind": "llm", "case llm.Kind": "llm", // the meaning of a kind is a row of llm/kind.go
 }
 
-// ownFiles are packages that read what they have written themselves, or the system's.
+// ownFiles are packages that read their own files, or the system's.
 var ownFiles = []string{"internal/torture", "internal/bench", "internal/process", "llm/llmtest"}
 
 func TestGuardsAreUsed(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAskForAYes has a question wait for a yes on a terminal, where somebody can give it, and another one for which nobody does.
+// TestAskForAYes checks that a question that needs consent waits for it on a terminal, and does not where nobody can give it.
 func TestAskForAYes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func TestAskForAYes(t *testing.T) {
 	ask.ends(3)
 }
 
-// TestAskFromATerminal types a question, which ends with Ctrl-D.
+// TestAskFromATerminal checks a typed question, which ends with Ctrl-D.
 func TestAskFromATerminal(t *testing.T) {
 	t.Parallel()
 	ask := open(t, "ask", "--data", t.TempDir(), "-")

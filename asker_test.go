@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// asker is a program for scripts: an agent that asks others. What it has heard it streams, and then waits until there is a file "go".
+// asker is a program for scripts: an agent that asks other agents. It streams the answer, and then waits for a file "go".
 func asker() {
 	if err := serveAsker(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

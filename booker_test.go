@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// booker is a program for scripts: an agent that asks back. It writes the id of each task it was given into the file "tasks".
+// booker is a program for scripts: an agent that asks a question. It writes the id of each of its tasks to the file "tasks".
 func booker() {
 	if err := book(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

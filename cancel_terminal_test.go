@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestCtrlCEndsPrograms presses Ctrl-C in the chat while a program works, and none of the program's processes is left.
+// TestCtrlCEndsPrograms checks that Ctrl-C in the chat while an agent's program works leaves none of the program's processes.
 func TestCtrlCEndsPrograms(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()
@@ -51,8 +51,8 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 	term.ends(0)
 }
 
-// TestClosedTerminalEndsPrograms closes the terminal of an agent, more than once as a kernel and a shell do: it leaves, and the processes of
-// its program end. Under nohup it stays.
+// TestClosedTerminalEndsPrograms closes the terminal of an agent, with several signals as a kernel and a shell send them: the agent leaves, and the
+// processes of its program end. Under nohup it stays.
 func TestClosedTerminalEndsPrograms(t *testing.T) {
 	t.Parallel()
 	hearHangup(t)
@@ -127,7 +127,7 @@ func ends(t *testing.T, pid string) {
 	}
 }
 
-// hearHangup has this process hear SIGHUP until t ends. Those that it starts would else ignore the signal when the tests run under nohup.
+// hearHangup makes this process handle SIGHUP until t ends. Otherwise child processes would ignore the signal when the tests run under nohup.
 func hearHangup(t *testing.T) {
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)

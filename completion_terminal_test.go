@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// wordsStub stands for what the script that cobra generates needs of the package bash-completion.
+// wordsStub replaces what the script that cobra generates needs from the package bash-completion.
 const wordsStub = `_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur="${COMP_WORDS[COMP_CWORD]}"; prev="${COMP_WORDS[COMP_CWORD-1]}"; }
 __ltrim_colon_completions() { :; }
 `
 
-// TestTabRunsNothing completes ids that strangers chose, in a bash that evaluates its line at each Tab: what they have in common is not put there
-// as a command.
+// TestTabRunsNothing completes ids that other people chose, in a bash that evaluates its line at each Tab: their common prefix must not become a
+// command.
 func TestTabRunsNothing(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
@@ -52,7 +52,7 @@ func TestTabRunsNothing(t *testing.T) {
 	shell := openProgram(t, 100, bash, env, "--noprofile", "--rcfile", rc, "-i")
 	shell.shows("ready> ")
 	shell.types("cortex conversations history k\t")
-	shell.shows("ready> cortex conversations history kept") // the two that are left have that in common
+	shell.shows("ready> cortex conversations history kept") // the remaining two have this prefix in common
 	shell.types("\t\t")
 	shell.shows("kept2 ")
 	if _, err := os.Stat(filepath.Join(dir, "hit")); err == nil {

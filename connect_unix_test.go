@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestSignalsAreHeardWhileConnecting stops a command that has connected to something that never says a word, as a server that is frozen.
+// TestSignalsAreHeardWhileConnecting checks that a command ends on a signal while it is connected to a server that sends nothing.
 func TestSignalsAreHeardWhileConnecting(t *testing.T) {
 	hearHangup(t)
 	cortex, err := exec.LookPath("cortex")

@@ -19,7 +19,7 @@ import (
 // object is a node of a YAML document.
 type object = map[string]any
 
-// documents reads all that are in a YAML file.
+// documents decodes all documents in a YAML file.
 func documents(t *testing.T, file string) []object {
 	t.Helper()
 	var all []object
@@ -33,7 +33,7 @@ func documents(t *testing.T, file string) []object {
 	return all
 }
 
-// at returns what is below o by keys, and by the indexes of lists.
+// at returns the value in o at a path of keys, and indexes of lists.
 func at(t *testing.T, o any, path ...any) any {
 	t.Helper()
 	for i, key := range path {
@@ -68,10 +68,10 @@ func texts(t *testing.T, list any) []string {
 	return all
 }
 
-// acceptsCommand holds that the program knows the command and its flags: --help comes after the flags are parsed.
+// acceptsCommand checks that the program knows the command and its flags: --help takes effect after the flags are parsed.
 func acceptsCommand(t *testing.T, where string, args []string) {
 	t.Helper()
-	for i, a := range args { // what follows is another program's
+	for i, a := range args { // the rest is another program's
 		if a == "--" {
 			args = args[:i]
 			break
@@ -84,7 +84,7 @@ func acceptsCommand(t *testing.T, where string, args []string) {
 	}
 }
 
-// TestDeployCommands holds that every cortex command in deploy is one of this program.
+// TestDeployCommands checks that every cortex command in deploy exists in this program.
 func TestDeployCommands(t *testing.T) {
 	found := map[string][][]string{}
 	add := func(file string, args []string) { found[file] = append(found[file], args) }
@@ -146,7 +146,7 @@ func TestDeployCommands(t *testing.T) {
 	}
 }
 
-// TestDeploySettings holds that what is set by the environment is a setting of this program: each stands for a flag.
+// TestDeploySettings checks that every variable that is set in deploy is a setting of this program, with a flag.
 func TestDeploySettings(t *testing.T) {
 	all := read(t, "deploy/Dockerfile") + read(t, "deploy/README.md")
 	for _, pattern := range []string{"deploy/*.yaml", "deploy/*/*.yaml", "deploy/systemd/*"} {
@@ -180,7 +180,7 @@ func TestDeploySettings(t *testing.T) {
 	}
 }
 
-// natsEnvironment is what deploy/nats/nats.conf is completed by.
+// natsEnvironment sets the variables that deploy/nats/nats.conf uses.
 func natsEnvironment(t *testing.T, env map[string]string) {
 	t.Helper()
 	for k, v := range env {
@@ -188,7 +188,7 @@ func natsEnvironment(t *testing.T, env map[string]string) {
 	}
 }
 
-// TestDeployNATS reads nats.conf as nats-server does, with the environment of each setup.
+// TestDeployNATS parses nats.conf as nats-server does, with the environment of each setup.
 func TestDeployNATS(t *testing.T) {
 	environments := map[string]map[string]string{"systemd": {"NATS_STORE": "/var/lib/nats"}}
 	for line := range strings.Lines(read(t, "deploy/systemd/nats.env")) {
@@ -262,8 +262,8 @@ func TestDeployNATS(t *testing.T) {
 	})
 }
 
-// TestDeployVersions holds that the servers that are deployed are the one that everything is tested with, and that the image
-// is built with the Go of the module.
+// TestDeployVersions checks that the deployed servers have the version with which everything is tested, and that the image is built with the module's
+// version of Go.
 func TestDeployVersions(t *testing.T) {
 	mod := read(t, "go.mod")
 	want := regexp.MustCompile(`nats-io/nats-server/v2 v(\S+)`).FindStringSubmatch(mod)[1]
@@ -284,7 +284,7 @@ func TestDeployVersions(t *testing.T) {
 	}
 }
 
-// TestDeployManifests checks what would be noticed late: selectors that find nothing, and rights that are not needed.
+// TestDeployManifests checks mistakes that would be noticed late: selectors without matches, and unnecessary permissions.
 func TestDeployManifests(t *testing.T) {
 	kinds := map[string]int{}
 	for _, name := range []string{"nats", "cortex", "agent"} {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// TestFlood connects to a service more often than it may have files open, on both of its ports, and says nothing, or next to nothing. The
-// service used to end, and to say that its disk was full.
+// TestFlood opens more connections to a service than it may have open files, on both of its ports, and sends nothing, or next to nothing. The service
+// must neither end nor report a full disk.
 func TestFlood(t *testing.T) {
 	for _, keys := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keys=%v", keys), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestFewFiles holds that a service that may have fewer files open than it can need says so, as long as it runs.
+// TestFewFiles checks that a service logs that its limit of open files is too low.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
 	s := serveLimited(t, false, 100)
@@ -84,13 +84,13 @@ func TestFewFiles(t *testing.T) {
 	s.stop()
 }
 
-// connections is how often each flood connects.
+// connections is the number of connections of each flood.
 const connections = 200
 
-// flood is one who connects again and again, says something, and waits.
+// flood is a client that connects repeatedly, sends something, and waits.
 type flood struct{ address, says string }
 
-// run keeps connections open until ctx ends, with new ones for those that are closed, and closes reached when it has as many as it wants.
+// run keeps connections open until ctx ends, replacing closed ones. It closes reached when it has as many as it wants.
 func (f flood) run(ctx context.Context, reached chan<- struct{}) {
 	open := make(chan net.Conn, connections)
 	defer func() {
@@ -99,7 +99,7 @@ func (f flood) run(ctx context.Context, reached chan<- struct{}) {
 			c.Close()
 		}
 	}()
-	pace := time.NewTicker(10 * time.Millisecond) // six floods leave a busy machine some time for who is flooded
+	pace := time.NewTicker(10 * time.Millisecond) // six floods leave a busy machine some time for the service
 	defer pace.Stop()
 	for n := 0; ctx.Err() == nil; <-pace.C {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", f.address)
@@ -117,7 +117,7 @@ func (f flood) run(ctx context.Context, reached chan<- struct{}) {
 	}
 }
 
-// service is a cortex that may have few files open.
+// service is a cortex with a low limit of open files.
 type service struct {
 	t     *testing.T
 	path  string
@@ -158,7 +158,7 @@ func serveLimited(t *testing.T, keys bool, files int, more ...string) *service {
 	return s
 }
 
-// address waits for the log to name an address.
+// address waits until the log contains an address.
 func (s *service) address(pattern string) string {
 	s.t.Helper()
 	p := regexp.MustCompile(pattern)
@@ -173,7 +173,7 @@ func (s *service) address(pattern string) string {
 	return ""
 }
 
-// isReady waits for the service to take work.
+// isReady waits until the service accepts work.
 func (s *service) isReady() {
 	s.t.Helper()
 	url := "http://" + s.address(`http://([0-9.:]+)/readyz`) + "/readyz"
@@ -190,7 +190,7 @@ func (s *service) isReady() {
 	s.t.Fatalf("it is never ready; the log:\n%s", s.log)
 }
 
-// answers asks for health and for a turn, as somebody who comes just now.
+// answers checks that a new client gets an answer to a health check and to a turn.
 func (s *service) answers() {
 	s.t.Helper()
 	url := "http://" + s.address(`http://([0-9.:]+)/readyz`) + "/readyz"
@@ -223,7 +223,7 @@ func (s *service) stop() {
 	}
 }
 
-// lines are written by one and read by another.
+// lines is a buffer that is safe for concurrent use.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer

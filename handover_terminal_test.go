@@ -14,7 +14,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 )
 
-// left is what the tests read of what a node leaves in its data folder.
+// left has the fields that the tests read of the file that a node leaves in its data folder.
 type left struct {
 	URL     string
 	PID     int
@@ -30,8 +30,8 @@ func whoRuns(data string) (l left) {
 	return l
 }
 
-// TestChatTakesOverWhole ends the chat that runs Cortex with keys and settings of its own: the chat that had joined it takes over with all
-// of them, and not for a moment is the port open to somebody without keys.
+// TestChatTakesOverWhole ends the chat that runs Cortex with keys and settings of its own: the chat that had joined it takes over with all of them,
+// and at no time does the port admit a client without keys.
 func TestChatTakesOverWhole(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()
@@ -58,7 +58,7 @@ func TestChatTakesOverWhole(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	letIn := make(chan int)
-	go func() { // somebody without keys knocks all the time
+	go func() { // a client without keys keeps connecting
 		n := 0
 		for ctx.Err() == nil {
 			if nc, err := natsgo.Connect(before.URL, natsgo.Timeout(time.Second)); err == nil {
@@ -91,8 +91,8 @@ func TestChatTakesOverWhole(t *testing.T) {
 	second.ends(0)
 }
 
-// TestServiceComesNext has a service wait for a chat that has the data folder. It takes its turn before another chat, which had joined, and
-// that chat goes on with it.
+// TestServiceComesNext checks that a service that waits for a chat's data folder has precedence over another chat, which had joined, and that this
+// chat continues with the service.
 func TestServiceComesNext(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -131,7 +131,7 @@ func TestChatEndsWithItsFolder(t *testing.T) {
 	chat.shows("cortex: the folder")
 }
 
-// TestChatTakesOverLater takes the policy away from a chat that is to take over: it says so, and takes over once the policy is back.
+// TestChatTakesOverLater removes the policy of a chat that is to take over: the chat says so, and takes over when the policy is back.
 func TestChatTakesOverLater(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -151,7 +151,7 @@ func TestChatTakesOverLater(t *testing.T) {
 	first.types("\x04")
 	first.ends(0)
 	second.shows("no cortex runs now: --policy: ")
-	newcomer := open(t, "ask", "--data", data, "hello") // would run it without the policy
+	newcomer := open(t, "ask", "--data", data, "hello") // must not run Cortex without the policy
 	newcomer.ends(1)
 	newcomer.shows("a chat that is open")
 	if err := os.WriteFile(policy, rules, 0o600); err != nil {
@@ -171,8 +171,8 @@ func TestChatTakesOverLater(t *testing.T) {
 	second.ends(0)
 }
 
-// TestChatTakesOverWithItsOwn has a chat join one that is set otherwise. It says in full what of its own settings is not used, however wide the
-// screen, and takes over with them, and with what else the first was set.
+// TestChatTakesOverWithItsOwn checks a chat that joins one with other settings. It lists all of its unused settings on a screen of any width, and
+// takes over with them, and with the other settings of the first chat.
 func TestChatTakesOverWithItsOwn(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -200,7 +200,7 @@ func TestChatTakesOverWithItsOwn(t *testing.T) {
 	second.ends(0)
 }
 
-// TestKeysWaitForAChat has a question that is given keys come while a chat runs Cortex without. It waits for that to end, as a service does.
+// TestKeysWaitForAChat checks that a question with keys waits for the end of a chat that runs Cortex without keys, as a service does.
 func TestKeysWaitForAChat(t *testing.T) {
 	t.Parallel()
 	data, keys := t.TempDir(), filepath.Join(t.TempDir(), "keys")
@@ -225,8 +225,8 @@ func TestKeysWaitForAChat(t *testing.T) {
 	ask.ends(0)
 }
 
-// TestChatSucceedsTheNext has a chat join a service. It does not take over from that one, but from the chat that comes after. What is said
-// meanwhile is not sent, and it says so.
+// TestChatSucceedsTheNext checks that a chat that has joined a service does not take over from it, but from the chat that comes after. Messages in
+// between are not sent, and the chat says so.
 func TestChatSucceedsTheNext(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -255,8 +255,8 @@ func TestChatSucceedsTheNext(t *testing.T) {
 	first.ends(0)
 }
 
-// TestKeysUnderAChat has the service of a chat, which had no keys, come back with some. The chat ends and says what to do, as do an agent and who
-// watches; started again, they take the credentials that are there. Before, they waited for ever for a return that could not come.
+// TestKeysUnderAChat restarts the service of a chat with keys, which it did not have before. The chat ends and says what to do, as do an agent and a
+// watch; started again, they use the available credentials. They must not wait forever for the old service.
 func TestKeysUnderAChat(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

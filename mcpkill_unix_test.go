@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// toolKills is how often TestToolIsCalledOnce kills something; MCP_KILLS sets another number.
+// toolKills is the number of kills in TestToolIsCalledOnce; MCP_KILLS overrides it.
 const toolKills = 4
 
-// TestToolIsCalledOnce kills Cortex, an agent of an MCP server, or the server at random while a tool writes lines to a file. Each line is written once, or
-// its task says that the outcome is unknown.
+// TestToolIsCalledOnce kills Cortex, an agent of an MCP server, or the server at random while a tool writes lines to a file. Each line is written
+// once, or its task reports that the outcome is unknown.
 func TestToolIsCalledOnce(t *testing.T) {
 	kills := toolKills
 	if text := os.Getenv("MCP_KILLS"); text != "" {
@@ -71,7 +71,7 @@ func TestToolIsCalledOnce(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	said := map[string]string{} // what came of each line
+	said := map[string]string{} // the result of each line
 	for n := range kills {
 		line := fmt.Sprintf("line-%d", n)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -104,7 +104,7 @@ func TestToolIsCalledOnce(t *testing.T) {
 		return strings.Contains(text, "noted") || strings.Contains(text, "outcome is unknown")
 	}
 	for line, text := range said {
-		for end := time.Now().Add(2 * time.Minute); !settled(text); time.Sleep(100 * time.Millisecond) { // the one who asked was told that Cortex is away
+		for end := time.Now().Add(2 * time.Minute); !settled(text); time.Sleep(100 * time.Millisecond) { // the caller was told that Cortex is unavailable
 			out, _ := run(t.Context(), "history", line).CombinedOutput()
 			if text = string(out); time.Now().After(end) {
 				t.Fatalf("%s: nothing came of it: %s\n%s", line, said[line], text)

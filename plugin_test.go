@@ -16,8 +16,7 @@ import (
 	"testing"
 )
 
-// TestPlugin builds the program of another module, which has a model, an agent, a transport and a store of its own, and runs it as its user
-// would.
+// TestPlugin builds the program of another module, which has its own model, agent, transport and store, and runs it as a user would.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -52,7 +51,7 @@ func TestPlugin(t *testing.T) {
 	run("Polly wants a cracker.", "ask", "--llm", "parrot", "hello")
 	run(`\o/`, "ask", "wave back")
 
-	// Settings of Cortex's and of its own; a first call that fails is tried again, its price counts, and what does not recover falls back.
+	// Cortex's settings and the provider's own: a failed first call is retried, prices count, and a permanent failure falls back.
 	write("llm: macaw\nbudget: {conversation: {cost: 5}}\nllms:\n  macaw: {provider: parrot, model: ara, sentence: Ahoy., fails: 1, price: {input: 7}}\n")
 	run("Ahoy.", "ask", "--config", config, "--conversation", "one", "hello")
 	run("The budget for this conversation is used up (cost 9 of 5).", "ask", "--config", config, "--conversation", "one", "hello")
@@ -63,7 +62,7 @@ func TestPlugin(t *testing.T) {
 	write("llm: macaw\nllms:\n  macaw: {provider: parrot, fails: often}\n")
 	run("cortex: llms.macaw.fails: want a whole number, not a string", "ask", "--config", config, "hello")
 
-	// Over its own transport, in its own store, which remembers from one process to the next. Nothing of NATS is made.
+	// With its own transport and store, which persists between processes. Nothing of NATS is created.
 	data = filepath.Join(dir, "own")
 	run(`\o/`, "chat", "--transport", "loft", "--store", "diary")
 	write("transport: loft\nstore: diary\nllm: parrot\nbudget: {conversation: {cost: 2}}\n")
@@ -77,7 +76,7 @@ func TestPlugin(t *testing.T) {
 	run(`cortex: --transport: there is no "pigeons": it is one of loft`, "ask", "--transport", "pigeons://roof", "hello")
 	run("Polly wants a cracker.", "ask", "--llm", "parrot", "--store", "diary", "hello") // over NATS
 
-	// Beside a service, passers-by ask by HTTP. The flag of that is a setting as all are.
+	// With a role that serves HTTP beside the service. Its flag is a setting like all others.
 	run("perch passers-by ask by HTTP", "serve", "--help")
 	write("llm: parrot\nperch: nowhere\n")
 	run("cortex: perch: listen tcp: address nowhere: missing port in address", "serve", "--config", config, "--http", "none")
@@ -87,7 +86,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// askPerch runs a service, and asks it by HTTP.
+// askPerch runs a service, and asks it over HTTP.
 func askPerch(t *testing.T, parrot string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -120,7 +119,7 @@ func askPerch(t *testing.T, parrot string, args ...string) string {
 	return said
 }
 
-// post returns what is answered.
+// post returns the body of the response.
 func post(t *testing.T, url, body string) string {
 	t.Helper()
 	res, err := http.Post(url, "text/plain", strings.NewReader(body)) //nolint:noctx // the service ends in time

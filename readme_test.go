@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestReadmeCommandsAreRun holds that every command that the README tells people to type is run by a script of
-// testdata/script (as `cortex …`), or is what CI itself runs.
+// TestReadmeCommandsAreRun checks that every command in the README is run by a script of testdata/script (as `cortex …`), or by CI.
 func TestReadmeCommandsAreRun(t *testing.T) {
 	run := read(t, ".ci/run")
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
@@ -37,7 +36,7 @@ func TestReadmeCommandsAreRun(t *testing.T) {
 	}
 }
 
-// TestReadmeFilesAreUsed holds that the files that the README tells people to write are those of a script.
+// TestReadmeFilesAreUsed checks that the files in the README are those of a script.
 func TestReadmeFilesAreUsed(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
@@ -54,7 +53,7 @@ func TestReadmeFilesAreUsed(t *testing.T) {
 	}
 }
 
-// TestReadmeShowsItsFiles holds that every file that a command of the README reads is shown there, by its name.
+// TestReadmeShowsItsFiles checks that every file that a command of the README reads is shown there, with its name.
 func TestReadmeShowsItsFiles(t *testing.T) {
 	readme := read(t, "README.md")
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(readme, -1) {
@@ -66,7 +65,7 @@ func TestReadmeShowsItsFiles(t *testing.T) {
 	}
 }
 
-// TestReadmeExamplesAreTested holds that the programs in the README are those that tests compile and run.
+// TestReadmeExamplesAreTested checks that the programs in the README are compiled and run by tests.
 func TestReadmeExamplesAreTested(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
 	if len(blocks) < 2 {

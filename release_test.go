@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRelease holds what GoReleaser does not check before it builds: that what .goreleaser.yaml names is there.
+// TestRelease checks what GoReleaser does not check before it builds: that the files in .goreleaser.yaml exist.
 func TestRelease(t *testing.T) {
 	text := read(t, ".goreleaser.yaml")
 	var config object
@@ -45,7 +45,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("nothing is built for %s", system)
 		}
 	}
-	// Both images run the same: one is made of the source, the other of what is released.
+	// Both images run the same: one is built from source, the other from a release.
 	const from = "ENV CORTEX_DATA"
 	_, ofSource, _ := strings.Cut(read(t, "deploy/Dockerfile"), from)
 	if _, ofRelease, _ := strings.Cut(read(t, "deploy/Dockerfile.release"), from); ofRelease == "" || ofRelease != ofSource {

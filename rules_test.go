@@ -27,33 +27,33 @@ const (
 	designFile  = "cortex/DESIGN.md"
 	rulesTable  = "## Which test holds which rule of a turn\n"
 	ruleTimeout = 3 * time.Minute  // of one test
-	hangTimeout = 20 * time.Second // of one that waits for ever without its rule
+	hangTimeout = 20 * time.Second // of a test that hangs without its rule
 )
 
-// rule is one of a turn.
+// rule is a rule of a turn.
 type rule struct {
 	Name   string `json:"name"` // of the subtest
-	Rule   string `json:"rule"` // in the words of the table
+	Rule   string `json:"rule"` // the text in the table
 	Losses []loss `json:"losses"`
 }
 
-// loss is what a rule is lost with, and who notices.
+// loss is a way to remove a rule, with the tests that must fail.
 type loss struct {
 	Edits []edit              `json:"edits"`
-	Tests map[string][]string `json:"tests"` // by the folder of their package; each of them fails by itself
-	Hangs bool                `json:"hangs"` // without the rule the tests wait for ever
+	Tests map[string][]string `json:"tests"` // by the folder of their package; each must fail on its own
+	Hangs bool                `json:"hangs"` // without the rule the tests hang
 }
 
-// edit puts one text in the place of another, which the file has once.
+// edit replaces a text that occurs once in a file.
 type edit struct {
 	File    string `json:"file"`
 	Without string `json:"without"`
 	Instead string `json:"instead"`
 }
 
-// TestRules holds the table of rules in DESIGN.md against testdata/rules.yaml: each rule has texts in the code that keep it, and the
-// tests that the table names. With the flag -rules the texts are taken out, one loss after the other, in copies that only the compiler
-// sees, and each of the tests has to fail. A rule is looked at alone with -run TestRules/NAME.
+// TestRules compares the table of rules in DESIGN.md with testdata/rules.yaml: each rule has texts in the code that implement it, and the tests that
+// the table names. With the flag -rules it removes the texts, one loss after the other, in overlays for the compiler, and each of the tests has to
+// fail. -run TestRules/NAME selects one rule.
 func TestRules(t *testing.T) {
 	data, err := os.ReadFile(rulesFile)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// wantTable wants DESIGN.md to have the same rules, with the same tests.
+// wantTable checks that DESIGN.md has the same rules, with the same tests.
 func wantTable(t *testing.T, rules []rule) {
 	want := map[string][]string{}
 	for _, r := range rules {
@@ -139,7 +139,7 @@ func (l *loss) all() func(yield func(string) bool) {
 	}
 }
 
-// apply returns the files that are changed, as they are then.
+// apply returns the changed files with their new content.
 func (l *loss) apply(t *testing.T) (changed map[string]string, ok bool) {
 	t.Helper()
 	if len(l.Edits) == 0 {
@@ -167,7 +167,7 @@ func (l *loss) apply(t *testing.T) (changed map[string]string, ok bool) {
 	return changed, ok
 }
 
-// wantTests wants the tests to be there, and reports whether they are.
+// wantTests checks that the tests exist, and reports whether they do.
 func (l *loss) wantTests(t *testing.T, p *prover) (ok bool) {
 	t.Helper()
 	if ok = len(l.Tests) > 0; !ok {
@@ -185,7 +185,7 @@ func (l *loss) wantTests(t *testing.T, p *prover) (ok bool) {
 	return ok
 }
 
-// prove wants each of the tests to pass as the code is, and to fail with the changed files.
+// prove checks that each of the tests passes without the loss, and fails with it.
 func (l *loss) prove(t *testing.T, p *prover, changed map[string]string) {
 	t.Helper()
 	overlay := p.overlay(t, changed)
@@ -219,10 +219,10 @@ func (l *loss) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// complaint is what a test says of what it misses. One that only panics has not looked.
+// complaint matches a failure that a test reports. A test that only panics does not count.
 var complaint = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: `)
 
-// How a test ended.
+// Results of a test.
 const (
 	failed = "fails"
 	hung   = "hangs"
@@ -231,15 +231,15 @@ const (
 	absent = "is not there"
 )
 
-// prover runs tests. It knows which ones it has seen pass as the code is.
+// prover runs tests. It caches which tests pass with unchanged code.
 type prover struct {
 	dir      string
-	declared map[string]map[string]bool // functions of the tests, by the folder of their package
-	binaries map[string]string          // of the packages as they are
+	declared map[string]map[string]bool // test functions, by the folder of their package
+	binaries map[string]string          // of the unchanged packages
 	passed   map[string]bool
 }
 
-// functions returns the names of the functions in the test files of a package, which are read once.
+// functions returns the names of the functions in the test files of a package. It caches them.
 func (p *prover) functions(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	if there, ok := p.declared[dir]; ok {
@@ -265,7 +265,7 @@ func (p *prover) functions(t *testing.T, dir string) map[string]bool {
 	return there
 }
 
-// overlay writes the changed files, and what tells the compiler of them.
+// overlay writes the changed files, and the overlay file for the compiler.
 func (p *prover) overlay(t *testing.T, changed map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -292,13 +292,13 @@ func (p *prover) overlay(t *testing.T, changed map[string]string) string {
 	return path
 }
 
-// build makes the binary of a package's tests.
+// build builds the test binary of a package.
 func build(t *testing.T, dir, binary string, flags ...string) (out []byte, err error) {
 	args := append([]string{"test", "-c", "-o", binary}, flags...)
 	return exec.CommandContext(t.Context(), "go", append(args, "./"+dir)...).CombinedOutput()
 }
 
-// passes wants a test to pass as the code is, and reports whether it does.
+// passes checks that a test passes with unchanged code, and reports whether it does.
 func (p *prover) passes(t *testing.T, dir, test string) bool {
 	t.Helper()
 	if p.passed[dir+" "+test] {
@@ -329,7 +329,7 @@ func (p *prover) run(t *testing.T, dir, binary, test string, hangs bool) (how, o
 	}
 	name, sub, ok := strings.Cut(test, "/")
 	pattern := "^" + name + "$"
-	if ok { // a suite of transports finds out what they offer before
+	if ok { // a suite of transports first finds out what they offer
 		pattern += "/^(features|" + regexp.QuoteMeta(sub) + ")$"
 	}
 	cmd := exec.CommandContext(t.Context(), binary, "-test.run", pattern, "-test.count=1", "-test.v", "-test.timeout", timeout.String())
@@ -344,7 +344,7 @@ func (p *prover) run(t *testing.T, dir, binary, test string, hangs bool) (how, o
 	case strings.Contains(out, "panic: test timed out after"):
 		return hung, out
 	case complaint.MatchString(out):
-		return failed, out // and may have panicked then, for the lack of it
+		return failed, out // a panic may have followed
 	}
 	return broke, out
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// crowd returns the well-known agents of section "crowd", "NUMBER NAME: DESCRIPTION" a line: NAME-1, NAME-2, …; and, if there is
-// one, an index of all agents that follows a registry by what is called with its events.
+// crowd returns the well-known agents of section "crowd", which has a line "NUMBER NAME: DESCRIPTION" for NAME-1, NAME-2, …; and, if the section
+// exists, an index of all agents, and a function that updates it by the registry's events.
 func (s *stage) crowd() (all []registry.WellKnown, index *router.Index, follow func(registry.Event)) {
 	lines, ok := s.sections["crowd"]
 	if !ok {
@@ -41,7 +41,7 @@ func (s *stage) crowd() (all []registry.WellKnown, index *router.Index, follow f
 	}
 }
 
-// take is the reply of a model that gives work, "AGENT TASK", to an agent that it is shown, and fails if it is not.
+// take returns the reply of a model that gives work, "AGENT TASK", to an agent that the prompt must show.
 func take(words string) llmtest.Answer {
 	agent, task, _ := strings.Cut(words, " ")
 	return llmtest.Func(func(_ context.Context, r *llm.Request) llmtest.Answer {

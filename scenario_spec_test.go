@@ -17,8 +17,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// decider is fake, or a model that gives the replies of section "model", one a line and whatever it is asked; the reply
-// "tell" is an answer that tells what the results in the question say, "take AGENT TASK" gives work to an agent that is shown.
+// decider returns the fake, or a model with the replies of section "model", one per line for any request. The reply "tell" answers with the results
+// in the request; "take AGENT TASK" gives work to an agent that the prompt shows.
 func (s *stage) decider() llm.Decider {
 	if s.model != nil {
 		return s.model
@@ -39,7 +39,7 @@ func (s *stage) decider() llm.Decider {
 	}
 	templates, err := prompt.New("")
 	s.check(err)
-	s.model = llm.NewDecider(llmtest.Script(script...), templates, nil) // which a restart goes on with
+	s.model = llm.NewDecider(llmtest.Script(script...), templates, nil) // a restart continues with it
 	return s.model
 }
 
@@ -61,7 +61,7 @@ func tell(_ context.Context, r *llm.Request) llmtest.Answer {
 	return llmtest.Text(fmt.Sprintf(`{"kind":"respond","say":%s,"delegations":[],"reason":"told"}`, say))
 }
 
-// specified adds to a card what section NAME.spec says of the agent beyond it: the parameters of the card's extension, in YAML.
+// specified adds the content of section NAME.spec to a card: the parameters of its extension, in YAML.
 func (s *stage) specified(name string, card *a2a.AgentCard) *a2a.AgentCard {
 	var params map[string]any
 	s.check(yaml.Unmarshal([]byte(s.sections[name+".spec"]), &params))
@@ -71,7 +71,7 @@ func (s *stage) specified(name string, card *a2a.AgentCard) *a2a.AgentCard {
 	return card
 }
 
-// given is a result of data: what the agent was given, as one of "results".
+// given returns the agent's input as its result, as data in "results".
 func given(task *agents.Task) *agents.Result {
 	return dataResult(map[string]any{"results": []any{map[string]any{"type": task.Skill, "input": task.Input()}}})
 }

@@ -36,7 +36,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the scenarios really say")
 
-// worlds are the transports and stores on which every scenario says the same.
+// worlds are the transports and stores on which every scenario must have the same result.
 var worlds = map[string]func(t *testing.T) (transport.Transport, storage.Store){
 	"memory": func(t *testing.T) (transport.Transport, storage.Store) {
 		return memory.New(nil), memstore.New()
@@ -59,26 +59,26 @@ var worlds = map[string]func(t *testing.T) (transport.Transport, storage.Store){
 	},
 }
 
-// TestScenarios plays conversations between a user, the orchestrator with the fake decider, and agents. A scenario is a txtar
-// file: its comment says what is shown; "script" has a command a line; "NAME.agent" is an agent whose first line describes
-// it and whose other lines say what it does with a task that contains a word, and "NAME.spec" what its card says beyond that;
-// "crowd" has agents that are only known, to be chosen from; "model" has a reply a line of a model that decides in the place of fake;
-// "policy" has the rules; "timeout" is how long an agent may take for a task; "want" is what the conversations are in the end.
+// TestScenarios plays conversations between a user, the orchestrator with the fake decider, and agents. A scenario is a txtar file. Its comment says
+// what it shows. "script" has one command per line; "NAME.agent" is an agent, whose first line describes it and whose other lines say what it does
+// with a task that contains a word; "NAME.spec" is its card's extension; "crowd" has well-known agents for shortlists; "model" has the replies of a
+// model that replaces the fake, one per line; "policy" has the rules; "timeout" is how long an agent may take for a task; "want" is the final state
+// of the conversations.
 //
 //	agent NAME       start a built-in agent, or the one of that section, and wait until it is online
 //	stop NAME        stop it, and wait until it is gone
-//	say CTX TEXT     say something and wait for the answer
-//	send CTX TEXT    say something
+//	say CTX TEXT     send a message and wait for the answer
+//	send CTX TEXT    send a message
 //	working NAME     wait until the agent has begun a task
 //	cancel CTX       cancel what is open in the conversation
-//	answered CTX     wait until all that was sent is answered
+//	answered CTX     wait until all messages are answered
 //	restart          end the orchestrator and start another
 //	down             end the orchestrator
 //	up               start another
 //	overdue CTX      wait until an open task of the conversation is past its deadline
-//	extended CTX     wait until an open task of the conversation has worked on past its first deadline
-//	release NAME     let the tasks go on that the agent holds
-//	logged TEXT      wait until the orchestrator's log has this
+//	extended CTX     wait until an open task of the conversation has worked past its first deadline
+//	release NAME     release the tasks that the agent holds
+//	logged TEXT      wait until the orchestrator's log contains the text
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -135,7 +135,7 @@ func play(t *testing.T, file string, world func(*testing.T) (transport.Transport
 	}
 }
 
-// stage is where a scenario is played.
+// stage is the environment of a scenario.
 type stage struct {
 	t        *testing.T
 	sections map[string]string
@@ -144,10 +144,10 @@ type stage struct {
 	registry *registry.Registry
 	policy   *policy.Policy
 	model    llm.Decider
-	stop     func() // the orchestrator
+	stop     func() // ends the orchestrator
 	agents   map[string]func()
-	begun    map[string]chan struct{} // by agent: a value for each task begun
-	held     map[string]chan struct{} // by agent: closed when what it holds goes on
+	begun    map[string]chan struct{} // by agent: an element for each task begun
+	held     map[string]chan struct{} // by agent: closed to release its tasks
 	log      logged
 	contexts []string
 	sent     map[string][]string // ids of messages, by conversation
@@ -285,7 +285,7 @@ func (s *stage) load(contextID string) *conversation.Conversation {
 	return conv
 }
 
-// logged is what the orchestrators have logged.
+// logged is the log of the orchestrators.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -329,9 +329,9 @@ func (s *stage) startAgent(name string) {
 	s.wait("agent "+name, func() bool { _, ok := s.registry.Snapshot().Get(card.Name); return ok })
 }
 
-// scripted handles a task as the first rule that matches it says: "WORD: reply TEXT", and data (reply a JSON text as data),
-// given (reply what was given), fail, ask, wait (for ever), deaf (wait, and do not hear that the time is over), hold (likewise, and
-// reply when it is released), busy (show progress, and reply when it is released), again (fail, but reply to another attempt), or later (reply only when the task comes again).
+// scripted returns a handler that follows the first rule that matches a task: "WORD: reply TEXT", or data (reply with a JSON text as data), given
+// (reply with the input), fail, ask, wait (forever), deaf (wait, ignoring the context), hold (like deaf, and reply when released), busy (send
+// progress, and reply when released), again (fail the first attempt, then reply), or later (reply only to a redelivery).
 func (s *stage) scripted(name, rules string) agents.Handler {
 	return func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
 		s.begun[name] <- struct{}{}
@@ -413,7 +413,7 @@ func (s *stage) answered(line, contextID string) {
 				return false
 			}
 		}
-		for _, task := range conv.Asked() { // the question was told, or a yes may be for something else
+		for _, task := range conv.Asked() { // the question must have been delivered, or the consent may be for another one
 			for _, turn := range conv.Turns {
 				if turn.ID == task.Turn && !turn.Delivered {
 					return false
@@ -434,7 +434,7 @@ func (s *stage) wait(what string, ok func() bool) {
 	}
 }
 
-// transcript tells the conversations: each turn with its tasks, in the order in which they were given, and its answer.
+// transcript describes the conversations: each turn with its tasks, in order, and its answer.
 func (s *stage) transcript() string {
 	var b strings.Builder
 	for _, id := range s.contexts {

@@ -20,15 +20,15 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestScreens holds what people see. Each file of testdata/screen has a command line, behind "$ ", and what it shows on a terminal of 80 and of
-// 120 columns, on one of 80 with NO_COLOR, and when it is piped; ids, times and places stand there as others of the same length. With -update
-// the files are written anew.
+// TestScreens checks the output for people. Each file of testdata/screen has a command line, after "$ ", and its output on terminals of 80 and 120
+// columns, on one of 80 with NO_COLOR, and in a pipe; ids, times and paths are replaced by others of the same length. With -update it writes the
+// files.
 func TestScreens(t *testing.T) {
 	files, err := filepath.Glob("testdata/screen/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no screens: ", err)
 	}
-	late := func(file string) bool { return !strings.Contains(file, "conversations") } // which says since when
+	late := func(file string) bool { return !strings.Contains(file, "conversations") } // those show ages, which must not grow
 	slices.SortStableFunc(files, func(a, b string) int {
 		switch {
 		case late(a) == late(b):
@@ -81,7 +81,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// world is a Cortex with agents, conversations and a task that takes its time.
+// world is a Cortex with agents, conversations and a long task.
 type world struct {
 	dir string
 	env []string
@@ -163,7 +163,7 @@ func (w *world) eventually(t *testing.T, pattern string, args ...string) {
 	}
 }
 
-// screen returns what a command line leaves on a terminal, and what it wrote to it.
+// screen returns what a command line shows on a terminal, and its raw output.
 func (w *world) screen(t *testing.T, columns int, line string, env ...string) (text, raw string) {
 	t.Helper()
 	const rows = 120
@@ -175,7 +175,7 @@ func (w *world) screen(t *testing.T, columns int, line string, env ...string) (t
 	}
 	defer f.Close()
 	var b bytes.Buffer
-	if _, err := b.ReadFrom(f); err != nil && !errors.Is(err, syscall.EIO) { // as it ends on Linux
+	if _, err := b.ReadFrom(f); err != nil && !errors.Is(err, syscall.EIO) { // how it ends on Linux
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
@@ -190,7 +190,7 @@ func (w *world) screen(t *testing.T, columns int, line string, env ...string) (t
 	return strings.TrimRight(text, "\n") + "\n", raw
 }
 
-// piped returns what a command line writes where nobody looks.
+// piped returns the output of a command line in a pipe.
 func (w *world) piped(t *testing.T, line string) string {
 	t.Helper()
 	out, err := w.command("sh", "-c", line).CombinedOutput()
@@ -200,7 +200,7 @@ func (w *world) piped(t *testing.T, line string) string {
 	return string(out)
 }
 
-// normal returns a screen with what is another one each time replaced, by as many characters where that moves what is behind it.
+// normal replaces the variable parts of a screen, by texts of the same length where that affects the layout.
 func (w *world) normal(text string) string {
 	text = strings.ReplaceAll(text, w.dir, "/home/ada/.local/state")
 	for _, r := range [][2]string{

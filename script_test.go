@@ -27,15 +27,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, commands)
 }
 
-// leaveAtOnce has the programs that are started from here end when they end: with the race detector each waits for a second before that,
-// for a race that somebody may just be telling of, and the scripts start a thousand of them.
+// leaveAtOnce makes child processes exit without delay: with the race detector each would wait for a second before that, for pending race reports,
+// and the scripts start a thousand of them.
 func leaveAtOnce() {
 	if os.Getenv("GORACE") == "" {
 		os.Setenv("GORACE", "atexit_sleep_ms=10") //nolint:errcheck // the name is a good one
 	}
 }
 
-// TestScripts runs the command line as people do, each script in an empty folder with a state folder of its own.
+// TestScripts runs the command line as users do, each script in an empty folder with a state folder of its own.
 func TestScripts(t *testing.T) {
 	upgrade, err := filepath.Abs("testdata/upgrade")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", "")
-			e.Setenv("UPGRADE", upgrade) // the folders of older versions
+			e.Setenv("UPGRADE", upgrade) // folders of older versions
 			e.Setenv("XDG_CONFIG_HOME", "")
 			return nil
 		},
@@ -59,14 +59,14 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// patience bounds how long a script waits for something to become true.
+// patience bounds how long a script waits for a condition.
 const patience = 30 * time.Second
 
-// eventually runs a command until its output matches a pattern (with !: does not match):
+// eventually runs a command repeatedly until its output matches a pattern (with !: does not match):
 //
 //	eventually 'wordcount +active' cortex agents
 //
-// The file "output" then holds what it printed.
+// The file "output" then has the output.
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: eventually PATTERN COMMAND [ARGS...]")
@@ -74,13 +74,13 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	var out []byte
-	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(50 * time.Millisecond) { // which leaves the rest to what it waits for
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(50 * time.Millisecond) { // leaves the processor to the processes that it waits for
 		cmd := exec.Command(lookPath(ts, args[1]), args[2:]...)
 		cmd.Dir = ts.Getenv("WORK")
 		cmd.Env = environ(ts)
 		var errout bytes.Buffer
 		cmd.Stderr = &errout
-		out, _ = cmd.Output() // a command that fails has not come true yet
+		out, _ = cmd.Output() // a failed command does not match yet
 		out = append(out, errout.Bytes()...)
 		if pattern.Match(out) != neg {
 			return
@@ -117,9 +117,9 @@ func environ(ts *testscript.TestScript) []string {
 	return env
 }
 
-// serveModel sets the variable that args name to the URL of a server that speaks OpenAI's protocol. Its model gives what
-// the user says to agent_echo, and answers with what came of it. Asked to look, it says which images it sees, or what it is told of them;
-// asked to give files to the worker, it does; asked to paint and frame, it has the painter do one, and the worker then the other.
+// serveModel sets the variable in args to the URL of a server with OpenAI's protocol. Its model gives the user's message to agent_echo, and answers
+// with the result. Asked to look, it says which images it sees, or the lines that replace them; asked to give files to the worker, it does; asked to
+// paint and frame, it has the painter do the first, and the worker the second.
 func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: model VARIABLE")

@@ -18,8 +18,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// TestSlowAgent has bob ask an agent that does one thing after the other for hundreds of things, and then ada for one, each with their keys:
-// hers is done long before the last of his.
+// TestSlowAgent checks that bob's hundreds of requests to an agent that does one task at a time do not delay ada's single one until the end. Both use
+// keys.
 func TestSlowAgent(t *testing.T) {
 	t.Parallel()
 	s := serveLimited(t, true, 1024)
@@ -38,7 +38,7 @@ func TestSlowAgent(t *testing.T) {
 	}
 	var mu sync.Mutex
 	done := 0
-	his, hers := make(chan int, 1), make(chan int, 1) // how many tasks were done
+	his, hers := make(chan int, 1), make(chan int, 1) // number of tasks done
 	slow, ctx := dial("agent", "slow"), t.Context()
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -100,17 +100,17 @@ func TestSlowAgent(t *testing.T) {
 	before = max(before, done)
 	mu.Unlock()
 	ask(ada, "ada", 1)
-	if n := within(t, hers) - before; n > 140 { // what the agent is sent ahead depends on the machine
+	if n := within(t, hers) - before; n > 140 { // how much is sent ahead to the agent depends on the machine
 		t.Errorf("ada's task is done after %d of bob's, want not half of them; the log:\n%s", n, s.log)
 	}
-	stop() // before the service: it says goodbye
+	stop() // before the service, so that it can say goodbye
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	s.stop()
 }
 
-// within receives from c, and fails when nothing comes.
+// within receives from c, and fails the test when nothing arrives.
 func within(t *testing.T, c <-chan int) int {
 	t.Helper()
 	select {

@@ -22,11 +22,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// slowFiles is how many files the service may have open.
+// slowFiles is the service's limit of open files.
 const slowFiles = 512
 
-// TestSlowModel asks a service for more than it may have files open, of a model that does not answer: connections to models must not keep
-// the store from opening its files. The service used to end, and to end again whenever it was started.
+// TestSlowModel sends a service more requests than it may have open files, for a model that does not answer: connections to models must not prevent
+// the store from opening its files, which would end the service, even after a restart.
 func TestSlowModel(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

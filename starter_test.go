@@ -11,8 +11,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/app"
 )
 
-// TestNewAgentInGo builds the agent that `cortex agent new --lang go` writes against this module, as `go mod tidy` would against the one
-// that is published, and has it work.
+// TestNewAgentInGo builds the agent that `cortex agent new --lang go` writes against this module, as `go mod tidy` would against the published one,
+// and gives it work.
 func TestNewAgentInGo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "gopher")

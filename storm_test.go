@@ -32,16 +32,16 @@ var (
 	stormSeed = flag.Uint64("storm-seed", 0, "which processes TestStorm hits, and when; 0 chooses")
 )
 
-// Of TestStorm.
+// Parameters of TestStorm.
 const (
 	stormTalks  = 8
 	stormCalm   = 90 * time.Second // until everything is answered after the last kill
-	stormWindow = 3                // messages of a conversation that wait for their answers at once
+	stormWindow = 3                // unanswered messages of a conversation at the same time
 )
 
-// TestStorm kills and freezes the processes that a README's reader would start, and judges from outside: messages are spoken over
-// a plain NATS connection as any client may, and what came of them is read as JSON from the stream of the logs. It shares no
-// code with `cortex torture`, so that a mistake of that one's reading of the log is no mistake here.
+// TestStorm kills and freezes the processes that a reader of the README would start, and judges from outside: it sends messages over a plain NATS
+// connection, as any client may, and reads the results as JSON from the stream of the logs. It shares no code with `cortex torture`, so that a
+// mistake in that code's reading of the log is not repeated here.
 func TestStorm(t *testing.T) {
 	seed := *stormSeed
 	if seed == 0 {
@@ -120,7 +120,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// pause lets time pass between two blows: they are to come at any moment of a turn.
+// pause waits between two disturbances, which should hit turns at any moment.
 func pause(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -145,7 +145,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// awaitShout returns when the agent's card is there and somebody answers.
+// awaitShout returns when the cards of the agent and of an orchestrator are published.
 func awaitShout(t *testing.T, nc *natsgo.Conn) {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -173,7 +173,7 @@ func awaitShout(t *testing.T, nc *natsgo.Conn) {
 	t.Fatal("the processes do not start")
 }
 
-// actor is a process that is hit and started again.
+// actor is a process that is disturbed and restarted.
 type actor struct {
 	t    *testing.T
 	name string
@@ -184,7 +184,7 @@ type actor struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	wanted bool // to run
+	wanted bool // whether it should run
 }
 
 func newActor(t *testing.T, dir, name string, args ...string) *actor {
@@ -229,10 +229,10 @@ func (a *actor) start() {
 	}()
 }
 
-// kill ends the process as a power switch does.
+// kill kills the process with SIGKILL.
 func (a *actor) kill() { a.signal(syscall.SIGKILL) }
 
-// end asks it to end.
+// end asks the process to end.
 func (a *actor) end() { a.signal(syscall.SIGTERM) }
 
 func (a *actor) signal(s syscall.Signal) {
@@ -247,13 +247,13 @@ func (a *actor) signal(s syscall.Signal) {
 	select {
 	case <-ended:
 	case <-time.After(patience):
-		_ = cmd.Process.Kill() // that is found below
+		_ = cmd.Process.Kill() // an error is found below
 		<-ended
 		a.t.Errorf("%s does not end when it is told %v", a.name, s)
 	}
 }
 
-// freeze stops the process where it is, and lets it go on.
+// freeze stops the process for a while.
 func (a *actor) freeze(t *testing.T, d time.Duration) {
 	a.mu.Lock()
 	cmd := a.cmd
@@ -266,19 +266,19 @@ func (a *actor) freeze(t *testing.T, d time.Duration) {
 	_ = cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// talk is a conversation: what was said in it, and what the log has of that.
+// talk is a conversation: its messages, and what the log has of them.
 type talk struct {
 	id       string
-	answered chan struct{} // has one when an answer came
+	answered chan struct{} // has an element when an answer has arrived
 
 	mu     sync.Mutex
-	said   []string // ids of messages that were accepted, in their order
-	causes []string // ids of messages as the log has them
+	said   []string // ids of accepted messages, in order
+	causes []string // ids of messages in the log
 	turns  map[string]string
-	says   map[string][]string // what answered the turn of each message
+	says   map[string][]string // by message: the answers of its turn
 }
 
-// speak says one message after the other until ctx ends. Each is repeated until it is accepted, or alive ends.
+// speak sends one message after the other until ctx ends. It repeats each until it is accepted, or alive ends.
 func (k *talk) speak(ctx, alive context.Context, nc *natsgo.Conn) {
 	for n := 0; ctx.Err() == nil; n++ {
 		id := k.id + "-" + strconv.Itoa(n)
@@ -300,7 +300,7 @@ func (k *talk) speak(ctx, alive context.Context, nc *natsgo.Conn) {
 	}
 }
 
-// say publishes a message as the documentation of the subjects has it, and reports whether the stream has acknowledged it.
+// say publishes a message as the documentation of the subjects describes, and reports whether the stream has acknowledged it.
 func (k *talk) say(nc *natsgo.Conn, id string) bool {
 	user := "user:" + k.id
 	m := natsgo.NewMsg("cortex.v1.inbox._.cortex." + strconv.Itoa(transport.Partition("", k.id)) + "." + k.id + "." + transport.Escape(user))
@@ -313,7 +313,7 @@ func (k *talk) say(nc *natsgo.Conn, id string) bool {
 	return err == nil && strings.Contains(string(reply.Data), `"stream":"CORTEX_INBOX"`) && !strings.Contains(string(reply.Data), `"error"`)
 }
 
-// open is how many messages wait for an answer.
+// open returns the number of unanswered messages.
 func (k *talk) open() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -326,7 +326,7 @@ func (k *talk) open() int {
 	return n
 }
 
-// entry is what a reader of the stream needs of an entry.
+// entry has the fields of an entry that a reader of the stream needs.
 type entry struct {
 	Seq   int
 	Turn  string
@@ -396,7 +396,7 @@ func (k *talk) read(b []byte) error {
 	return nil
 }
 
-// judge holds that everything that was accepted is in the log once, in order, with one answer, the right one.
+// judge checks that every accepted message is in the log once, in order, with one answer, the right one.
 func (k *talk) judge(t *testing.T) {
 	if !slices.Equal(k.said, k.causes) {
 		t.Errorf("%s: the log has the messages\n%v\nwant, as they were accepted,\n%v", k.id, k.causes, k.said)

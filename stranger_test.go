@@ -16,9 +16,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// stranger is a program for scripts: a client that knows NATS and nothing of this module's but the number of a partition. It says the words
-// of its third argument under the trace context of the first two, with the files of the rest, and prints the trace context of all that it is
-// shown until the answer, and that.
+// stranger is a program for scripts: a client that knows NATS, and from this module only the number of a partition. It sends the text of its third
+// argument with the trace context of the first two, and with the files of the other arguments. It prints the trace context of all events until the
+// answer, and the answer.
 func stranger() {
 	if err := sayStrangely(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

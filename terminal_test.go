@@ -35,7 +35,7 @@ func TestChatOnATerminal(t *testing.T) {
 	term.ends(0)
 }
 
-// TestModelIsOfferedOnce has a chat find a key in its environment: it asks, keeps the answer, and goes by it.
+// TestModelIsOfferedOnce checks that a chat that finds a key in its environment offers the model, and keeps the answer.
 func TestModelIsOfferedOnce(t *testing.T) {
 	t.Parallel()
 	const question = "OPENAI_API_KEY is set: let gpt-5.4-mini decide, at its price? [y/N]"
@@ -76,7 +76,7 @@ func TestModelIsOfferedOnce(t *testing.T) {
 	if text := narrow.text(); !strings.Contains(text, "\ngpt-5.4-mini decide, at its") || !strings.Contains(text, "\nprice? [y/N] ") {
 		t.Errorf("on a narrow terminal it asks\n%s", text)
 	}
-	alone := openWith(t, key, "ask", "--data", t.TempDir(), "17*23") // only a chat offers anything
+	alone := openWith(t, key, "ask", "--data", t.TempDir(), "17*23") // only a chat offers a model
 	alone.shows("17*23 = 391")
 	alone.ends(0)
 	asked := openWith(t, key, "chat", "--data", t.TempDir())
@@ -99,16 +99,16 @@ type terminal struct {
 // open runs this test's own binary as cortex, see TestMain.
 func open(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	return openWith(t, []string{"CORTEX_LLM=fake"}, args...) // no model of this machine is offered
+	return openWith(t, []string{"CORTEX_LLM=fake"}, args...) // prevents that a model is offered
 }
 
-// openWith is open with these variables too.
+// openWith is open with more variables.
 func openWith(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
 	return openSized(t, 100, env, args...)
 }
 
-// openSized is openWith on a terminal of so many columns.
+// openSized is openWith on a terminal with this many columns.
 func openSized(t *testing.T, cols int, env []string, args ...string) *terminal {
 	t.Helper()
 	path, err := exec.LookPath("cortex")

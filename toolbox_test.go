@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// toolbox is an MCP server, for scripts: it shouts, adds lines to the file that it is given, and takes orders, for which it asks what is to be in them. With
-// "changed" behind that, it says something else of its tools.
+// toolbox is an MCP server for scripts: it shouts, adds lines to the file in its argument, and takes orders, for which it asks for details. With the
+// further argument "changed" it describes its tools differently.
 func toolbox() {
 	if path := os.Getenv("TOOLBOX_PID"); path != "" {
 		_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600)

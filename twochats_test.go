@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// trimmed returns the rows of a screen, without the spaces at their ends.
+// trimmed returns the rows of a screen, without trailing spaces.
 func trimmed(x *terminal) string {
 	var rows []string
 	for row := range strings.Lines(x.text()) {
@@ -15,8 +15,8 @@ func trimmed(x *terminal) string {
 	return strings.Join(rows, "\n")
 }
 
-// TestTwoChatsInOneConversation has two chats on two terminals, and a command, speak in one conversation: each chat shows what the others say
-// and get, once and marked, and above what its own user is typing.
+// TestTwoChatsInOneConversation lets two chats on two terminals, and a command, speak in one conversation: each chat shows the messages and answers
+// of the others, once and marked, and above the line that its own user is typing.
 func TestTwoChatsInOneConversation(t *testing.T) {
 	t.Parallel()
 	rows := func(x *terminal, want string) {
@@ -62,7 +62,7 @@ func TestTwoChatsInOneConversation(t *testing.T) {
 			t.Errorf("the chat of %s shows\n%s", own, text)
 		}
 	}
-	// In another conversation nothing is heard of this one.
+	// Another conversation shows nothing of this one.
 	bob.types("/new\r")
 	rows(bob, "a new conversation: ")
 	ann.types("echo for nobody\r")

@@ -14,7 +14,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// minTimeout is the least that an AgentSpec may set as a time.
+// minTimeout is the shortest time that an AgentSpec may specify.
 const minTimeout = time.Second
 
 // knownPatterns are the communication patterns of an AgentSpec.
@@ -23,7 +23,7 @@ var knownPatterns = []string{"coordinator_managed", "swarm_peer", "blackboard", 
 // threeNumbers is the form of an AgentSpec's version.
 var threeNumbers = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 
-// specDocument has the fields of an AgentSpec that are not on a card.
+// specDocument has the fields of an AgentSpec that a card lacks.
 type specDocument struct {
 	OwnerTeam         string                     `json:"owner_team"`
 	TenantScope       string                     `json:"tenant_scope"`
@@ -38,7 +38,7 @@ type specDocument struct {
 	keptDocument
 }
 
-// keptDocument has the fields of an AgentSpec that are checked, kept and not used.
+// keptDocument has the fields of an AgentSpec that are checked and kept, but not used.
 type keptDocument struct {
 	NATSSubject   string              `json:"nats_subject"`
 	ConsumerGroup string              `json:"consumer_group"`
@@ -64,13 +64,13 @@ type agentSpecDocument struct {
 	Capabilities []capabilityDocument `json:"capabilities"`
 	specDocument
 
-	// The registry's to say.
+	// Fields that the registry determines.
 	Status        any `json:"status"`
 	RegisteredAt  any `json:"registered_at"`
 	LastHeartbeat any `json:"last_heartbeat"`
 }
 
-// capabilityDocument is an ability in an AgentSpec.
+// capabilityDocument is a capability in an AgentSpec.
 type capabilityDocument struct {
 	Name         string   `json:"name"`
 	Description  string   `json:"description"`
@@ -79,8 +79,7 @@ type capabilityDocument struct {
 	Confidence   *float64 `json:"confidence_hint"`
 }
 
-// readAgentSpec reads an AgentSpec. Its fields nats_subject and consumer_group may be missing: agents are reached by their
-// inbox.
+// readAgentSpec converts an AgentSpec. Its fields nats_subject and consumer_group may be missing: agents are reached through their inboxes.
 func (r *reader) readAgentSpec(m map[string]any) (*a2a.AgentCard, error) {
 	var d agentSpecDocument
 	if err := into("", m, &d); err != nil {
@@ -150,7 +149,7 @@ func (r *reader) addCapability(at string, d *capabilityDocument, c *a2a.AgentCar
 	return r.addAbility(at, d.Name, &abilityDocument{InputSchema: d.InputSchema, OutputSchema: d.OutputSchema, ConfidenceHint: d.Confidence}, s)
 }
 
-// addAbility adds to s what is said of a skill.
+// addAbility adds the ability fields of a skill to s.
 func (r *reader) addAbility(at, id string, d *abilityDocument, s *Spec) error {
 	a := s.Abilities[id]
 	for _, f := range []struct {
@@ -193,8 +192,8 @@ func (r *reader) addAbility(at, id string, d *abilityDocument, s *Spec) error {
 	return nil
 }
 
-// readSpec reads the fields of an AgentSpec that a card may have beside its own. Where they may be from others, fields that
-// are not known are kept.
+// readSpec reads the fields of an AgentSpec that a card may have besides its own. With keepUnknown it keeps unknown fields, which may be other
+// programs'.
 func (r *reader) readSpec(at string, m map[string]any, skills []a2a.AgentSkill, s *Spec, keepUnknown bool) error {
 	if m == nil {
 		return nil
@@ -229,7 +228,7 @@ func (r *reader) readSpec(at string, m map[string]any, skills []a2a.AgentSkill, 
 	return nil
 }
 
-// keep puts fields of m that say something into s as they are.
+// keep copies non-null fields of m to s unchanged.
 func keep(s *Spec, m map[string]any, fields []string) {
 	for _, f := range fields {
 		if m[f] != nil {
@@ -238,7 +237,7 @@ func keep(s *Spec, m map[string]any, fields []string) {
 	}
 }
 
-// setDefaults sets what an AgentSpec means by saying nothing.
+// setDefaults sets the defaults that AgentSpec defines.
 func (d *specDocument) setDefaults() {
 	for _, f := range []struct {
 		to *(*int)
@@ -253,7 +252,7 @@ func (d *specDocument) setDefaults() {
 	}
 }
 
-// apply checks d, and sets in s what it says.
+// apply validates d, and sets its fields in s.
 func (d *specDocument) apply(at string, s *Spec) error {
 	for _, f := range []struct {
 		name  string
@@ -310,7 +309,7 @@ func (d *specDocument) applyLimits(at string, l *Limits) error {
 	return nil
 }
 
-// applyTags reads tags, which are a list, or a map that is the same as labels.
+// applyTags applies tags, which are a list, or a map with the meaning of labels.
 func (d *specDocument) applyTags(at string, s *Spec) error {
 	labels := d.Labels
 	switch tags := d.Tags.(type) {
@@ -364,7 +363,7 @@ func within(at string, n, least, most int) error {
 	return nil
 }
 
-// checkWord returns an error for what word would leave out.
+// checkWord returns an error for a text that word would reject.
 func checkWord(at, s string) error {
 	switch {
 	case len(s) > MaxWord:

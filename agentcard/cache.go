@@ -7,11 +7,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
-// compiled holds the latest schemas. Cards come again and again, every time the same.
+// compiled caches the latest schemas, since the same cards are announced again and again.
 var compiled = newCache(1 << 20)
 
-// cache keeps results by content, the latest ones, as long as their texts are within a bound. What is compiled can be over a
-// hundred times as large as its text.
+// cache caches the latest results by content, up to a total size of their texts. A compiled schema can be over a hundred times as large as its text.
 type cache struct {
 	mu     sync.Mutex
 	room   int // bytes
@@ -25,7 +24,7 @@ type result struct {
 	err    error
 }
 
-// entryCost is what an entry counts beside its text.
+// entryCost is the size of an entry, besides its text, in bytes.
 const entryCost = 1 << 10
 
 func newCache(room int) *cache { return &cache{room: room} }

@@ -2,7 +2,7 @@ package agentcard
 
 import "testing"
 
-// The cache keeps what was used last, within its bound.
+// TestCache checks that the cache keeps the latest entries, within its bound.
 func TestCache(t *testing.T) {
 	c := newCache(3 * (entryCost + 100))
 	key := func(b byte) contentHash { return contentHash{b} }
@@ -11,7 +11,7 @@ func TestCache(t *testing.T) {
 	}
 	c.get(key(0))
 	c.put(key(3), result{}, 50)
-	c.put(key(3), result{}, 50) // two at once count once
+	c.put(key(3), result{}, 50) // two concurrent ones count once
 	for b, want := range []bool{true, false, true, true} {
 		if _, ok := c.get(key(byte(b))); ok != want {
 			t.Errorf("entry %d is there: %v, want %v", b, ok, want)

@@ -9,7 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// cardDocument is an A2A card of any version, as people and programs write it.
+// cardDocument is an A2A card of any version, as written by people and programs.
 type cardDocument struct {
 	a2a.AgentCard
 	Capabilities         capabilitiesDocument `json:"capabilities"`
@@ -17,7 +17,7 @@ type cardDocument struct {
 	SecuritySchemes      map[string]any       `json:"securitySchemes"`
 	SecurityRequirements []any                `json:"securityRequirements"`
 
-	// What a card cannot hold, for its extension.
+	// What a card has no field for, for its extension.
 	Spec map[string]any `json:"spec"`
 
 	// Before version 1.0.
@@ -33,7 +33,7 @@ type cardDocument struct {
 
 type capabilitiesDocument struct {
 	a2a.AgentCapabilities
-	StateTransitionHistory any `json:"stateTransitionHistory"` // before version 1.0; says nothing of use
+	StateTransitionHistory any `json:"stateTransitionHistory"` // before version 1.0; of no use
 }
 
 type skillDocument struct {
@@ -53,7 +53,7 @@ type abilityDocument struct {
 	Once           bool     `json:"once"`
 }
 
-// interfaceDocument is an interface as it was before version 1.0.
+// interfaceDocument is an interface from before version 1.0.
 type interfaceDocument struct {
 	URL             string `json:"url"`
 	Transport       string `json:"transport"`
@@ -66,7 +66,7 @@ func (r *reader) readCard(m map[string]any) (*a2a.AgentCard, error) {
 	if name, ok := m["name"]; !ok || name == nil || name == "" {
 		if len(m) > 0 {
 			if err := into("", m, &d); err != nil {
-				return nil, err // a misspelt name is told as such
+				return nil, err // the error suggests the correct name
 			}
 		}
 		return nil, errNoName
@@ -101,7 +101,7 @@ func (r *reader) readCard(m map[string]any) (*a2a.AgentCard, error) {
 	return r.attach(&c, &d)
 }
 
-// attach puts what the document says beyond a card into the card's extension.
+// attach puts the document's fields that a card lacks into the card's extension.
 func (r *reader) attach(c *a2a.AgentCard, d *cardDocument) (*a2a.AgentCard, error) {
 	s := &Spec{}
 	for i := range c.Capabilities.Extensions {
@@ -123,7 +123,7 @@ func (r *reader) attach(c *a2a.AgentCard, d *cardDocument) (*a2a.AgentCard, erro
 	return Attach(c, s), nil
 }
 
-// interfaces returns where an agent of an older version is reached.
+// interfaces returns the interfaces of an agent of an older version.
 func (d *cardDocument) interfaces() []*a2a.AgentInterface {
 	version := a2a.ProtocolVersion("0.3")
 	if parts := strings.Split(d.ProtocolVersion, "."); d.ProtocolVersion != "" {

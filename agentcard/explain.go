@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// Bounds of the words for what is wrong with a value.
+// Bounds of the explanation of what is wrong with a value.
 const (
 	maxError    = 300 // bytes
 	maxFindings = 3
@@ -25,7 +25,7 @@ const (
 	maxShown    = 40 // bytes of a value or a name in it
 )
 
-// finding is one thing that is wrong.
+// finding is one violation.
 type finding struct {
 	at   string // JSON pointer into the value
 	what string
@@ -38,7 +38,7 @@ func (f finding) String() string {
 	return f.at + " " + f.what
 }
 
-// explain returns a validation error in plain words, on one line.
+// explain rewords a validation error, on one line.
 func explain(err error) error {
 	ve, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
@@ -64,7 +64,7 @@ func explain(err error) error {
 	return errors.New(oneLine(strings.Join(texts, "; "), maxError-len(more)) + more)
 }
 
-// explainSchema returns in plain words why a schema cannot be used.
+// explainSchema explains why a schema cannot be used.
 func explainSchema(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	var regex *jsonschema.InvalidRegexError
@@ -77,7 +77,7 @@ func explainSchema(err error) error {
 	return errors.New(oneLine("the schema cannot be used: "+strings.ReplaceAll(err.Error(), schemaURL, ""), maxError))
 }
 
-// findings adds to found what e consists of, as long as that is of use.
+// findings appends the violations in e to found, up to maxCounted.
 func findings(e *jsonschema.ValidationError, found []finding) []finding {
 	if len(found) >= maxCounted {
 		return found
@@ -107,7 +107,7 @@ func findings(e *jsonschema.ValidationError, found []finding) []finding {
 			found = append(found, finding{pointer(append(slices.Clone(e.InstanceLocation), name)), "is not allowed there"})
 		}
 		return found
-	case *kind.PropertyNames: // its place is not reliable: the library goes on to write over it
+	case *kind.PropertyNames: // its location is unreliable: the library overwrites it
 		return append(found, finding{what: fmt.Sprintf("has a field whose name is not allowed: %q", clip(k.Property))})
 	}
 	return append(found, finding{at, rule(e.ErrorKind)})
@@ -125,8 +125,8 @@ func missing(at, names []string, beside string) []finding {
 	return found
 }
 
-// alternatives says that a value has none of the forms that it may have. Where these differ by type, it says which; else why
-// it lacks the form that it comes closest to, the one in which the trouble is deepest.
+// alternatives explains that a value has none of its allowed forms. If the forms differ by type, it names the types; otherwise it explains the
+// violation of the closest form, the one whose violation is deepest.
 func alternatives(at string, causes []*jsonschema.ValidationError) finding {
 	var types []string
 	got, onlyTypes := "", len(causes) > 0
@@ -156,7 +156,7 @@ func alternatives(at string, causes []*jsonschema.ValidationError) finding {
 	return finding{at, "has none of the forms that it may have: for one of them " + closest.String()}
 }
 
-// rule says in plain words which rule a value breaks.
+// rule describes which rule a value violates.
 func rule(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
@@ -166,7 +166,7 @@ func rule(k jsonschema.ErrorKind) string {
 			return "must be " + oneOf(e.want) + ", not " + show(e.got)
 		}
 		return fmt.Sprintf("is not a valid %s: %v", k.Want, k.Err)
-	case *kind.Enum: // of the schema of schemas
+	case *kind.Enum: // of the meta-schema
 		return "must be " + oneOf(k.Want) + ", not " + show(k.Got)
 	case *kind.Const:
 		return "must be " + show(k.Want) + ", not " + show(k.Got)
@@ -222,7 +222,7 @@ func mustBe(types []string, got string) string {
 	return "must be " + strings.Join(names, " or ") + ", not " + article(got)
 }
 
-// article returns the name of a JSON type for a sentence.
+// article returns the name of a JSON type with its article.
 func article(t string) string {
 	switch t {
 	case "null":
@@ -300,10 +300,10 @@ func pointer(tokens []string) string {
 	return b.String()
 }
 
-// clip returns s, or its beginning.
+// clip truncates s to maxShown bytes.
 func clip(s string) string { return shorten.Marked(s, maxShown, "…") }
 
-// oneLine returns s on one line, without what cannot be printed, in at most n bytes.
+// oneLine returns s on one line, without unprintable characters, in at most n bytes.
 func oneLine(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

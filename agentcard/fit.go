@@ -14,10 +14,9 @@ import (
 
 var stringType = reflect.TypeFor[string]()
 
-// into reads the fields of m into dst, a pointer to a struct, strictly: a field that dst does not have is an error that names
-// the one that was probably meant. A name may be written as in JSON (inputModes) or as in protobuf (input_modes); a number
-// or a truth value stands for its text where a text is asked for, since YAML takes the quotes away. Errors begin with the
-// place of what is wrong, below at, which is "" or ends in a dot.
+// into decodes the fields of m into dst, a pointer to a struct, strictly: an unknown field is an error that suggests a known one. Names may be
+// written as in JSON (inputModes) or as in protobuf (input_modes). A number or a boolean is accepted as a text, since YAML allows texts without
+// quotes. Errors begin with the location of the mistake, prefixed by at, which is "" or ends with a dot.
 func into(at string, m map[string]any, dst any) error {
 	v, err := fitStruct(at, m, reflect.TypeOf(dst).Elem())
 	if err != nil {
@@ -33,7 +32,7 @@ func into(at string, m map[string]any, dst any) error {
 	return nil
 }
 
-// fit returns v in the form that a t has in JSON.
+// fit returns v in the JSON form of type t.
 func fit(at string, v any, t reflect.Type) (any, error) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -128,8 +127,8 @@ func fitStruct(at string, m map[string]any, t reflect.Type) (map[string]any, err
 	return out, nil
 }
 
-// fieldsOf returns the JSON names of a struct's fields, in order, and their types. Where an embedded struct has a field of
-// the same name, the outer one counts, as in encoding/json.
+// fieldsOf returns the JSON names of a struct's fields, in order, and their types. An outer field hides one of the same name in an embedded struct,
+// as in encoding/json.
 func fieldsOf(t reflect.Type) ([]string, map[string]reflect.Type) {
 	var names []string
 	types := map[string]reflect.Type{}
@@ -150,7 +149,7 @@ func fieldsOf(t reflect.Type) ([]string, map[string]reflect.Type) {
 	return names, types
 }
 
-// camel returns a protobuf name as it is in JSON.
+// camel converts a protobuf name to its JSON form.
 func camel(s string) string {
 	words := strings.Split(s, "_")
 	for i, w := range words[1:] {

@@ -22,7 +22,7 @@ type registryDocument struct {
 	Metadata      map[string]any               `json:"metadata"`
 }
 
-// registryCapabilityDocument is an ability there. Its schemas are references, or stand there themselves.
+// registryCapabilityDocument is a capability in a registryDocument. Its schemas are references, or inline.
 type registryCapabilityDocument struct {
 	CapabilityID    string `json:"capability_id"`
 	Name            string `json:"name"`
@@ -32,7 +32,7 @@ type registryCapabilityDocument struct {
 	abilityDocument
 }
 
-// schemaRefs is the field of the extension in which references to schemas are kept that are not read.
+// schemaRefs is the field of the extension that keeps unresolved references to schemas.
 const schemaRefs = "schema_refs"
 
 func (r *reader) readRegistryCard(m map[string]any) (*a2a.AgentCard, error) {
@@ -96,7 +96,7 @@ func (r *reader) readRegistryCard(m map[string]any) (*a2a.AgentCard, error) {
 	return Attach(c, s), nil
 }
 
-// wellKnownDocument is an entry of a list of well-known agents: a card whose name has another name.
+// wellKnownDocument is an entry of a list of well-known agents: a card with another field for the name.
 type wellKnownDocument struct {
 	AgentName   string          `json:"agentName"`
 	Description string          `json:"description"`

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// TestChecksDoNotWaitForEachOther has a check by a schema that many share not end: others by the same one are done meanwhile.
+// TestChecksDoNotWaitForEachOther checks that an endless validation with a shared schema does not block others with it.
 func TestChecksDoNotWaitForEachOther(t *testing.T) {
 	s, err := Compile(json.RawMessage(`{"type": "object", "required": ["lane"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range max(1, maxChecks-1) {
-		s.lane() // of a check that goes on
+		s.lane() // of an endless validation
 		done := make(chan error, 2)
 		go func() {
 			done <- s.Validate(json.RawMessage(`{"lane": 1}`))

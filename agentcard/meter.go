@@ -9,23 +9,22 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// effort bounds one check, in steps of about a microsecond. A schema of a few lines can ask for more steps than there is time:
-// where it refers to itself twice, the work doubles with every level of the value. explainEffort bounds one that keeps what
-// it finds.
+// effort bounds one validation, in steps of about a microsecond. A schema of a few lines can need an unlimited number of steps: if it refers to
+// itself twice, the work doubles with every level of the value. explainEffort bounds a validation that stores the violations.
 const (
 	effort        = 200_000
 	explainEffort = 50_000
 )
 
-// maxPattern bounds the program of a regular expression, in instructions.
+// maxPattern bounds the compiled form of a regular expression, in instructions.
 const maxPattern = 4096
 
-// meter counts the steps of a check, and ends it by a panic when they are too many: the library knows no other way to stop.
+// meter counts the steps of a validation, and ends it with a panic when there are too many: the library has no other way to stop.
 type meter struct{ left int }
 
 type tooLong struct{}
 
-// run calls f, and returns false when f took more steps, or panicked otherwise: the library is not made for hostile values.
+// run calls f, and returns false when f took more steps, or panicked otherwise: the library is not designed for hostile values.
 func (m *meter) run(steps int, f func()) (done bool) {
 	defer func() {
 		if recover() != nil {
@@ -43,9 +42,9 @@ func (m *meter) charge(n int) {
 	}
 }
 
-// watch makes the meter count at every schema that can be reached from s. The library calls the check of a format before it
-// goes deeper, and formats are not checked here; so the meter takes their place. Enumerations move there too, since a long
-// one would be compared item by item, without a count.
+// watch installs the meter at every schema that is reachable from s. The library calls the check of a format before it descends, and formats are not
+// checked here, so the meter is installed as a format. Enumerations are moved there, too, since the library would compare a long one item by item,
+// without counting.
 func (m *meter) watch(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if s == nil || seen[s] {
 		return
@@ -63,7 +62,7 @@ func (m *meter) watch(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	}
 }
 
-// width is how many values v holds directly.
+// width returns how many values v contains directly.
 func width(v any) int {
 	switch v := v.(type) {
 	case map[string]any:
@@ -74,7 +73,7 @@ func width(v any) int {
 	return 0
 }
 
-// subschemas returns the schemas that s names.
+// subschemas returns the schemas to which s refers.
 func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	subs := []*jsonschema.Schema{
 		s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020,
@@ -110,7 +109,7 @@ func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return subs
 }
 
-// enum is what a value must be one of.
+// enum is an enumeration of the allowed values.
 type enum struct {
 	texts map[string]bool
 	want  []any
@@ -142,7 +141,7 @@ func (e *enum) check(v any, m *meter) error {
 	return nil
 }
 
-// enumError says that a value is none of those that are allowed.
+// enumError is the error for a value that is not in an enumeration.
 type enumError struct {
 	got  any
 	want []any
@@ -150,7 +149,7 @@ type enumError struct {
 
 func (e *enumError) Error() string { return "is not one of the values that are allowed" }
 
-// pattern is a regular expression whose use is counted.
+// pattern is a regular expression that counts its use.
 type pattern struct {
 	*regexp.Regexp
 	size  int
@@ -162,7 +161,7 @@ func (p *pattern) MatchString(s string) bool {
 	return p.Regexp.MatchString(s)
 }
 
-// regexp compiles a regular expression. Patterns have no flag, but a repetition can make a short one large.
+// regexp compiles a regular expression. Patterns have no flags, but repetitions can make the compiled form large.
 func (m *meter) regexp(s string) (jsonschema.Regexp, error) {
 	re, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {

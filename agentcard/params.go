@@ -12,10 +12,10 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// maxDepth is how deep a schema, or a value that is kept without being read, may be nested.
+// maxDepth bounds the nesting of a schema, and of values that are kept unread.
 const maxDepth = 64
 
-// The fields of the extension, named as those of an AgentSpec.
+// The fields of the extension, named as in AgentSpec.
 const (
 	fieldAbilities   = "abilities"
 	fieldTags        = "tags"
@@ -41,7 +41,7 @@ var specFields = []string{
 	fieldTags, fieldLabels, fieldAbilities,
 }
 
-// readParams reads the parameters of the extension, which may be anything.
+// readParams decodes the parameters of the extension, which may be of any form.
 func readParams(params map[string]any, skills []a2a.AgentSkill) *Spec {
 	s := &Spec{
 		OwnerTeam:   word(params[fieldOwner]),
@@ -57,7 +57,7 @@ func readParams(params map[string]any, skills []a2a.AgentSkill) *Spec {
 		},
 	}
 	if s.Labels == nil {
-		s.Labels = pairs(params[fieldTags]) // an AgentSpec's tags have values
+		s.Labels = pairs(params[fieldTags]) // tags of an AgentSpec may have values
 	}
 	abilities, _ := params[fieldAbilities].(map[string]any)
 	for i := range skills {
@@ -91,8 +91,7 @@ func (a Ability) empty() bool {
 	return a.InputSchema == nil && a.OutputSchema == nil && a.Confidence == nil && a.DispatchKey == "" && !a.Confirm && !a.Once
 }
 
-// writeParams returns s as the parameters of the extension: as they are after a transport has encoded and decoded them, and
-// without what readParams leaves out.
+// writeParams encodes s as parameters of the extension: in the form that they have after being sent, and without what readParams ignores.
 func writeParams(s *Spec, skills []a2a.AgentSkill) map[string]any {
 	return params(readParams(params(s), skills))
 }
@@ -132,7 +131,7 @@ func params(s *Spec) map[string]any {
 	return m
 }
 
-// set sets m[k] to v as it is after encoding and decoding; a value that JSON cannot hold is left out.
+// set sets m[k] to v in the form that it has after encoding and decoding; it omits a value that JSON cannot express.
 func set(m map[string]any, k string, v any, isSaid bool) {
 	if !isSaid {
 		return
@@ -154,7 +153,7 @@ func put[V any](m *map[string]V, k string, v V) {
 	(*m)[k] = v
 }
 
-// schemaText returns the one text of a schema, or nil when v is none or too large: with sorted keys and without spaces.
+// schemaText returns the canonical text of a schema, with sorted keys and without spaces, or nil when v is no schema or too large.
 func schemaText(v any) json.RawMessage {
 	switch v.(type) {
 	case map[string]any, bool:
@@ -196,7 +195,7 @@ func shallow(v any, depth int) bool {
 	return true
 }
 
-// word returns v if it is a text that can be printed on a line, within its bound; else "".
+// word returns v if it is a printable text on one line, within the bound; otherwise "".
 func word(v any) string {
 	s, ok := v.(string)
 	if !ok || len(s) > MaxWord || !utf8.ValidString(s) {
@@ -210,7 +209,7 @@ func word(v any) string {
 	return s
 }
 
-// scope returns the tenant that v names. What names none, and is there, is not left out: the agent would be everybody's.
+// scope returns the tenant that v names. An invalid scope must not be ignored: the agent would be available to all tenants.
 func scope(v any) string {
 	s := word(v)
 	if s == "" && v != nil && v != "" {
@@ -219,7 +218,7 @@ func scope(v any) string {
 	return s
 }
 
-// words returns the words in a list, each once, at most limit.
+// words returns the valid words of a list without duplicates, at most limit.
 func words(v any, limit int) []string {
 	list, _ := v.([]any)
 	var out []string
@@ -231,7 +230,7 @@ func words(v any, limit int) []string {
 	return out
 }
 
-// pairs returns the words in a map, at most MaxLabels, the first ones by name.
+// pairs returns the valid entries of a map, at most MaxLabels, the first ones by name.
 func pairs(v any) map[string]string {
 	m, _ := v.(map[string]any)
 	var out map[string]string
@@ -243,7 +242,7 @@ func pairs(v any) map[string]string {
 	return out
 }
 
-// positive returns a whole number from 1 to MaxNumber, else 0.
+// positive returns a whole number from 1 to MaxNumber; otherwise 0.
 func positive(v any) int {
 	if n := count(v); n != nil {
 		return *n
@@ -251,7 +250,7 @@ func positive(v any) int {
 	return 0
 }
 
-// count returns a whole number from 0 to MaxNumber, else nil.
+// count returns a whole number from 0 to MaxNumber; otherwise nil.
 func count(v any) *int {
 	f, ok := v.(float64)
 	if !ok || f < 0 || f > MaxNumber || f != math.Trunc(f) {
@@ -261,7 +260,7 @@ func count(v any) *int {
 	return &n
 }
 
-// milliseconds returns a duration over 0 and up to MaxTimeout, else 0.
+// milliseconds returns a duration from 1 ms to MaxTimeout; otherwise 0.
 func milliseconds(v any) time.Duration {
 	f, ok := v.(float64)
 	if !ok || f < 1 || f > float64(MaxTimeout.Milliseconds()) {

@@ -12,16 +12,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
-// MaxDocument is how many bytes a document may have; comments and spaces make it larger than a card.
+// MaxDocument bounds a document, in bytes; comments and spaces make it larger than a card.
 const MaxDocument = 256 << 10
 
-// Bounds of what Read says.
+// Bounds of errors and warnings.
 const (
-	maxReadError = 300 // bytes of an error, and of a warning
+	maxReadError = 300 // bytes of an error or a warning
 	maxWarnings  = 20
 )
 
-// Read reads what an agent says of itself in any of these forms, recognised by their fields, in YAML or JSON:
+// Read reads the description of an agent in any of these forms, recognised by their fields, in YAML or JSON:
 //
 //   - an A2A card of version 1.0, or of one before it, with names as in JSON (inputModes) or as in protobuf (input_modes); it may
 //     have a field "spec" with the fields of an AgentSpec that are not on a card, and in its skills input_schema,
@@ -30,15 +30,14 @@ const (
 //   - the agent_card of an RTFS discovery registry (agent_id, capabilities with capability_id)
 //   - an entry of a list of well-known agents (agentName)
 //
-// It returns a card of version 1.0 whose extension holds what such a card has no field for, and warnings, a line each, of
-// what was left out or cannot be followed. A field that the form does not have is an error. Errors are one line, begin with
-// file, the name to speak of, and say what to do. The card has a name and each of its skills an id or a name, but it is not
-// complete: what else is required is not filled in.
+// It returns a card of version 1.0, whose extension has what such a card has no field for, and warnings, one line each, about what was left out or
+// cannot be resolved. An unknown field is an error. Errors are one line, begin with file, a name for the document, and say what to do. The card has a
+// name, and each of its skills an id or a name, but other required fields are not filled in.
 func Read(file string, b []byte) (*a2a.AgentCard, []string, error) {
 	return read(file, b, false)
 }
 
-// ReadSpec is [Read] for an AgentSpec document and nothing else.
+// ReadSpec is [Read] for AgentSpec documents only.
 func ReadSpec(file string, b []byte) (*a2a.AgentCard, []string, error) {
 	return read(file, b, true)
 }
@@ -77,7 +76,7 @@ const (
 	formWellKnown = "an entry of a list of well-known agents"
 )
 
-// read also returns the line of what is wrong, where it is not in the error.
+// read also returns the line of the error, unless the error's text has it.
 func (r *reader) read(b []byte, onlySpec bool) (*a2a.AgentCard, int, error) {
 	if len(b) > MaxDocument {
 		return nil, 0, fmt.Errorf("is %d bytes long, at most %d are allowed", len(b), MaxDocument)
@@ -146,12 +145,12 @@ func formOf(m map[string]any) string {
 
 var errNoName = errors.New(`name is missing; add a line such as "name: agent_weather"`)
 
-// plainJSONError leaves out the name of the library.
+// plainJSONError removes the library's prefix from an error.
 func plainJSONError(err error) string {
 	return strings.ReplaceAll(oneLine(err.Error(), maxReadError), "json: ", "")
 }
 
-// defaultSkillID is the id of a skill that has only a name.
+// defaultSkillID derives the id of a skill from its name.
 func defaultSkillID(name string) string {
 	return strings.ToLower(strings.Join(strings.Fields(name), "_"))
 }

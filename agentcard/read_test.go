@@ -19,7 +19,7 @@ import (
 
 var both = []string{"application/json", "text/plain"}
 
-// documents are those of testdata, and what they say: as a card without its extension, and as a Spec.
+// documents are those of testdata, with their results: a card without its extension, and a Spec.
 var documents = []struct {
 	file     string
 	card     a2a.AgentCard
@@ -260,7 +260,7 @@ func TestRead(t *testing.T) {
 			if diff := cmp.Diff(tt.warnings, warnings); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
-			// The same after a transport has encoded and decoded it.
+			// The same after encoding and decoding, as by a transport.
 			b, err = json.Marshal(got)
 			if err != nil {
 				t.Fatal(err)
@@ -279,7 +279,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// An AgentSpec means something by what it does not say; one with a status says what the registry knows better.
+// TestReadSpecDefaults checks the defaults of an AgentSpec, and that its status, which the registry determines, is ignored.
 func TestReadSpecDefaults(t *testing.T) {
 	c, warnings, err := agentcard.ReadSpec("f", []byte(minimalSpec+"status: ready\nregistered_at: 2026-01-01T00:00:00Z\nlast_heartbeat: null\n"))
 	if err != nil {
@@ -409,7 +409,7 @@ func TestReadSpecRefusesCards(t *testing.T) {
 	}
 }
 
-// Parts of cards that come from others are left out with a warning when nobody can read them.
+// TestReadWarns checks that unreadable parts of external cards are left out with a warning.
 func TestReadWarns(t *testing.T) {
 	tests := []struct{ file, want string }{
 		{"name: w\nsecuritySchemes: {x: text}", "f: securitySchemes.x is left out: it must be a group of fields, not a text"},
@@ -451,7 +451,7 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// A card for readers of both versions says twice how it is reached and secured; the newer words count.
+// TestReadHybridCard checks a card for readers of both versions, which has interfaces and security twice; the newer fields count.
 func TestReadHybridCard(t *testing.T) {
 	c, warnings, err := agentcard.Read("f", []byte(`{"name":"w","url":"https://old.example.com","protocolVersion":"0.3.0",
 		"supportedInterfaces":[{"url":"https://new.example.com","protocolBinding":"GRPC","protocolVersion":"1.0"}],

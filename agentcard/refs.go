@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// maxUnresolved bounds how many references are named.
+// maxUnresolved bounds how many references are reported.
 const maxUnresolved = 32
 
-// Where schemas have other schemas by name, and where they have data that only looks like schemas.
+// Fields whose values are maps of schemas by name, and fields whose values are data that may look like schemas.
 var (
 	holdNames = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
 	holdData  = []string{"const", "enum", "default", "examples"}
 )
 
-// localize changes a schema so that each of its references is a pointer to another place in it, and has no names of other
-// kinds: ids, anchors. A reference that leads nowhere, or out of the schema, is removed, and returned as it was.
+// localize modifies a schema so that each of its references is a pointer to another place in it, and removes other names: ids and anchors. It removes
+// references that cannot be resolved within the schema, and returns them.
 func localize(doc any) []string {
 	root, ok := doc.(map[string]any)
 	if !ok {
@@ -41,11 +41,11 @@ func localize(doc any) []string {
 	return l.unresolved
 }
 
-// place is where in the schema the walk is, and which resource that belongs to: a part of the schema with an id of its own.
+// place is a position in the schema, and the resource that it belongs to: the schema itself, or a part with an id.
 type place struct {
 	pointer string
-	base    string // pointer of the resource
-	url     string // id of the resource
+	base    string // of the resource
+	url     string // of the resource
 }
 
 func (p place) at(key string) place {
@@ -56,8 +56,8 @@ func (p place) at(key string) place {
 type localizer struct {
 	doc        any
 	idKey      string
-	resources  map[string]string // pointer by id
-	anchors    map[string]string // pointer by pointer of the resource, "#" and name
+	resources  map[string]string // pointers by id
+	anchors    map[string]string // pointers by the resource's pointer, "#" and name
 	unresolved []string
 	beside     []beside
 }
@@ -68,7 +68,7 @@ type beside struct {
 	target string
 }
 
-// each calls f for each group of fields that may be a schema, in the order of their names.
+// each calls f for each object that may be a schema, in the order of the field names.
 func (l *localizer) each(v any, p place, isSchema bool, f func(map[string]any, place)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -97,7 +97,7 @@ func (l *localizer) enter(m map[string]any, p place) place {
 	return p
 }
 
-// collect finds what references may name.
+// collect records ids and anchors that references may name.
 func (l *localizer) collect(m map[string]any, p place) {
 	if p.base == p.pointer && p.url != "" {
 		if _, taken := l.resources[p.url]; !taken {
@@ -109,13 +109,12 @@ func (l *localizer) collect(m map[string]any, p place) {
 			l.anchors[p.base+"#"+name] = p.pointer
 		}
 	}
-	if id, ok := m[l.idKey].(string); ok && strings.HasPrefix(id, "#") { // the anchors of older drafts
+	if id, ok := m[l.idKey].(string); ok && strings.HasPrefix(id, "#") { // an anchor of older drafts
 		l.anchors[p.base+id] = p.pointer
 	}
 }
 
-// rewrite makes references into pointers, and removes the names that are no longer used. A reference that depends on who
-// refers is read as a plain one.
+// rewrite converts references to pointers, and removes ids and anchors. It treats a dynamic reference as a plain one.
 func (l *localizer) rewrite(m map[string]any, p place) {
 	for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
 		ref, ok := m[key].(string)
@@ -141,7 +140,7 @@ func (l *localizer) rewrite(m map[string]any, p place) {
 	}
 }
 
-// resolve returns a reference from a place as a pointer to a schema in the document.
+// resolve converts a reference from a place to a pointer to a schema in the document.
 func (l *localizer) resolve(ref string, p place) (string, bool) {
 	name, fragment, _ := strings.Cut(ref, "#")
 	base := p.base
@@ -199,7 +198,7 @@ func (l *localizer) isSchema(pointer string) bool {
 	return false
 }
 
-// join returns a URL relative to another one; "" when it is none.
+// join resolves a URL relative to another one; it returns "" for an invalid one.
 func join(base, ref string) string {
 	r, err := url.Parse(ref)
 	if err != nil {

@@ -14,40 +14,39 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Bounds of what a Schema checks.
+// Bounds of values for a Schema.
 const (
 	MaxValue      = 1 << 20 // bytes of a value
-	MaxValueDepth = 100     // levels of lists and maps in it
+	MaxValueDepth = 100     // levels of lists and maps
 )
 
-// Schema checks JSON values. It is safe for concurrent use. Everybody who has a schema of the same text may share it, and a check can
-// take long: so a few are done at the same time.
+// Schema validates JSON values. It is safe for concurrent use. Schemas with the same text may be shared, and validation can take long, so it permits
+// a few concurrent validations.
 type Schema struct {
 	unresolved []string
 	raw        json.RawMessage
 	lanes      [maxChecks]lane
 }
 
-// maxChecks is how many checks by one Schema are done at the same time.
+// maxChecks bounds the concurrent validations of a Schema.
 const maxChecks = 4
 
-// lane is for one check at a time. Only the first has its checker for good, since one may be over a hundred times as large as its text.
+// lane permits one validation at a time. Only the first lane keeps its checker, which may be over a hundred times as large as the schema's text.
 type lane struct {
-	mu    sync.Mutex // held during a check
+	mu    sync.Mutex // held during a validation
 	check *checker
 }
 
-// checker does one check at a time.
+// checker performs one validation at a time.
 type checker struct {
 	meter  *meter
 	root   *jsonschema.Schema // its hooks use meter
-	misfit *jsonschema.Schema // what does not fit root
+	misfit *jsonschema.Schema // accepts what root rejects
 }
 
-// Compile returns the schema of raw, JSON Schema 2020-12, or an older draft that its $schema names. It reads nothing but raw: a
-// reference to what is not in it allows everything, and is named by [Schema.Unresolved]. A format is a remark and not
-// checked; patterns are those of package regexp. An error is one line, and says where in the schema it is. It keeps the
-// latest schemas, so that compiling one again costs little; the same text may give the same Schema.
+// Compile compiles raw as JSON Schema 2020-12, or an older draft that its $schema names. It reads nothing but raw: a reference that cannot be
+// resolved within raw permits everything, and is reported by [Schema.Unresolved]. Formats are not checked; patterns are those of package regexp. An
+// error is one line, and has the location in the schema. Compile caches the latest schemas, so the same text may give the same Schema.
 func Compile(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > MaxSchema {
 		return nil, fmt.Errorf("the schema is %d bytes long, at most %d are allowed", len(raw), MaxSchema)
@@ -71,9 +70,9 @@ func compile(raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// newChecker also returns the references that cannot be followed.
+// newChecker also returns the references that cannot be resolved.
 func newChecker(raw []byte) (check *checker, unresolved []string, err error) {
-	// The library is not made for schemas of strangers: what it does not expect may make it panic.
+	// The library is not designed for untrusted schemas: unexpected ones may make it panic.
 	defer func() {
 		if p := recover(); p != nil {
 			check, err = nil, errors.New("the schema cannot be used: it takes too long, or says what makes no sense")
@@ -108,16 +107,16 @@ func newChecker(raw []byte) (check *checker, unresolved []string, err error) {
 	return &checker{meter: m, root: root, misfit: &jsonschema.Schema{DraftVersion: root.DraftVersion, Not: root}}, unresolved, nil
 }
 
-// schemaURL is the name of every schema inside the library.
+// schemaURL is the URL of every schema within the library.
 const schemaURL = "schema:///schema"
 
-// noLoader refuses to read anything; localize has left no reference that would.
+// noLoader rejects loading; localize has removed all references that would need it.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errors.New("it is not in the schema") }
 
-// Validate returns nil when value, a JSON text, fits the schema; else an error of one line that says what is wrong and where,
-// for at most three places. It also refuses a value over [MaxValue] or [MaxValueDepth], and one that takes too long to check.
+// Validate returns nil when value, a JSON text, is valid; otherwise an error of one line that explains at most three violations and where they are.
+// It also rejects a value above [MaxValue] or [MaxValueDepth], and one that takes too long to validate.
 func (s *Schema) Validate(value json.RawMessage) (err error) {
 	if len(value) > MaxValue {
 		return fmt.Errorf("the value is %d bytes long, at most %d are allowed", len(value), MaxValue)
@@ -135,13 +134,13 @@ func (s *Schema) Validate(value json.RawMessage) (err error) {
 		return p.check.validate(v)
 	}
 	c, _, err := newChecker(s.raw)
-	if err != nil { // not possible: it was compiled before
+	if err != nil { // impossible: it compiled before
 		return err
 	}
 	return c.validate(v)
 }
 
-// lane returns a lane that nobody else has until it is unlocked.
+// lane returns a locked lane.
 func (s *Schema) lane() *lane {
 	for i := range s.lanes {
 		if p := &s.lanes[i]; p.mu.TryLock() {
@@ -154,7 +153,7 @@ func (s *Schema) lane() *lane {
 }
 
 func (c *checker) validate(v any) (err error) {
-	// A check that only finds out whether the value fits keeps nothing; one for the reasons keeps every one of them.
+	// Validating with misfit stores no reasons; validating with root stores every one.
 	fits := false
 	if !c.meter.run(effort, func() { fits = c.misfit.Validate(v) != nil }) {
 		return errors.New("the value cannot be checked against its schema: it takes too long")
@@ -168,10 +167,10 @@ func (c *checker) validate(v any) (err error) {
 	return explain(err)
 }
 
-// Unresolved returns the references of the schema that it cannot follow, such as "#/defs/Other", each once, in order.
+// Unresolved returns the references of the schema that cannot be resolved, such as "#/defs/Other", without duplicates, in order.
 func (s *Schema) Unresolved() []string { return slices.Clone(s.unresolved) }
 
-// decode reads one JSON value. Numbers are float64, as they are after a transport: none is so large that it takes long.
+// decode decodes one JSON value. Numbers become float64, as after a transport, which bounds the cost of computing with them.
 func decode(b []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	var v any

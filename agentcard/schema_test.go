@@ -38,7 +38,7 @@ func TestValidate(t *testing.T) {
 	}
 	tests := []struct{ value, want string }{
 		{`{"query":"red shoes"}`, ""},
-		{`{"query":"abc","when":"yesterday","ids":["a",1.0],"price_min":0.07,"category":7.0}`, ""}, // a format is not checked
+		{`{"query":"abc","when":"yesterday","ids":["a",1.0],"price_min":0.07,"category":7.0}`, ""}, // formats are not checked
 		{`{}`, "/query is missing"},
 		{`[]`, "the value must be an object, not an array"},
 		{`null`, "the value must be an object, not null"},
@@ -86,7 +86,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// What a schema or a value says cannot make the error long, or break its line.
+// TestValidateErrorIsOneLine checks that no schema or value makes the error long, or breaks its line.
 func TestValidateErrorIsOneLine(t *testing.T) {
 	long := strings.Repeat("long\nname\x1b[31m\u202e", 100)
 	q, _ := json.Marshal(long)
@@ -182,7 +182,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// Schemas and values that are made to take for ever are given up.
+// TestValidateEnds checks that validation with hostile schemas and values is aborted.
 func TestValidateEnds(t *testing.T) {
 	nest := func(open string, n int, inner, shut string) string {
 		return strings.Repeat(open, n) + inner + strings.Repeat(shut, n)
@@ -212,7 +212,7 @@ func TestValidateEnds(t *testing.T) {
 			if err := s.Validate(json.RawMessage(tt.value)); err == nil || err.Error() != want {
 				t.Errorf("Validate = %v, want %s", err, want)
 			}
-			// The schema is good for the next one.
+			// The schema still works for other values.
 			if err := s.Validate(json.RawMessage(`[]`)); err != nil && err.Error() == want {
 				t.Errorf("Validate([]) = %v", err)
 			}
@@ -235,7 +235,7 @@ func TestValidateOfWhatIsAllWrong(t *testing.T) {
 	}
 }
 
-// What is large but honest is checked.
+// TestValidateIsPatient checks that large but harmless values are validated.
 func TestValidateIsPatient(t *testing.T) {
 	s, err := agentcard.Compile(json.RawMessage(`{"type":"array","items":{"type":"object","required":["id"],"properties":{
 		"id":{"type":"integer"},"name":{"type":"string","pattern":"^[a-z0-9]+$"},"kind":{"enum":["a","b"]}}}}`))

@@ -9,16 +9,16 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// schemeOf gives the field that a security scheme has in version 1.0 for its type before that.
+// schemeOf maps the older types of security schemes to their fields in version 1.0.
 var schemeOf = map[string]string{
 	"apiKey": "apiKeySecurityScheme", "http": "httpAuthSecurityScheme", "oauth2": "oauth2SecurityScheme",
 	"openIdConnect": "openIdConnectSecurityScheme", "mutualTLS": "mtlsSecurityScheme",
 }
 
-// flowOrder is the order in which one of several OAuth flows is chosen: a card of package a2a holds one.
+// flowOrder is the order of preference among OAuth flows: a card of package a2a has only one.
 var flowOrder = []string{"authorizationCode", "clientCredentials", "deviceCode", "implicit", "password"}
 
-// schemes reads security schemes one by one: what is new to package a2a must not make a card unreadable.
+// schemes decodes security schemes one by one: one that package a2a does not know must not make a card unreadable.
 func (r *reader) schemes(m map[string]any) a2a.NamedSecuritySchemes {
 	var out a2a.NamedSecuritySchemes
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -29,7 +29,7 @@ func (r *reader) schemes(m map[string]any) a2a.NamedSecuritySchemes {
 		}
 		b, err := json.Marshal(map[string]any{name: r.scheme(name, v)})
 		if err != nil {
-			continue // what came from JSON goes back to it
+			continue // values decoded from JSON can be encoded
 		}
 		var one a2a.NamedSecuritySchemes
 		if err := json.Unmarshal(b, &one); err != nil {
@@ -46,7 +46,7 @@ func (r *reader) schemes(m map[string]any) a2a.NamedSecuritySchemes {
 	return out
 }
 
-// scheme returns a security scheme of any version in the form of version 1.0.
+// scheme converts a security scheme of any version to that of version 1.0.
 func (r *reader) scheme(name string, v map[string]any) map[string]any {
 	v = camelKeys(v)
 	for _, kind := range slices.Sorted(maps.Values(schemeOf)) {
@@ -68,7 +68,7 @@ func (r *reader) scheme(name string, v map[string]any) map[string]any {
 	return map[string]any{kind: r.flow(name, v)}
 }
 
-// flow leaves one flow in an OAuth scheme.
+// flow reduces an OAuth scheme to one flow.
 func (r *reader) flow(name string, scheme map[string]any) map[string]any {
 	flows, _ := scheme["flows"].(map[string]any)
 	if len(flows) == 0 {
@@ -98,8 +98,8 @@ func camelKeys(m map[string]any) map[string]any {
 	return out
 }
 
-// requirements reads the security requirements of version 1.0, else those of the older field. In 1.0 the scopes of a scheme
-// are a list inside of a group, {"list": [...]}; package a2a writes the bare list.
+// requirements decodes the security requirements of version 1.0, or else those of the older field. In 1.0 the scopes of a scheme are a list within an
+// object, {"list": [...]}; package a2a uses the bare list.
 func (r *reader) requirements(at, olderAt string, list, older []any) a2a.SecurityRequirementsOptions {
 	if len(list) == 0 {
 		at, list = olderAt, older

@@ -55,7 +55,7 @@ func TestSpecIsCarried(t *testing.T) {
 	if len(e) != 2 || e[0].URI != "urn:other" || e[1].URI != agentcard.ExtensionURI || e[1].Required {
 		t.Errorf("extensions = %+v, want the other one and one that is not required", e)
 	}
-	// As it came, or with the text of a schema written otherwise: the card is the same.
+	// Unchanged, or with the text of a schema in another form: the card is the same.
 	other := *want
 	other.Abilities = map[string]agentcard.Ability{
 		"find": {InputSchema: json.RawMessage(` {"b": {"c": []}, "a": 1.50}`), OutputSchema: json.RawMessage(`false`), Confidence: new(0.0), DispatchKey: "k", Confirm: true, Once: true},
@@ -74,7 +74,7 @@ func TestSpecIsCarried(t *testing.T) {
 	}
 }
 
-// What Attach is given by mistake is not on the card.
+// TestAttachLeavesOut checks that Attach leaves out invalid values.
 func TestAttachLeavesOut(t *testing.T) {
 	s := &agentcard.Spec{
 		Abilities: map[string]agentcard.Ability{
@@ -158,7 +158,7 @@ func TestSpecOfStrangers(t *testing.T) {
 	}
 }
 
-// The words of a card come from strangers, and say nothing that breaks a line.
+// FuzzSpecOf checks that texts of a card, which are external, never break a line.
 func FuzzSpecOf(f *testing.F) {
 	f.Add(`{"owner_team":"x","abilities":{"s":{"input_schema":{},"confidence_hint":0.5}},"tags":["a"],"labels":{"a":"b"},"extra":[{}]}`)
 	f.Add(`{"tenant_scope":["a"]}`)

@@ -21,7 +21,7 @@ func agent(id string, skills ...string) prompt.Agent {
 	return prompt.Agent{ID: id, Card: card, Seen: true}
 }
 
-// turn is a turn in which agent_calc, agent_clock and agent_echo are there, and agent_clock waits for a reply.
+// turn returns a turn in which agent_calc, agent_clock and agent_echo are present, and agent_clock waits for a reply.
 func turn() *llm.Turn {
 	t := &llm.Turn{ContextID: "conversation", ID: "message"}
 	t.Agents = []prompt.Agent{agent("agent_calc", "calc", "convert"), agent("agent_clock"), agent("agent_echo", "echo")}

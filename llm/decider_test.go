@@ -29,7 +29,7 @@ func templates(t testing.TB) *prompt.Templates {
 	return tmpl
 }
 
-// decide runs a turn against a script.
+// decide runs a turn with a scripted client.
 func decide(t *testing.T, tn *llm.Turn, answers ...llmtest.Answer) (*llm.Decision, []string, *llmtest.Client, error) {
 	t.Helper()
 	c := llmtest.Script(answers...)
@@ -139,7 +139,7 @@ func TestRepairGivesUp(t *testing.T) {
 	}
 }
 
-// What a repaired reply says is not streamed behind words that were not accepted.
+// TestRepairDoesNotStreamTwice checks that the text of a corrected reply is not streamed after that of a rejected one.
 func TestRepairDoesNotStreamTwice(t *testing.T) {
 	d, said, _, err := decide(t, turn(), llmtest.Text(`{"kind":"respond","say":"First","delegations":[{"id":"a"}]}`), llmtest.Text(hello))
 	if err != nil {
@@ -168,8 +168,8 @@ func TestRepairIsBounded(t *testing.T) {
 	}
 }
 
-// A correction makes the prompt longer: what the model is shown of its reply, and what its next one may have, is what the
-// window leaves.
+// TestRepairFitsIntoTheWindow checks that a correction, which makes the prompt longer, limits the quoted reply, and the next one, to what the window
+// leaves.
 func TestRepairFitsIntoTheWindow(t *testing.T) {
 	const window, limit = 16_000, 8_000
 	long := llmtest.Text("I would say: " + strings.Repeat("no JSON here. ", 1000))
@@ -188,7 +188,7 @@ func TestRepairFitsIntoTheWindow(t *testing.T) {
 	}
 }
 
-// sizeOf is the bytes of a request.
+// sizeOf returns the bytes of a request.
 func sizeOf(r *llm.Request) int {
 	n := len(r.System) + len(r.Schema)
 	for _, m := range r.Messages {
@@ -206,12 +206,12 @@ func TestCorrectedAgent(t *testing.T) {
 		{"agnt_echo", "agent_echo"},
 		{"agent-echo", "agent_echo"},
 		{"agent_eco", "agent_echo"},
-		{"worker_3", ""}, // worker_2 is another one
-		{"worker_", ""},  // may be any of them
-		{"x2", ""},       // too short to tell
-		{"echo", ""},     // too far away
+		{"worker_3", ""}, // worker_2 is another agent
+		{"worker_", ""},  // ambiguous
+		{"x2", ""},       // too short
+		{"echo", ""},     // too different
 		{"agent_cock", "agent_clock"},
-		{"abd", ""},    // abc is too short to tell
+		{"abd", ""},    // abc is too short
 		{"twin_x", ""}, // one letter from both twins
 		{"ZWIN_a", ""},
 		{"Twin_A", "twin_a"},
@@ -229,7 +229,7 @@ func TestCorrectedAgent(t *testing.T) {
 	}
 }
 
-// The id of an agent that was there is not taken for that of another.
+// TestCorrectedAgentThatLeft checks that the id of an agent that was present is not corrected to another's.
 func TestCorrectedAgentThatLeft(t *testing.T) {
 	tn := turn()
 	tn.Listed = append(tn.Listed, agent("agent_ecko"))
@@ -243,7 +243,7 @@ func TestCorrectedAgentThatLeft(t *testing.T) {
 	}
 }
 
-// At the last step a model that delegates is told to answer, and no agents.
+// TestRepairOfLastStep checks that at the last step a model that delegates is told to answer, without a list of agents.
 func TestRepairOfLastStep(t *testing.T) {
 	tn := turn()
 	tn.Last = true
@@ -296,7 +296,7 @@ func TestDecideCanceled(t *testing.T) {
 	}
 }
 
-// deaf is a client that ends without a word of ctx: as a connection does that is closed under it.
+// deaf is a client whose stream ends without ctx's error, as when its connection is closed.
 type deaf struct {
 	cancel func()
 	err    error

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// failed is an answer that ends with an error of an endpoint, after text.
+// failed returns an answer that ends with an endpoint's error, after text.
 func failed(kind error, text string, spent int) llmtest.Answer {
 	return llmtest.Answer{Text: text, Err: &llm.Error{Kind: kind, Provider: "test", Usage: llm.Usage{Input: spent}}}
 }
@@ -24,7 +24,7 @@ func answered(text string, spent int) llmtest.Answer {
 	return llmtest.Answer{Text: text, Usage: llm.Usage{Input: spent}}
 }
 
-// What is worth asking again for is asked for once, with the same request, and the words of one reply are shown.
+// TestDecideAsksAgain checks that a retry happens once, with the same request, and that the text of one reply is shown.
 func TestDecideAsksAgain(t *testing.T) {
 	half := hello[:28] // up to "Hel
 	need := (sizeOf(firstRequest(t)) + 2) / 3
@@ -71,13 +71,12 @@ func TestDecideAsksAgain(t *testing.T) {
 	}
 }
 
-// What is asked for again is bounded, and what does not become better by asking is not asked for again. The error is the
-// last one, with everything that was spent.
+// TestDecideGivesUp checks that retries are bounded, and that permanent errors are not retried. The error is the last one, with the total cost.
 func TestDecideGivesUp(t *testing.T) {
 	half := hello[:28]
 	for _, c := range []struct {
 		name    string
-		answers []llmtest.Answer // the error is that of the last one; an answer more would be accepted
+		answers []llmtest.Answer // the error is that of the last one; a further answer would be accepted
 		want    error
 		spent   int
 	}{
@@ -118,7 +117,7 @@ func TestDecideGivesUp(t *testing.T) {
 	}
 }
 
-// Without a limit of its own there is nothing to double; and a window is not exceeded.
+// TestDecideLengthens checks that without a limit nothing is doubled, and that the window is not exceeded.
 func TestDecideLengthens(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -153,7 +152,7 @@ func TestDecideLengthens(t *testing.T) {
 	}
 }
 
-// No more is asked for than the window leaves, but for an estimate's sake always an eighth of it.
+// TestDecideMaxTokens checks that no more is requested than the window leaves, but always an eighth of it, since that is estimated.
 func TestDecideMaxTokens(t *testing.T) {
 	p, err := templates(t).Render(&turn().Input)
 	if err != nil {
@@ -184,7 +183,7 @@ func TestDecideTemperature(t *testing.T) {
 	o := &llm.DeciderOptions{Temperature: &zero}
 	client := llmtest.Script(llmtest.Text(hello))
 	d := llm.NewDecider(client, templates(t), o)
-	zero = 1 // what was given is copied
+	zero = 1 // the options were copied
 	if _, err := d.Decide(t.Context(), turn(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +238,7 @@ func TestDecideBudget(t *testing.T) {
 	}
 }
 
-// Budgets hold also where an endpoint counts nothing: what was said to the model and by it is estimated.
+// TestDecideEstimates checks that budgets are enforced for an endpoint without counts, by estimates.
 func TestDecideEstimates(t *testing.T) {
 	need := (sizeOf(firstRequest(t)) + 2) / 3
 	told := llm.Usage{Input: 10, Output: 1}
@@ -263,7 +262,7 @@ func TestDecideEstimates(t *testing.T) {
 	}
 }
 
-// No count of an endpoint makes a decision cost less than nothing, or the sum overflow.
+// TestDecideUsageIsPlausible checks that no counts of an endpoint make the cost negative, or the sum overflow.
 func TestDecideUsageIsPlausible(t *testing.T) {
 	const most = 1 << 40
 	for _, c := range []struct{ first, want llm.Usage }{
@@ -288,7 +287,7 @@ func TestDecideUsageIsPlausible(t *testing.T) {
 	}
 }
 
-// A reply that goes on and on is ended, and not asked for again with more tokens.
+// TestDecideEndless checks that an endless reply is ended, and not retried with more tokens.
 func TestDecideEndless(t *testing.T) {
 	for _, c := range []struct{ limit, most int }{{0, llm.MaxDecision}, {99, 64 << 10}, {10_000, 80_000}, {math.MaxInt, llm.MaxDecision}} {
 		pieces := slices.Repeat([]string{strings.Repeat(" and on", 1000)}, 160)
@@ -305,7 +304,7 @@ func TestDecideEndless(t *testing.T) {
 	}
 }
 
-// An answer may have what the budget leaves, also the second time, when it may be longer.
+// TestDecideBudgetBoundsTheAnswer checks that an answer may have what the budget leaves, also the second one, which may be longer.
 func TestDecideBudgetBoundsTheAnswer(t *testing.T) {
 	const limit = 1000
 	need := (sizeOf(firstRequest(t)) + 2) / 3
@@ -348,7 +347,7 @@ func TestDecideBudgetBoundsTheAnswer(t *testing.T) {
 	}
 }
 
-// firstRequest is what a decider asks in turn().
+// firstRequest returns a decider's first request for turn().
 func firstRequest(t *testing.T) *llm.Request {
 	t.Helper()
 	_, _, client, err := decide(t, turn(), llmtest.Text(hello))
@@ -358,7 +357,7 @@ func firstRequest(t *testing.T) *llm.Request {
 	return client.Requests()[0]
 }
 
-// An error of a context is no reason to ask again.
+// TestDecideCanceledWhileCut checks that a context's error is not retried.
 func TestDecideCanceledWhileCut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := llmtest.Script(llmtest.Func(func(context.Context, *llm.Request) llmtest.Answer {
@@ -370,7 +369,7 @@ func TestDecideCanceledWhileCut(t *testing.T) {
 	}
 }
 
-// A model that thinks aloud is shown its reply without the thoughts.
+// TestRepairWithoutThoughts checks that a correction quotes the model's reply without its thoughts.
 func TestRepairWithoutThoughts(t *testing.T) {
 	d, said, client, err := decide(t, turn(), llmtest.Text("<think>"+hello+"</think>prose"), llmtest.Text("<think>{</think>"+hello))
 	if err != nil || d.Repairs != 1 || d.Say != "Hello!" || strings.Join(said, "") != "Hello!" {

@@ -15,13 +15,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// picture returns what looks like an image of so many bytes.
+// picture returns bytes of this size that look like an image.
 func picture(kind string, size int) []byte {
 	head := map[string]string{"image/png": "\x89PNG\r\n\x1a\n", "image/jpeg": "\xff\xd8\xff", "image/webp": "RIFF\x00\x00\x00\x00WEBPVP"}[kind]
 	return append([]byte(head), make([]byte, size-len(head))...)
 }
 
-// gallery is a turn with images in an earlier message, in its result, and in what the user says now.
+// gallery returns a turn with images in an earlier message, in its result, and in the present message.
 func gallery() *llm.Turn {
 	tn := turn()
 	files := map[string][]byte{
@@ -49,7 +49,7 @@ func gallery() *llm.Turn {
 	return tn
 }
 
-// shown returns what the messages of a request have behind their text.
+// shown returns the parts of each message after its text.
 func shown(r *llm.Request) (parts [][]llm.Part) {
 	for _, m := range r.Messages {
 		parts = append(parts, m.Parts[1:])
@@ -57,7 +57,7 @@ func shown(r *llm.Request) (parts [][]llm.Part) {
 	return parts
 }
 
-// TestImages shows a model the images of the conversation, each in its message and behind its key. Their types are what they are.
+// TestImages shows a model the images of the conversation, each in its message and after its key, with their detected types.
 func TestImages(t *testing.T) {
 	c := llmtest.Script(llmtest.Text(hello))
 	if _, err := llm.NewDecider(c, templates(t), &llm.DeciderOptions{Images: true}).Decide(t.Context(), gallery(), nil); err != nil {
@@ -80,7 +80,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestImagesNamed tells a model that takes no images what it is not shown, and opens nothing.
+// TestImagesNamed checks that a model without images gets lines about them, and that none is opened.
 func TestImagesNamed(t *testing.T) {
 	tn := gallery()
 	tn.Open = func(context.Context, string) ([]byte, error) { panic("opened") }
@@ -106,7 +106,7 @@ func TestImagesNamed(t *testing.T) {
 	}
 }
 
-// TestImagesBounded shows the newest images, as many as one request may have, whatever is said of their size.
+// TestImagesBounded shows the latest images, as many as one request may have, whatever their stated sizes are.
 func TestImagesBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		images, said, size int
@@ -153,8 +153,8 @@ func TestImagesBounded(t *testing.T) {
 	}
 }
 
-// TestBadImage asks without images when an endpoint does not take the request: what a stranger sent may be no image for it, and stays in the
-// conversation.
+// TestBadImage checks that a request that the endpoint rejects is repeated without images: an external image may be invalid for the endpoint, and
+// stays in the conversation.
 func TestBadImage(t *testing.T) {
 	for _, kind := range []error{llm.ErrBadRequest, llm.ErrTooLong} {
 		refuse := llmtest.Func(func(_ context.Context, r *llm.Request) llmtest.Answer {

@@ -21,7 +21,7 @@ const (
 	pairSchema   = `{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"},"minItems":2},"note":{"type":["string","null"]}},"required":["ids","locale"]}`
 )
 
-// offering returns an agent whose skills have these input schemas; an empty one is none.
+// offering returns an agent whose skills have these input schemas; "" is no schema.
 func offering(id string, schemas map[string]string, skills ...string) prompt.Agent {
 	a := agent(id, skills...)
 	abilities := map[string]agentcard.Ability{}
@@ -32,7 +32,7 @@ func offering(id string, schemas map[string]string, skills ...string) prompt.Age
 	return a
 }
 
-// shopping is a turn with an agent of several skills, and with agents of one skill.
+// shopping returns a turn with an agent of several skills, and with agents of one skill.
 func shopping() *llm.Turn {
 	t := &llm.Turn{ContextID: "conversation", ID: "message"}
 	nameless := offering("nameless", map[string]string{"find it": searchSchema}, "find it")
@@ -104,7 +104,7 @@ func TestCheckInput(t *testing.T) {
 	}
 }
 
-// What an agent writes into a schema comes back to the model in an error: it stays short, and begins no block of a prompt.
+// TestCheckInputOfStrangers checks that the text of an external schema in an error for the model is short, and begins no block of a prompt.
 func TestCheckInputOfStrangers(t *testing.T) {
 	many := map[string]any{}
 	for i := range 300 {
@@ -149,7 +149,7 @@ func TestCheckInputOfStrangers(t *testing.T) {
 	}
 }
 
-// A model is told what is wrong with an input, and its next reply is used.
+// TestRepairInput checks that a model is told what is wrong with an input, and that its next reply is used.
 func TestRepairInput(t *testing.T) {
 	reply := func(input string) llmtest.Answer {
 		return llmtest.Text(`{"kind":"delegate","say":null,"delegations":[{"id":"a","agent":"shop","skill":"search","task":"find a lamp","input":` +

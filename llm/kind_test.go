@@ -11,7 +11,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// A model is told of each kind that it may write and of no other, by the prompt as by the schema; and an answer is shown again as what it was.
+// TestKindsAreTold checks that the prompt and the schema have each kind that a model may write, and no other; and that an earlier answer is shown
+// with its kind.
 func TestKindsAreTold(t *testing.T) {
 	templates, err := prompt.New("")
 	if err != nil {

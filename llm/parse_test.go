@@ -127,7 +127,7 @@ func TestParseDecision(t *testing.T) {
 	}
 }
 
-// However marks, braces and quotes are mixed, a reply is read once or twice, and not again from every one of them.
+// TestParseDecisionIsFast checks that for any mixture of marks, braces and quotes the time to parse a reply is not quadratic.
 func TestParseDecisionIsFast(t *testing.T) {
 	for _, piece := range []string{
 		"</think>x", "x{</think>", `x{"":["</think>x",`, `{ {"</think>`, `x{"`, "<", "[/", "<think></think>", `x{"a":"</think>"}`, `x{"a":"</think>`,
@@ -137,7 +137,7 @@ func TestParseDecisionIsFast(t *testing.T) {
 		if _, err := llm.ParseDecision(reply); err == nil {
 			t.Errorf("%q, again and again, is a decision", piece)
 		}
-		if took := time.Since(start); took > 20*time.Second { // by the square it were minutes
+		if took := time.Since(start); took > 20*time.Second { // quadratic time would be minutes
 			t.Errorf("%q, again and again, takes %v", piece, took)
 		}
 	}
@@ -145,7 +145,7 @@ func TestParseDecisionIsFast(t *testing.T) {
 
 func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
-// What is accepted is the same after the log has kept it as JSON.
+// FuzzParseDecision checks that an accepted decision does not change when encoded as JSON and back.
 func FuzzParseDecision(f *testing.F) {
 	f.Add("```json\n{\"kind\":\"delegate\",\"say\":null,\"delegations\":[{\"id\":\"a\",\"input\":\"{}\"}],\"reason\":\"\"}")
 	f.Add(`{"kind":"respond","say":"\ud83d\ude00\u0000"} {`)

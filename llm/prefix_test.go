@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// conversation has four turns: an answer, two delegations at once, one after the other, and a question back. It returns the
-// requests of each decision. What came and went before which turn is told by change.
+// conversation returns the requests of each decision of four turns: an answer, two parallel delegations, two sequential ones, and a question. change
+// modifies the input before each turn.
 func conversation(t *testing.T, change func(turn int, in *prompt.Input)) [][]*llm.Request {
 	t.Helper()
 	work := func(ids ...string) string {
@@ -66,7 +66,7 @@ func conversation(t *testing.T, change func(turn int, in *prompt.Input)) [][]*ll
 	return requests
 }
 
-// follows checks that request b begins with the bytes of a, but for the facts that stand at the end of a.
+// follows checks that request b begins with the bytes of a, except for the facts at the end of a.
 func follows(t *testing.T, name string, a, b *llm.Request) {
 	t.Helper()
 	last := len(a.Messages) - 1
@@ -90,7 +90,7 @@ func TestPrefix(t *testing.T) {
 	for i := range requests[1:] {
 		follows(t, fmt.Sprint("decision ", i+2), requests[i][0], requests[i+1][0])
 	}
-	// A correction follows what it corrects, to the last byte.
+	// A correction follows its request, to the last byte.
 	repaired := requests[3]
 	if len(repaired) != 2 {
 		t.Fatalf("the fourth decision took %d requests, want 2", len(repaired))
@@ -100,7 +100,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// An agent that joins or leaves changes nothing of what was sent before.
+// TestPrefixWhenAgentsChange checks that agents that join or leave change nothing of earlier requests.
 func TestPrefixWhenAgentsChange(t *testing.T) {
 	still := conversation(t, func(int, *prompt.Input) {})
 	requests := conversation(t, func(turn int, in *prompt.Input) {

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Whoever writes a client finds in the README what becomes of each error, and each way to structured output.
+// TestReadmeIsComplete checks that the README explains each kind of error, and each mode of structured output.
 func TestReadmeIsComplete(t *testing.T) {
 	b, err := os.ReadFile("README.md")
 	if err != nil {

@@ -90,7 +90,7 @@ func TestSayReader(t *testing.T) {
 	}
 }
 
-// The words come as soon as they can: each piece of the reply gives what is complete in it.
+// TestSayReaderIsPrompt checks that text is emitted as soon as possible: each piece of the reply gives what is complete in it.
 func TestSayReaderIsPrompt(t *testing.T) {
 	var got []string
 	r := newSayReader(func(s string) { got = append(got, s) })
@@ -102,7 +102,7 @@ func TestSayReaderIsPrompt(t *testing.T) {
 	}
 }
 
-// Whatever marks, braces and quotes a reply is made of, nothing is shown but what the decision says.
+// TestSayReaderAgreesWithParseDecision checks that for any mixture of marks, braces and quotes only the decision's text is emitted.
 func TestSayReaderAgreesWithParseDecision(t *testing.T) {
 	pieces := []string{
 		"{", "}", "[", "]", `"`, `"`, ":", ",", `\`, "\n", " ", "x", "<", "`", "```", "json", "kind", `"kind":`, `"respond",`, `"say":`, `"a"`, `"b"}`,
@@ -130,7 +130,7 @@ func TestSayReaderAgreesWithParseDecision(t *testing.T) {
 	}
 }
 
-// FuzzSayReader compares with encoding/json: of a reply that is accepted, nothing is streamed but what it says.
+// FuzzSayReader compares with encoding/json: of an accepted reply, only its text is emitted.
 func FuzzSayReader(f *testing.F) {
 	f.Add(`{"kind":"respond","say":"\ud83d\ude00\u00e9 \"x\""}`, "", 20)
 	f.Add(`{"a":[{"b":"]"}],"kind":"clarify","say":"日本"}`, "no {\"kind\":\"respond\",\"say\":\"x\"} </think", 3)

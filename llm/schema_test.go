@@ -66,7 +66,7 @@ func TestDecisionSchema(t *testing.T) {
 	}
 }
 
-// strict checks what endpoints with strict structured output demand of every object.
+// strict checks the requirements of endpoints with strict structured output.
 func strict(t *testing.T, at string, v any) {
 	t.Helper()
 	m, ok := v.(map[string]any)

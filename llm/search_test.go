@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// choiceTurn is a turn that shows agent_echo out of more agents; a search for "money" finds agent_money, and notes its words.
+// choiceTurn returns a turn with agent_echo as the shortlist; a search for "money" finds agent_money. It records the words of searches.
 func choiceTurn() (*llm.Turn, *[]string) {
 	tn := turn()
 	tn.Waiting = nil
@@ -57,10 +57,10 @@ func giving(agent string) string {
 	return fmt.Sprintf(`{"kind":"delegate","say":null,"delegations":[{"id":"a","agent":%q,"skill":null,"task":"t","input":null,"depends_on":[]}],"search":null,"reason":""}`, agent)
 }
 
-// lastOf is the last message of a request.
+// lastOf returns the last message of a request.
 func lastOf(r *llm.Request) string { return r.Messages[len(r.Messages)-1].Text() }
 
-// A search is answered with what it finds, and what it found can be given work. It is no correction.
+// TestSearch checks that a search is answered with its result, to which work can be given, and that it is no correction.
 func TestSearch(t *testing.T) {
 	tn, searched := choiceTurn()
 	d, said, c, err := decide(t, tn, answered(searching(" exchange\nmoney "), 1), answered(giving("agent_money"), 10))
@@ -98,7 +98,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// What a search found is there also where nothing can be looked up, and a slip in its id is corrected.
+// TestFoundIsKnown checks that a found agent is known without Lookup, and that a slip in its id is corrected.
 func TestFoundIsKnown(t *testing.T) {
 	for _, id := range []string{"agent_money", "Agent_Money", "agent_mony"} {
 		tn, _ := choiceTurn()
@@ -129,7 +129,7 @@ func TestSearchThatFindsNothing(t *testing.T) {
 	}
 }
 
-// There are three searches to a decision, and corrections have their own count.
+// TestSearchIsBounded checks that a decision has three searches, which do not count as corrections.
 func TestSearchIsBounded(t *testing.T) {
 	tn, searched := choiceTurn()
 	long := strings.Repeat("many wörds ", 100)
@@ -167,7 +167,7 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
-// A search that cannot be made is corrected.
+// TestSearchThatCannotBe checks that an invalid search is corrected.
 func TestSearchThatCannotBe(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *llm.Turn)
@@ -194,7 +194,7 @@ func TestSearchThatCannotBe(t *testing.T) {
 	}
 }
 
-// The window and the budget hold for searches as for everything else.
+// TestSearchInAWindow checks that the window and the budget apply to searches.
 func TestSearchInAWindow(t *testing.T) {
 	tn, _ := choiceTurn()
 	first := sizeOf(func() *llm.Request {
@@ -223,8 +223,8 @@ func TestSearchInAWindow(t *testing.T) {
 	}
 }
 
-// An agent that cannot be given work at the moment is refused with the reason, also where it is listed, and is not taken for
-// another one of a similar name.
+// TestUnavailable checks that an unavailable agent is refused with the reason, even if it is listed, and that its id is not corrected to a similar
+// one.
 func TestUnavailable(t *testing.T) {
 	tn := turn()
 	tn.Unavailable = []prompt.Unavailable{{ID: "agent_calc", Why: "it has 2 of 2 tasks\x1b[2J under way"}, {ID: "agent_clocks", Why: "busy"}}
@@ -238,7 +238,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// A search is no decision.
+// TestSearchIsNoDecision checks that a search is no decision.
 func TestSearchIsNoDecision(t *testing.T) {
 	tn, _ := choiceTurn()
 	if err := llm.Check(tn, &llm.Decision{Kind: llm.KindSearch, Say: "x", Searches: []string{"x"}}); !errors.Is(err, llm.ErrInvalidDecision) {

@@ -19,7 +19,7 @@ func TestGauge(t *testing.T) {
 	}
 	g.measured(0, 5)
 	g.measured(5, 0)
-	tokens(334) // nothing was told
+	tokens(334) // without counts nothing changes
 	g.measured(4000, 1000)
 	tokens(250) // the first measurement counts in full
 	g.measured(6000, 1000)
@@ -59,7 +59,7 @@ func TestPromptOf(t *testing.T) {
 	}{
 		{Chunk{}, 0},
 		{Chunk{Usage: Usage{Input: 100, Cached: 90, Output: 7}}, 100},
-		{Chunk{Usage: Usage{Input: 100, Cached: 900}}, 1000}, // these do not include those
+		{Chunk{Usage: Usage{Input: 100, Cached: 900}}, 1000}, // Input excludes the cached ones
 		{Chunk{Usage: Usage{Input: 200, Cached: 900}, Prompt: 500}, 500},
 	} {
 		if got := promptOf(&c.chunk); got != c.want {

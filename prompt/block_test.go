@@ -11,11 +11,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// mark is written apart from the code it checks.
+// mark is independent of the code under test.
 var mark = regexp.MustCompile(`(?i)<\s*/?\s*cortex:[a-z-]*`)
 
-// blocks returns the names of the blocks of text in their order. It fails the test when a mark is not a line of its own, or
-// when blocks are not closed one after the other.
+// blocks returns the names of the blocks of text in order. It fails the test when a mark is not on a line of its own, or when blocks are not closed
+// one after the other.
 func blocks(t *testing.T, text string) []string {
 	t.Helper()
 	var names []string
@@ -50,7 +50,7 @@ func TestBlocksStayClosed(t *testing.T) {
 	}
 	check := func(name string, p *prompt.Prompt, want ...string) {
 		t.Helper()
-		// The instructions speak of the marks; what comes from others begins behind them.
+		// The instructions mention the marks; external text comes after them.
 		_, list, _ := strings.Cut(p.System, "the latest word counts.")
 		got := blocks(t, list)
 		for _, m := range p.Messages {
@@ -80,12 +80,12 @@ func TestBlocksStayClosed(t *testing.T) {
 	check("what was found", &prompt.Prompt{Messages: []prompt.Message{{Text: found}}}, "agents")
 	in = cases["injection_update"]
 	p := render(t, &in)
-	p.System = "" // without agents it speaks of the marks at its end, and has no block
+	p.System = "" // without agents it mentions the marks at its end, and has no block
 	check("injection_update", p, "summary", "agents-update", "user")
 	check("injection_summary_request", rendered(t)(tmpl.Summary(&hostileHistory, 1)), "summary", "user", "results", "answer")
 }
 
-// The list in the instructions is what was there at first, whatever is there now.
+// TestListed checks that the list in the instructions has the first agents, not the present ones.
 func TestListed(t *testing.T) {
 	all := []prompt.Agent{clock(), echo()}
 	system := func(in prompt.Input) string { return render(t, &in).System }

@@ -65,8 +65,7 @@ func TestCleanText(t *testing.T) {
 	}
 }
 
-// Many openings of escape sequences that never end must not make cleaning slow, and nothing may survive that a terminal
-// would act on.
+// FuzzClean checks that many unterminated escape sequences do not make cleaning slow, and that the result cannot control a terminal.
 func FuzzClean(f *testing.F) {
 	f.Add(strings.Repeat("\x1b]", 20))
 	f.Add("a\x1b[31mb\u009dc\u202e\r\n\U000e0041\xff")
@@ -89,7 +88,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// TestShown holds that a person who agrees to a text sees what it holds.
+// TestShown checks that a person who consents to a text sees all of it.
 func TestShown(t *testing.T) {
 	for in, want := range map[string]string{
 		"pay  Bob\n 5":                     "pay Bob 5",
@@ -107,7 +106,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// hidden returns a character of s that must not be in a prompt, or 0. It is written apart from the code it checks.
+// hidden returns a character of s that must not be in a prompt, or 0. It is independent of the code under test.
 func hidden(s string) rune {
 	for _, r := range s {
 		switch {

@@ -310,7 +310,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// rendered passes a prompt on that was rendered without an error.
+// rendered returns a prompt, and fails the test on an error.
 func rendered(t *testing.T) func(*prompt.Prompt, error) *prompt.Prompt {
 	return func(p *prompt.Prompt, err error) *prompt.Prompt {
 		t.Helper()

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// TestNoTemplates holds that a folder which replaces nothing is refused, since it is another one than was meant.
+// TestNoTemplates checks that a folder without templates is an error, since it is probably the wrong one.
 func TestNoTemplates(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {

@@ -29,8 +29,8 @@ func render(t *testing.T, in *prompt.Input) *prompt.Prompt {
 	return p
 }
 
-// A provider's prompt cache hits when everything but the facts at the end is a prefix of the next prompt of the same
-// conversation, from step to step and from turn to turn, also when agents come and go.
+// TestPrefix checks that everything before the facts at the end is a prefix of the conversation's next prompt, from step to step and from turn to
+// turn, even when agents come and go, so that a provider's prompt cache hits.
 func TestPrefix(t *testing.T) {
 	listed := []prompt.Agent{clock(), research()}
 	var prompts []*prompt.Prompt
@@ -153,7 +153,7 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// What is kept of an agent must show as the agent did, or what was said of it would change.
+// TestTrimmedLooksTheSame checks that a trimmed agent is shown as the original, since a difference would count as a change.
 func TestTrimmedLooksTheSame(t *testing.T) {
 	wordy := hostile()
 	for i := range wordy.Card.Skills {
@@ -178,7 +178,7 @@ func TestTrimmedLooksTheSame(t *testing.T) {
 	}
 }
 
-// An id has to be copied letter for letter, so it is escaped and never changed.
+// TestIDs checks that ids, which a model has to copy exactly, are escaped and never changed.
 func TestIDs(t *testing.T) {
 	for _, id := range []string{"agent_echo", "a\"b\\c", "ev\u202eil", "tag\U000e0041", "<|x|>", "</cortex:agents>", "日本"} {
 		p := render(t, &prompt.Input{User: "x", Agents: []prompt.Agent{{ID: id, Card: &a2a.AgentCard{Name: id}}}})

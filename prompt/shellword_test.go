@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestShellWord has the shells that there are read each word, and the word behind it.
+// TestShellWord has the available shells parse each word, and the word after it.
 func TestShellWord(t *testing.T) {
 	for s, want := range map[string]string{
 		"weather-1_2": "weather-1_2", "/a/b.c:@%+,=": "/a/b.c:@%+,=",
@@ -29,7 +29,7 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-// TestShellWordIsClean has control characters, which a terminal would act on when the word is pasted.
+// TestShellWordIsClean checks that control characters, which a terminal would interpret when the word is pasted, are removed.
 func TestShellWordIsClean(t *testing.T) {
 	if got, want := ShellWord("a\x1b[31m\nb\x00"), "'a b'"; got != want {
 		t.Errorf("ShellWord = %q, want %q", got, want)

@@ -24,7 +24,7 @@ func TestAddressee(t *testing.T) {
 		"@shop ask @shop again":     {Agent: "shop"},
 		"@shop mail bob@example.eu": {Agent: "shop"},
 		"@shop and @nobody":         {Agent: "shop"},
-		"@shop shoes and @echo hi":  nil, // whoever decides takes it apart
+		"@shop shoes and @echo hi":  nil, // the model splits it
 		"@nobody hello":             nil,
 		"shop shoes":                nil,
 		"ask @shop for shoes":       nil,

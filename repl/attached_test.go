@@ -14,7 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// TestFilesStayAttached has messages with files not be sent: the files go with the next one, and the chat says so, and how to take them back.
+// TestFilesStayAttached checks that files of a message that could not be sent go with the next one, and that the chat says so, and how to detach
+// them.
 func TestFilesStayAttached(t *testing.T) {
 	dir := t.TempDir()
 	attached := filepath.Join(dir, "a.txt")
@@ -26,7 +27,7 @@ func TestFilesStayAttached(t *testing.T) {
 	for name, test := range map[string]struct {
 		text  string
 		files []string
-		away  bool // the transport
+		away  bool // the transport is unavailable
 		want  string
 	}{
 		"too long":    {long, []string{attached}, false, one},

@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestBoardTellsWhatWaits: a task that waits for the user's yes is no question of its agent.
+// TestBoardTellsWhatWaits checks that a task that waits for the user's consent is not shown as a question of its agent.
 func TestBoardTellsWhatWaits(t *testing.T) {
 	for state, want := range map[a2a.TaskState]string{
 		a2a.TaskStateAuthRequired:  "? payer  waits for your yes",
@@ -24,7 +24,7 @@ func TestBoardTellsWhatWaits(t *testing.T) {
 	}
 }
 
-// TestBoardTellsWhoTriesAgain: a task that is tried again is the other agent's from then on, on one line.
+// TestBoardTellsWhoTriesAgain checks that a retried task is shown as the other agent's from then on, on one line.
 func TestBoardTellsWhoTriesAgain(t *testing.T) {
 	b := board{now: time.Now}
 	task := &a2a.Task{ID: "t", Metadata: map[string]any{transport.MetaAgentID: "weather", transport.MetaTurn: "turn"}}

@@ -35,22 +35,22 @@ func TestChat(t *testing.T) {
 	term.shows("\nHello World")
 	term.order(order{Do: "answer", Text: "Hello World!"})
 	term.prompts("")
-	term.shows("> hello\nHello World!\n>") // once, and nothing else
+	term.shows("> hello\nHello World!\n>") // once
 
-	// The writing starts again, and the answer is another one in the end.
+	// The answer is started again, and the final one differs.
 	term.say("again")
 	term.order(order{Do: "delta", ID: "a", Text: "I thi"})
 	term.order(order{Do: "delta", ID: "b", Text: "No, th"})
 	term.order(order{Do: "answer", Text: "Forty-two."})
 	term.shows("> again\nI thi\n(starting again)\nNo, th\n(the whole answer:)\nForty-two.\n>")
 
-	// A failure behind what was written is not taken for the answer.
+	// A failure after streamed text is not mistaken for the answer.
 	term.say("once more")
 	term.order(order{Do: "delta", ID: "c", Text: "Once u"})
 	term.order(order{Do: "failure", Text: "The model broke off."})
 	term.shows("> once more\nOnce u\nThe model broke off.\n>")
 
-	// A missing end is added.
+	// The part that was not streamed is added.
 	term.say("end")
 	term.order(order{Do: "delta", ID: "a", Text: "one\n"})
 	term.order(order{Do: "answer", Text: "one\ntwo"})
@@ -68,7 +68,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// A task that is tried again is told of in a line that stays, and is shown as the other agent's from then on.
+// TestChatRetry checks that a retry is shown in a permanent line, and the task as the other agent's from then on.
 func TestChatRetry(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)
@@ -103,7 +103,7 @@ func TestChatDelegations(t *testing.T) {
 	term.order(order{Do: "progress", ID: "t2", Agent: "agent_slow", Text: "half way\x1b[2J"})
 	term.shows("· agent_slow  half way  ")
 
-	// Somebody joins meanwhile: a line above the delegations.
+	// An agent joins during the turn: a line above the delegations.
 	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes back."})
 	term.wait("the new agent", regexp.MustCompile(`One moment\.\nagent_echo joined \(Echoes back\)\n· agent_clock.*\n· agent_slow[^\n]*$`).MatchString)
 
@@ -120,7 +120,7 @@ func TestChatDelegations(t *testing.T) {
 	}
 }
 
-// An agent's text is shown as it comes, one agent's at a time; what the others write is a line of theirs.
+// TestChatAgentText checks that an agent's text is streamed, one agent's at a time, while the others have one line each.
 func TestChatAgentText(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)
@@ -162,7 +162,7 @@ func TestChatNoticesWhileTyping(t *testing.T) {
 		t.Errorf("message = %q, want the text that was typed around the notices", h.Text)
 	}
 
-	// While an answer streams, notices wait for its end.
+	// Notices wait while an answer is streamed.
 	term.order(order{Do: "delta", ID: "a", Text: "I am "})
 	term.shows("I am")
 	term.order(order{Do: "join", ID: "agent_x", Text: ""})
@@ -178,13 +178,13 @@ func TestChatNoticesWhileTyping(t *testing.T) {
 	}
 }
 
-// Notices that come while a prompt begins, or a line ends, leave no prompt behind and lose nothing.
+// TestChatNoticesRace checks that notices that arrive while a prompt begins, or a line ends, leave no prompt behind and lose nothing.
 func TestChatNoticesRace(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)
 	const n = 60
 	for i := range n {
-		// The notice, the answer and the next prompt race with each other.
+		// The notice, the answer and the next prompt race.
 		term.keys(fmt.Sprintf("m%d\r", i))
 		if h := term.heard(); h.Text != fmt.Sprintf("m%d", i) {
 			t.Fatalf("message %d = %q", i, h.Text)
@@ -228,7 +228,7 @@ func TestChatInterrupt(t *testing.T) {
 	}
 }
 
-// A signal from elsewhere neither kills the chat at the prompt nor breaks the line that is typed.
+// TestChatSignal checks that a signal from another process neither kills the chat at the prompt nor breaks the edited line.
 func TestChatSignal(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)
@@ -244,7 +244,7 @@ func TestChatSignal(t *testing.T) {
 	}
 }
 
-// The end of the context ends the chat, with a line half typed or a turn half done, and gives the terminal back.
+// TestChatTerminated checks that the end of the context ends the chat, during a line or a turn, and restores the terminal.
 func TestChatTerminated(t *testing.T) {
 	t.Parallel()
 	for name, busy := range map[string]bool{"typing": false, "busy": true} {
@@ -336,11 +336,11 @@ func TestChatCompletion(t *testing.T) {
 	term.order(order{Do: "join", ID: "agent_calc"})
 	term.shows("agent_calc joined")
 	term.keys("ask @ag\t")
-	term.prompts("ask @agent_c") // as far as there is no choice
+	term.prompts("ask @agent_c") // the common prefix
 	term.keys("\t")
 	term.shows("@agent_calc   @agent_clock\n> ask @agent_c")
 	term.keys("lo\t")
-	term.prompts("ask @agent_clock") // and a space, which the screen does not tell
+	term.prompts("ask @agent_clock") // followed by a space, which the screen does not show
 	term.keys("x\x15/conv\t\r")
 	term.shows("0193b2f0-aaaa  3 h ago")
 	term.prompts("")
@@ -362,7 +362,7 @@ func TestChatCompletion(t *testing.T) {
 	}
 }
 
-// TestChatGoesOn holds that a chat which takes up a conversation shows where it stood: somebody may be asked something.
+// TestChatGoesOn checks that a chat that resumes a conversation shows its end, which may be a question.
 func TestChatGoesOn(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)
@@ -433,7 +433,8 @@ func TestChatCommands(t *testing.T) {
 	}
 }
 
-// Files go with the next message, once, and those of an answer can be written, by their numbers, over nothing.
+// TestChatFiles checks that attached files go with the next message, once, and that files of an answer can be saved by their numbers, without
+// overwriting.
 func TestChatFiles(t *testing.T) {
 	t.Parallel()
 	term, dir := open(t, 100), t.TempDir()
@@ -486,7 +487,7 @@ func TestChatFiles(t *testing.T) {
 	}
 }
 
-// Nothing from a card, an agent or a model acts on the terminal, not even in two pieces.
+// TestChatEscapes checks that no text of a card, an agent or a model controls the terminal, even if it comes in two pieces.
 func TestChatEscapes(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80, "NO_COLOR=1")
@@ -578,7 +579,7 @@ func TestChatNarrow(t *testing.T) {
 	}
 }
 
-// An answer is laid out while it is written: what is complete stays, what is not is shown as it comes.
+// TestChatMarkdown checks that an answer is laid out as it is written: complete blocks stay, the last one changes.
 func TestChatMarkdown(t *testing.T) {
 	t.Parallel()
 	term := open(t, 40)
@@ -598,7 +599,7 @@ func TestChatMarkdown(t *testing.T) {
 	}
 }
 
-// /retry says the last message again, and /edit lets it be changed first.
+// TestChatSaysAgain checks /retry, which sends the last message again, and /edit, which lets the user change it first.
 func TestChatSaysAgain(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)
@@ -610,7 +611,7 @@ func TestChatSaysAgain(t *testing.T) {
 		term.order(order{Do: "answer", Text: "ok"})
 		term.prompts("")
 	}
-	say("/retry", "what time is it?") // of the conversation that goes on
+	say("/retry", "what time is it?") // of the resumed conversation
 	say("one\\\rtwo", "one\ntwo")
 	say("/retry", "one\ntwo")
 	term.keys("/edit\r")
@@ -630,7 +631,7 @@ func TestChatSaysAgain(t *testing.T) {
 	term.shows("> why?\nSo.\nrespond: because nothing fits\n>")
 }
 
-// Whoever means to leave does.
+// TestChatLeaves checks the ways to leave.
 func TestChatLeaves(t *testing.T) {
 	t.Parallel()
 	for _, word := range leaving {
@@ -647,7 +648,8 @@ func TestChatLeaves(t *testing.T) {
 	}
 }
 
-// What is typed in mid-turn is seen, and begins the next line; Ctrl-D says what to do. Nothing that is typed leaves a trace in the answer.
+// TestChatTypesAhead checks that keys typed during a turn are visible, and begin the next line; Ctrl-D shows a hint. The keys leave no trace in the
+// answer.
 func TestChatTypesAhead(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)

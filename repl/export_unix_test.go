@@ -16,7 +16,7 @@ import (
 	"github.com/hinshun/vt10x"
 )
 
-// TestExportReplacesFilesOnly exports to what is no file, which stays what it is, and through a link.
+// TestExportReplacesFilesOnly exports to paths that are no regular files, which must not change, and through a link.
 func TestExportReplacesFilesOnly(t *testing.T) {
 	dir, err := os.MkdirTemp("", "export") // a socket's path is short
 	if err != nil {

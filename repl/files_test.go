@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// TestMessageLeavesNoFiles makes a message that cannot be said: none of its files is stored.
+// TestMessageLeavesNoFiles makes a message that cannot be sent: none of its files remains stored.
 func TestMessageLeavesNoFiles(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
@@ -29,7 +29,7 @@ func TestMessageLeavesNoFiles(t *testing.T) {
 		t.Errorf("the message is refused, and file %s is stored, %v", o.ID, err)
 	}
 	second := filepath.Join(t.TempDir(), "b.bin")
-	c.Files = []string{path, second} // which is gone by now
+	c.Files = []string{path, second} // which no longer exists
 	if _, err := c.Message(t.Context(), "c", "look"); err == nil {
 		t.Errorf("Message with a file that is not there = nil, want an error")
 	}

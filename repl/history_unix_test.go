@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestHistoryIsAPipe holds that a chat does not wait for somebody to write its history.
+// TestHistoryIsAPipe checks that a chat does not wait for a history file that is a pipe.
 func TestHistoryIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// pieces is a terminal on which each element is typed at once.
+// pieces is a terminal that receives each element at once.
 type pieces chan string
 
 func typing(all ...string) pieces {
@@ -70,7 +70,7 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// A paste beyond the limit is still over the limit when it is sent: refused, not cut.
+// TestKeyboardHugePaste checks that a paste above the limit is refused when it is sent, not cut.
 func TestKeyboardHugePaste(t *testing.T) {
 	in := []string{"\x1b[200~"}
 	for range 1200 {
@@ -110,7 +110,7 @@ func TestKeyboardWake(t *testing.T) {
 		if s := <-got; s != "a" {
 			t.Errorf("read %q, want a", s)
 		}
-		in <- "\xe2\x82" // within a rune
+		in <- "\xe2\x82" // an incomplete rune
 		k.wake()
 		if s := <-got; s != string(wakeMark) {
 			t.Errorf("read %q, want the wake mark", s)

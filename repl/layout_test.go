@@ -37,7 +37,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestWideCharacters holds what a terminal makes of characters that people use as marks, and of scripts that take two columns.
+// TestWideCharacters checks the widths of characters that are used as marks, and of wide scripts.
 func TestWideCharacters(t *testing.T) {
 	for text, want := range map[string]int{
 		"✅": 2, "❌": 2, "⭐": 2, "⏳": 2, "⚡": 2, "⚠": 1, "⚠\ufe0f": 2, "✓": 1, "→": 1, "…": 1, "·": 1, "東京": 4, "한국": 4, "ｱ": 1, "Ａ": 2, "é": 1, "e\u0301": 1, "👍🏽": 2, "🇯🇵": 2,
@@ -80,7 +80,7 @@ func TestCommonPrefix(t *testing.T) {
 	}
 }
 
-// Whatever agents say, a line about them fits the screen.
+// TestDelegationLines checks that a line about a delegation fits the screen, whatever the agent's texts are.
 func TestDelegationLines(t *testing.T) {
 	now := time.Unix(100, 0)
 	long := strings.Repeat("日本 words ", 50)

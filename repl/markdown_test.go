@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestMarkdown holds what an answer looks like that has all of Markdown in it, on screens of several widths, with and without colours.
+// TestMarkdown checks the layout of an answer with all of Markdown, on screens of several widths, with and without colours.
 func TestMarkdown(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "answer.md"))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// What strangers write acts on no terminal, not by the names of characters either, and links say where they lead.
+// TestMarkdownIsSafe checks that no text controls a terminal, not even through entities, and that links show their targets.
 func TestMarkdownIsSafe(t *testing.T) {
 	for in, want := range map[string]string{
 		"&#27;[31mred&#x9b;2J &#x202e;txt":               "[31mred txt\n",
@@ -68,7 +68,7 @@ func TestMarkdownIsSafe(t *testing.T) {
 	}
 }
 
-// What is not written as Markdown stays as it is.
+// TestMarkdownKeepsText checks that other texts are unchanged.
 func TestMarkdownKeepsText(t *testing.T) {
 	for _, text := range []string{
 		"{\n  \"a\": {\n    \"b\": [1, 2]\n  }\n}\n",
@@ -82,13 +82,13 @@ func TestMarkdownKeepsText(t *testing.T) {
 	}
 }
 
-// snippets are pieces of texts, of which the streams of TestWriting are made.
+// snippets are pieces of which the streams of TestWriting are made.
 var snippets = []string{
 	"# Head\n", "a **bold", " word** and `code`", "\n", "\n\n", "- item\n", "  - nested\n", "1. one\n", "```\n", "```go\n", "x := 1\n", "    indented\n", "> quote\n", "| a | b |\n", "|---|--:|\n", "| 1 | 2 |\n",
 	"---\n", "--", "===\n", "日本語 ✅ ", "[a](http://b)", "<div>\n", "</div>\n", " ", "\t", "*", "_x_", "~~~\n", "long words and more of them ", "&amp;", "+ [x] done\n", "<br>", "\\",
 }
 
-// A text that comes in pieces looks in the end as if it had come at once, and whatever was shown of it before leaves nothing behind.
+// TestWriting checks that a streamed text finally looks as if it had come at once, and that its earlier states leave no traces.
 func TestWriting(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -118,7 +118,7 @@ func TestWriting(t *testing.T) {
 	}
 }
 
-// A block that is taller than the screen shows its end while it is written, and is whole in the end.
+// TestWritingTall checks that a block taller than the screen shows its end while it is written, and is complete in the end.
 func TestWritingTall(t *testing.T) {
 	g := glass{vt10x.New(vt10x.WithSize(80, 200))}
 	now := time.Unix(0, 0)
@@ -144,7 +144,7 @@ func TestWritingTall(t *testing.T) {
 	}
 }
 
-// Texts that take long to parse are shown as they are; nothing of them is lost.
+// TestMarkdownHostile checks that texts that take long to parse are shown unformatted, without losing anything.
 func TestMarkdownHostile(t *testing.T) {
 	for name, text := range map[string]string{
 		"quotes": strings.Repeat(">", 1<<20), "links": strings.Repeat("[a](", 1<<18), "emphasis": strings.Repeat("*a_ ", 1<<18), "lines": strings.Repeat("*a\n", 1<<18),
@@ -171,7 +171,7 @@ func TestMarkdownHostile(t *testing.T) {
 	}
 }
 
-// The window became narrower while lines were live: what a terminal made of them is removed as well.
+// TestLiveLinesOfANarrowerWindow checks that live lines that the terminal has wrapped, because the window became narrower, are removed completely.
 func TestLiveLinesOfANarrowerWindow(t *testing.T) {
 	u := &ui{screen: screen{w: glass{vt10x.New(vt10x.WithSize(80, 20))}, repaint: true}}
 	u.live = []string{strings.Repeat("x", 70), "\x1b[2m" + strings.Repeat("日", 45) + "\x1b[0m", ""}
@@ -180,7 +180,7 @@ func TestLiveLinesOfANarrowerWindow(t *testing.T) {
 	}
 }
 
-// Who waits sees within a moment that something is done, and that it goes on.
+// TestWaiting checks that the user soon sees that something is being done, and that it continues.
 func TestWaiting(t *testing.T) {
 	g := glass{vt10x.New(vt10x.WithSize(80, 20))}
 	now := time.Unix(0, 0)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A short answer does not become gigabytes: rows without cells, tables of many columns, names of columns that are repeated for each row, and
-// emphasis within emphasis.
+// TestMarkdownMultiplies checks that a short answer does not need gigabytes: rows without cells, tables with many columns, column names that are
+// repeated for each row, and nested emphasis.
 func TestMarkdownMultiplies(t *testing.T) {
 	rep := strings.Repeat
 	for name, text := range map[string]string{
@@ -31,7 +31,7 @@ func TestMarkdownMultiplies(t *testing.T) {
 	}
 }
 
-// Deep nesting and made-up cells are told from what people write.
+// TestCostly checks that hostile nesting and missing cells are distinguished from ordinary texts.
 func TestCostly(t *testing.T) {
 	rep := strings.Repeat
 	for text, want := range map[string]bool{
@@ -58,7 +58,7 @@ func TestCostly(t *testing.T) {
 	}
 }
 
-// Cells that are empty do not stand below each other, nor do rows of such.
+// TestStackedTable checks that stacked tables omit empty cells, and empty rows.
 func TestStackedTable(t *testing.T) {
 	got := render("| first | second |\n|---|---|\n| one | |\n| | |\n| | two |\n", 12, "", "")
 	if want := "first: one\n\nsecond: two\n"; got != want {

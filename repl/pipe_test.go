@@ -70,7 +70,7 @@ func TestPipeConversation(t *testing.T) {
 	}
 }
 
-// A pipe that nobody writes to does not keep the program from ending.
+// TestPipeCanceled checks that a pipe without a writer does not prevent the end of the program.
 func TestPipeCanceled(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()

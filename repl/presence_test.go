@@ -31,12 +31,12 @@ func TestPresence(t *testing.T) {
 		payload transport.Payload
 		want    string
 	}{
-		{clienttest.Card("clock", "1", "Old"), ""}, // was there at the start
+		{clienttest.Card("clock", "1", "Old"), ""}, // present at the start
 		{&transport.Synced{}, ""},
 		{clienttest.Card("clock", "1", "Old"), ""}, // refreshed
 		{clienttest.Card("echo", "1", "Echoes back. Always."), "echo joined (Echoes back)"},
 		{clienttest.Card("bare", "1", ""), "bare joined"},
-		{clienttest.Card("echo", "2", "Echoes back. Always."), ""}, // one more of it
+		{clienttest.Card("echo", "2", "Echoes back. Always."), ""}, // another instance
 		{gone("echo", "1", transport.GoneLeft), ""},
 		{gone("echo", "1", transport.GoneLeft), ""}, // again
 		{clienttest.Card("echo", "2", "Echoes louder."), "echo changed (Echoes louder)"},
@@ -58,7 +58,7 @@ func TestPresence(t *testing.T) {
 	if diff := cmp.Diff([]string{"bare"}, p.ids()); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
 	}
-	// Who works on what is shown with it.
+	// The board shows the mark, too.
 	b := board{now: time.Now, named: p.named}
 	task := &a2a.Task{ID: "t", Metadata: map[string]any{transport.MetaAgentID: "bar3"}}
 	if got, want := b.started(task).agent, "bar3"; got != want {

@@ -5,13 +5,12 @@ import (
 	"testing"
 )
 
-// TestCursorStandsWhereItIs has lines with characters that are two columns wide, and with some that have none: the cursor is moved by what
-// is seen, and not by what the library thinks.
+// TestCursorStandsWhereItIs checks the cursor in lines with wide and zero-width characters, which the library miscounts.
 func TestCursorStandsWhereItIs(t *testing.T) {
 	for _, tc := range []struct {
 		text       string
 		pos, width int
-		want       string // behind the text
+		want       string // after the text
 	}{
 		{"abc", 3, 20, ""},
 		{"abc", 1, 20, "\r\x1b[3C"},
@@ -25,14 +24,14 @@ func TestCursorStandsWhereItIs(t *testing.T) {
 		{"日本語x", 0, 8, "\x1b[1A\r\x1b[2C"},
 		{"日本語", 3, 8, " \b"},
 		{"日本語", 2, 8, " \b\x1b[1A\r\x1b[6C"},
-		{"a日本語", 4, 8, ""}, // a wide one is not broken
+		{"a日本語", 4, 8, ""}, // a wide character does not wrap in its middle
 		{"a日本語", 3, 8, "\x1b[1A\r\x1b[7C"},
 	} {
 		var screen bytes.Buffer
 		v := &valve{w: &screen}
 		line := []rune(tc.text)
 		shown := painter{&lineEditor{prompt: 2}, func() int { return tc.width }}.Paint(line, tc.pos)
-		written := string(shown) + " \b" + "\b\b" // as the library goes on
+		written := string(shown) + " \b" + "\b\b" // as the library continues
 		if n, err := v.Write([]byte(written)); n != len(written) || err != nil {
 			t.Errorf("%q: %d, %v", tc.text, n, err)
 		}

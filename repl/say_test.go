@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// awayFor is a transport that is away for the first so many calls that a message needs. Some messages are taken all the same.
+// awayFor is a transport that is unavailable for the first calls that a message needs. Some messages are stored nevertheless.
 type awayFor struct {
 	transport.Transport
 	watching, sending int // calls that fail
@@ -51,7 +51,8 @@ func (a *awayFor) Publish(ctx context.Context, t transport.Topic, e *transport.E
 	return a.err
 }
 
-// TestAskTriesAgain has Cortex be away between the connection and the question: it is asked when it is back, once, and given up after a while.
+// TestAskTriesAgain makes Cortex unavailable between the connection and the question: the question is sent when it is back, once, and given up after
+// a while.
 func TestAskTriesAgain(t *testing.T) {
 	away := fmt.Errorf("%w: killed", transport.ErrUnavailable)
 	for name, test := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// TestThemes holds which colours each theme has, and how one is chosen when nobody has.
+// TestThemes checks the colours of each theme, and the default.
 func TestThemes(t *testing.T) {
 	for theme, want := range map[string]string{
 		ThemeDark: "\x1b[33mw\x1b[0m \x1b[1;36mc\x1b[0m \x1b[2md\x1b[0m", ThemeLight: "\x1b[35mw\x1b[0m \x1b[1;34mc\x1b[0m \x1b[2md\x1b[0m", ThemePlain: "w \x1b[1mc\x1b[0m \x1b[2md\x1b[0m",
@@ -49,7 +49,7 @@ func TestChatThemes(t *testing.T) {
 	dull.shows("there are no colours here")
 }
 
-// TestHelpIsWhole holds that the help has room in a narrow window.
+// TestHelpIsWhole checks that the help fits a narrow window.
 func TestHelpIsWhole(t *testing.T) {
 	tb := table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	for _, cmd := range commands {
@@ -60,7 +60,7 @@ func TestHelpIsWhole(t *testing.T) {
 	}
 }
 
-// TestChatBreaksBetweenWords holds that nothing is cut or broken in a word, however narrow the window is.
+// TestChatBreaksBetweenWords checks that no word is cut or broken in a narrow window.
 func TestChatBreaksBetweenWords(t *testing.T) {
 	t.Parallel()
 	for _, cols := range []int{40, 60, 80, 120} {

@@ -29,12 +29,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// The chat is tested in a process of its own with a real terminal, so that signals and terminal modes are real. That
-// process is this test binary again; it plays a script that the test sends it line by line.
+// The chat is tested in a separate process with a real terminal, so that signals and terminal modes are real. That process is this test binary; it
+// executes orders that the test sends it line by line.
 
 const childEnv = "REPL_TEST_CHILD"
 
-// patience bounds every wait; it passes only when a test fails.
+// patience bounds every wait; only failing tests reach it.
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
@@ -44,16 +44,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// order is what the test tells the child.
+// order is an order of the test to the child.
 type order struct {
 	Do, ID, Agent, Text string
 	N                   int
 }
 
-// heard is what the child tells the test: what came to Cortex.
+// heard is a report of the child to the test: what Cortex has received.
 type heard struct{ Kind, Text, Context, Task, Turn string }
 
-// child runs the chat, and Cortex as the orders say.
+// child runs the chat, and a Cortex that follows orders.
 func child() int {
 	orders, reports := os.NewFile(3, "orders"), os.NewFile(4, "reports")
 	bus := memory.New(nil)
@@ -111,7 +111,7 @@ func child() int {
 	return 0
 }
 
-// follow does what the test ordered.
+// follow executes an order.
 func follow(s *clienttest.Script, o *order, said *transport.Event) {
 	switch o.Do {
 	case "delta":
@@ -139,7 +139,7 @@ func follow(s *clienttest.Script, o *order, said *transport.Event) {
 		m := clienttest.AnswerTo(said, o.Text)
 		m.Metadata[transport.MetaFailed] = true
 		s.Live(said, transport.Cortex, m)
-	case "give back": // the files that were brought
+	case "give back": // returns the files that were attached
 		m := clienttest.AnswerTo(said, o.Text)
 		m.Parts = append(m.Parts, transport.FilesOf(said.Payload.(*a2a.Message).Parts)...)
 		s.Live(said, transport.Cortex, m)
@@ -200,10 +200,10 @@ type terminal struct {
 	mu     sync.Mutex
 	screen vt10x.Terminal
 	raw    bytes.Buffer
-	gone   chan struct{} // closed when the screen gets no more
+	gone   chan struct{} // closed when the screen no longer changes
 }
 
-// open starts a chat on a terminal of so many columns, with additions to the environment.
+// open starts a chat on a terminal with this many columns, with additional environment variables.
 func open(t *testing.T, cols int, env ...string) *terminal {
 	t.Helper()
 	const rows = 40
@@ -282,14 +282,14 @@ func (term *terminal) text() string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
-// output returns all that was written to the terminal.
+// output returns everything that was written to the terminal.
 func (term *terminal) output() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.raw.String()
 }
 
-// wait polls the screen until it is as wanted.
+// wait polls the screen until ok is true.
 func (term *terminal) wait(what string, ok func(screen string) bool) {
 	term.t.Helper()
 	deadline := time.NewTimer(patience)
@@ -311,7 +311,7 @@ func (term *terminal) shows(text string) {
 	term.wait(fmt.Sprintf("%q", text), func(s string) bool { return strings.Contains(s, text) })
 }
 
-// prompts waits for the last line of the screen to be the prompt with text in it.
+// prompts waits until the last line of the screen is the prompt with text.
 func (term *terminal) prompts(text string) {
 	term.t.Helper()
 	want := strings.TrimRight("> "+text, " ")
@@ -326,7 +326,7 @@ func (term *terminal) keys(s string) {
 	}
 }
 
-// say types a message and returns what Cortex got.
+// say types a message and returns what Cortex has received.
 func (term *terminal) say(s string) heard {
 	term.t.Helper()
 	term.keys(s + "\r")
@@ -358,7 +358,7 @@ func (term *terminal) order(o order) {
 	}
 }
 
-// modes returns the terminal's modes: raw, cooked.
+// modes returns the terminal's modes, such as raw.
 func (term *terminal) modes() *xterm.State {
 	term.t.Helper()
 	s, err := xterm.GetState(int(term.pty.Fd()))
@@ -368,7 +368,7 @@ func (term *terminal) modes() *xterm.State {
 	return s
 }
 
-// freshModes returns the modes of a terminal that nobody has used.
+// freshModes returns the modes of an unused terminal.
 func freshModes(t *testing.T) *xterm.State {
 	t.Helper()
 	p, tty, err := pty.Open()

@@ -13,7 +13,7 @@ import (
 	"github.com/hinshun/vt10x"
 )
 
-// glass is a terminal's screen without a process behind it.
+// glass is a terminal's screen without a process.
 type glass struct{ vt10x.Terminal }
 
 func (g glass) Write(b []byte) (int, error) {
@@ -93,7 +93,7 @@ func TestUI(t *testing.T) {
 	}
 }
 
-// A conversation that cannot be read to its end leaves no half of a file, and an existing one as it was.
+// TestExportFails checks that a conversation that cannot be read to its end leaves no partial file, and does not change an existing one.
 func TestExportFails(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old.md")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestViKeys holds what the library gets of the keys of one who types as in vi.
+// TestViKeys checks the keys that the library gets in vi mode.
 func TestViKeys(t *testing.T) {
 	esc := string(escapeMark)
 	for name, tc := range map[string]struct {
@@ -41,7 +41,7 @@ func TestViKeys(t *testing.T) {
 	}
 }
 
-// TestChatViKeys types as in vi, with what comes meanwhile, and goes back.
+// TestChatViKeys types in vi mode, with notices in between, and switches back.
 func TestChatViKeys(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80, "REPL_TEST_KEYS=vi")
@@ -58,7 +58,7 @@ func TestChatViKeys(t *testing.T) {
 	say("\x1b[Ax", "bye worldsx")
 	say("one two\x1b\x1b[H\x1b[CxxiX", "oX two")
 	say("abc\x1bkAX", "oX twoX")
-	term.keys("keep this\x1bd") // half a command
+	term.keys("keep this\x1bd") // an incomplete command
 	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes back."})
 	term.shows("agent_echo joined (Echoes back)")
 	term.prompts("keep this")
@@ -86,7 +86,7 @@ func TestChatViKeys(t *testing.T) {
 	}
 }
 
-// TestChatEditor has lines changed in an editor: by keys, by /edit, and where there is none or it fails.
+// TestChatEditor changes lines in an editor: with keys, with /edit, and when there is no editor or it fails.
 func TestChatEditor(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "my editor")
@@ -108,10 +108,10 @@ mv "$2.new" "$2"
 	}
 	term.order(order{Do: "answer", Text: "ok"})
 	term.shows("hello!\nok\n>")
-	term.keys("/edit\r") // of several lines
+	term.keys("/edit\r") // several lines
 	term.prompts("changed:↵changed:↵hello!")
 	term.keys("\x15")
-	// News wait until the editor has gone.
+	// Notices wait until the editor has ended.
 	term.keys("wait\x18\x05")
 	term.wait("the editor", func(s string) bool { return strings.Count(s, "EDITING") == 3 })
 	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes back."})
@@ -121,7 +121,7 @@ mv "$2.new" "$2"
 	term.keys("\x15fail\x18\x05")
 	term.shows(": exit status 3: the")
 	term.prompts("fail")
-	term.keys("\x15\x18x") // Ctrl-X alone is nothing
+	term.keys("\x15\x18x") // Ctrl-X alone does nothing
 	term.prompts("x")
 
 	none := open(t, 80, "VISUAL=", "EDITOR=")

@@ -7,7 +7,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Request returns the message by which somebody asks for something. One that does not say whose words it has does.
+// Request returns the message of a request. Messages of agents, which have role agent, are no requests; a message without a role is one.
 func Request(e *Event) (*a2a.Message, bool) {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok || m.Role == a2a.MessageRoleAgent {
@@ -16,8 +16,8 @@ func Request(e *Event) (*a2a.Message, bool) {
 	return m, true
 }
 
-// CheckRequest returns why nothing can be done for a request, whatever has happened before, or nil: who it is for cannot be read, or it brings too
-// many files. It would be for somebody else, or for less, than its sender means. The error is for people.
+// CheckRequest returns why a request can never be carried out, or nil: the agent that it names is invalid, or it has too many files. Carrying it out
+// partly, or by another agent, would not be what its sender means. The error is for people.
 func CheckRequest(m *a2a.Message) error {
 	agent, named := m.Metadata[MetaForAgent]
 	if id, ok := agent.(string); named && (!ok || CheckID(id) != nil) {
@@ -43,8 +43,8 @@ func CheckRequest(m *a2a.Message) error {
 	return nil
 }
 
-// ResultTask reports whether e is what an agent says of a task, in one of the forms in which A2A allows it: a Task, a status update, or,
-// as simple agents do, a message. The task is empty when it names none.
+// ResultTask reports whether e is an agent's event about a task, in one of the forms that A2A allows: a Task, a status update, or, from simple
+// agents, a message. task is empty when e names none.
 func ResultTask(e *Event) (task a2a.TaskID, ok bool) {
 	switch p := e.Payload.(type) {
 	case *a2a.Task:
@@ -63,8 +63,8 @@ func ResultTask(e *Event) (task a2a.TaskID, ok bool) {
 	return "", false
 }
 
-// ForCortex returns why an orchestrator like this build's cannot handle e, whatever has happened before, or nil. It refuses that for
-// good; who stands between senders and its inbox does so before it is stored.
+// ForCortex returns why an orchestrator of this version can never handle e, or nil. An orchestrator refuses such an event for good; a gateway before
+// its inbox refuses it before it is stored.
 func ForCortex(e *Event) error {
 	if o, ok := e.Payload.(*Opaque); ok {
 		return fmt.Errorf("unknown kind of event %.40q, version %.20q", o.Kind, o.Version)

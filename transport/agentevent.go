@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// AgentEvent tells what happened to an agent, as the registry of the running Cortex sees it. It is published on Cards by
-// [Cortex] only, is not retained, and may be lost: who must not miss anything keeps a registry of its own from the cards. Cortex also
-// sends one to its own inbox, for each conversation that works with an agent that has gone.
+// AgentEvent reports a change of an agent, as seen by the registry of the running Cortex. Only [Cortex] publishes it, on Cards. It is not retained,
+// and may be lost: a subscriber that must not miss changes keeps its own registry from the cards. Cortex also sends one to its own inbox, for each
+// conversation that works with an agent that is gone.
 type AgentEvent struct {
 	Time time.Time `json:"time"`
-	// Kind is a kind of event of package registry, such as "registered". More may come.
+	// Kind is a kind of event of package registry, such as "registered". Later versions may add kinds.
 	Kind     string `json:"event"`
 	AgentID  string `json:"agentId"`
-	Instance string `json:"instance,omitempty"` // the one that it comes from
-	State    string `json:"state,omitempty"`    // of the agent after it
-	// Reason says why, where there is a choice; at most [MaxReason] bytes.
+	Instance string `json:"instance,omitempty"` // the instance that caused it
+	State    string `json:"state,omitempty"`    // of the agent, after the change
+	// Reason is the reason for kinds that have several; at most [MaxReason] bytes.
 	Reason    string   `json:"reason,omitempty"`
-	Added     []string `json:"added,omitempty"`   // skills that it has now
-	Removed   []string `json:"removed,omitempty"` // and those that it had
-	Instances int      `json:"instances"`         // how many run after it
+	Added     []string `json:"added,omitempty"`   // new skills
+	Removed   []string `json:"removed,omitempty"` // former skills
+	Instances int      `json:"instances"`         // how many run after the change
 }
 
-// AgentGone is the kind of AgentEvent by which Cortex tells a conversation that an agent has gone.
+// AgentGone is the kind of the AgentEvent by which Cortex tells a conversation that an agent is gone.
 const AgentGone = "deregistered"
 
 // MaxReason bounds AgentEvent.Reason, in bytes.

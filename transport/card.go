@@ -13,45 +13,43 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Card announces one running instance of an agent, or says that it has gone.
+// Card announces a running instance of an agent, or reports that it is gone.
 type Card struct {
-	// AgentID is the agent's address: the name on its card. [Cortex] is kept for orchestrators, which say by a card that
-	// they run.
+	// AgentID is the agent's address: the name on its card. [Cortex] is reserved for orchestrators, which announce with a card that they run.
 	AgentID string `json:"agentId"`
-	// Instance tells several processes of one agent apart.
+	// Instance distinguishes several processes of one agent.
 	Instance string `json:"instance"`
 	// Card is the agent's A2A card. It may be nil when Gone is set.
 	Card *a2a.AgentCard `json:"card,omitempty"`
-	// TTL is how long the announcement holds unless it is published again, at least one second; 0 is for ever.
+	// TTL is how long the announcement is valid unless it is repeated, at least one second; 0 is unlimited.
 	TTL time.Duration `json:"ttl,omitempty"`
-	// Heartbeat is how often the instance means to announce itself, in nanoseconds in JSON as TTL is, at most [MaxHeartbeat].
-	// Who misses three of them is taken for dead. 0 says nothing of it.
+	// Heartbeat is the interval at which the instance announces itself, in nanoseconds in JSON, as TTL; at most [MaxHeartbeat]. An instance that misses
+	// three heartbeats is considered gone. 0 means that it sends none.
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
-	// Draining says that the instance finishes what it has and takes nothing new.
+	// Draining says that the instance finishes its tasks and takes no new ones.
 	Draining bool `json:"draining,omitempty"`
-	// Host names the host that the instance lives in beside many others, or is empty. A host is announced by a card of its own, whose AgentID is
-	// Host and which needs no Card: no agent, but the presence of all that it hosts under its Instance. They go when it goes, so
-	// that they need not say again and again that they are there.
+	// Host is the host that the instance runs in beside many others, or empty. A host is announced by a card of its own, whose AgentID equals Host and
+	// which needs no Card: it is no agent, but announces all agents that it hosts under its Instance. When it is gone, so are they, so they need no
+	// heartbeats of their own.
 	Host string `json:"host,omitempty"`
-	// Gone is empty for an announcement. Publishing a card with [GoneLeft] removes it; subscribers get GoneLeft or
-	// [GoneExpired].
+	// Gone is empty for an announcement. Publishing a card with [GoneLeft] removes it; subscribers receive GoneLeft or [GoneExpired].
 	Gone GoneReason `json:"gone,omitempty"`
 }
 
-// GoneReason says why a card is no longer there.
+// GoneReason is the reason why a card is gone.
 type GoneReason string
 
-// The ways in which an agent instance goes.
+// The reasons why an instance is gone.
 const (
-	GoneLeft    GoneReason = "left"    // it said so
+	GoneLeft    GoneReason = "left"    // it said goodbye
 	GoneExpired GoneReason = "expired" // its TTL passed
 )
 
 // MaxHeartbeat bounds Card.Heartbeat.
 const MaxHeartbeat = 24 * time.Hour
 
-// UnmarshalJSON reads a card. Hosts that leave with an announcement that says "isDeregistering", beside the card or in it, are
-// understood: it is [GoneLeft].
+// UnmarshalJSON decodes a card. It also accepts the form in which some hosts leave, an announcement with "isDeregistering" beside the card or within
+// it, as [GoneLeft].
 func (c *Card) UnmarshalJSON(b []byte) error {
 	type plain Card
 	if err := json.Unmarshal(b, (*plain)(c)); err != nil {
@@ -73,7 +71,7 @@ func (c *Card) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Synced is delivered once to every subscriber of Cards, after the cards that were retained when it subscribed.
+// Synced is delivered once to each subscriber of Cards, after the cards that were retained when it subscribed.
 type Synced struct{}
 
 func (c *Card) validate() error {
@@ -116,11 +114,11 @@ func (c *Card) validate() error {
 	return ValidateCard(c.Card)
 }
 
-// IsHost reports whether the card is the presence of a host, which is no agent.
+// IsHost reports whether the card announces a host, which is no agent.
 func (c *Card) IsHost() bool { return c.Host != "" && c.Host == c.AgentID }
 
-// AgentID returns the address of an agent with this name on its card: the name itself where it is a legal id, else the
-// name with each run of spaces as one "_" and without control characters. It fails when nothing is left or it is too long.
+// AgentID returns the address of an agent with this name on its card: the name itself if it is a valid id, or the name without control characters and
+// with each run of spaces replaced by "_". It returns an error when the result is empty or too long.
 func AgentID(name string) (string, error) {
 	if CheckID(name) == nil {
 		return name, notPerson(name)
@@ -138,7 +136,7 @@ func AgentID(name string) (string, error) {
 	return id, notPerson(id)
 }
 
-// notPerson returns an error for an id that people have.
+// notPerson returns an error for an id that is reserved for people.
 func notPerson(id string) error {
 	if id == "user" || strings.HasPrefix(id, "user:") {
 		return fmt.Errorf("%q is kept for people", id)
@@ -146,9 +144,8 @@ func notPerson(id string) error {
 	return nil
 }
 
-// ValidateCard returns what is wrong with an agent's card, or nil: it needs a name that gives an [AgentID], at most
-// [MaxSkills] skills, each with an id or a name, and at most [MaxCard] bytes of JSON. What its texts say is not judged here:
-// they are a stranger's words wherever they are shown.
+// ValidateCard returns what is wrong with an agent's card, or nil: it needs a name with a valid [AgentID], at most [MaxSkills] skills, each with an
+// id or a name, and at most [MaxCard] bytes of JSON. It does not check the texts, which are not trusted wherever they are shown.
 func ValidateCard(c *a2a.AgentCard) error {
 	if strings.TrimSpace(c.Name) == "" {
 		return errors.New("card has no name")

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// BenchmarkPayload encodes and decodes what a turn sends, and has encoding/json do the same.
+// BenchmarkPayload encodes and decodes the payloads of a turn, and compares with encoding/json.
 func BenchmarkPayload(b *testing.B) {
 	const id = "0197e6ac-8a11-7c54-b0c8-1f2b3c4d5e6f"
 	words := a2a.ContentParts{a2a.NewTextPart(strings.Repeat("words ", 20))}

@@ -16,7 +16,7 @@ import (
 
 var at = time.Date(2026, 5, 6, 7, 8, 9, 123456789, time.UTC)
 
-// kinds has one payload of every kind, under the name it has on the wire.
+// kinds returns one payload of every kind, by its name on the wire.
 func kinds() map[string]transport.Payload {
 	message := &a2a.Message{
 		ID: "m1", ContextID: "c1", TaskID: "t1", Role: a2a.MessageRoleUser, Metadata: map[string]any{"k": []any{"v", 1.5, nil}},
@@ -67,7 +67,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 			if diff := cmp.Diff(p, got); diff != "" {
 				t.Errorf("payload changed (-want +got):\n%s", diff)
 			}
-			for i := range body { // it is not retained
+			for i := range body { // the body is not retained
 				body[i] = 'x'
 			}
 			if o, ok := got.(*transport.Opaque); ok && string(o.Data) != "\x00\x01\xfe\xff" {
@@ -80,7 +80,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 func TestDecodePayload(t *testing.T) {
 	for _, c := range []struct {
 		name, kind, version, body string
-		opaque                    bool // else ErrInvalid
+		opaque                    bool // otherwise ErrInvalid
 	}{
 		{"unknown kind", "hologram", "1", `{}`, true},
 		{"no kind", "", "", `x`, true},
@@ -119,7 +119,7 @@ func TestDecodePayload(t *testing.T) {
 	}
 }
 
-// TestCardLeaves has the ways in which an announcement says that the instance goes.
+// TestCardLeaves checks the ways in which an announcement says that the instance leaves.
 func TestCardLeaves(t *testing.T) {
 	const card = `"card":{"name":"a","description":"isDeregistering"}`
 	for body, want := range map[string]transport.GoneReason{
@@ -163,7 +163,7 @@ func TestEncodePayloadRefuses(t *testing.T) {
 func TestEventJSON(t *testing.T) {
 	payloads := kinds()
 	payloads["empty opaque"] = &transport.Opaque{Kind: "hologram", Version: "9", Data: []byte{}}
-	// As in a dead letter: what could not be read stays as it came.
+	// As in a dead letter: what could not be decoded is unchanged.
 	payloads["unreadable"] = &transport.Opaque{Kind: "message", Version: "1", Data: []byte("{")}
 	payloads["unreadable and empty"] = &transport.Opaque{Kind: "message", Version: "1", Data: []byte{}}
 	for name, p := range payloads {
@@ -219,7 +219,7 @@ func FuzzDecodePayload(f *testing.F) {
 			}
 			return
 		}
-		// What was read can be written, and read again as the same.
+		// A decoded payload can be encoded, and decoded again as the same.
 		kind2, version2, body2, err := transport.EncodePayload(p)
 		if errors.Is(err, transport.ErrTooLarge) {
 			return

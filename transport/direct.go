@@ -7,15 +7,15 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Direct names the agent that a message is for. Such a message is a direct request: nothing is decided by a model, the agent gets the text and
-// the input, and what it gives back is the answer. Rules, budgets, schemas and the chain of those who handed it on hold as for any other.
+// Direct names the agent that a message is for. Such a message is a direct request: no model decides, the agent gets the text and the input, and its
+// result is the answer. Rules, budgets, schemas and the limits of chains apply as to other requests.
 type Direct struct {
 	Agent string
-	Skill string          // "": what the agent makes of it, or its only one
-	Input json.RawMessage `json:",omitempty"` // what the skill's schema asks for; nil: the words alone
+	Skill string          // "": the agent's choice, or its only one
+	Input json.RawMessage `json:",omitempty"` // according to the skill's schema; nil: only the text
 }
 
-// Address makes a direct request of a message. The input becomes a data part of it.
+// Address makes m a direct request. The input becomes a data part of it.
 func (d Direct) Address(m *a2a.Message) error {
 	if err := CheckID(d.Agent); err != nil {
 		return fmt.Errorf("%w: agent: %w", ErrInvalid, err)
@@ -34,14 +34,14 @@ func (d Direct) Address(m *a2a.Message) error {
 	if err := json.Unmarshal(d.Input, &value); err != nil {
 		return fmt.Errorf("%w: input is not JSON: %w", ErrInvalid, err)
 	}
-	if value == nil { // as a part it would have no content
+	if value == nil { // a part needs some content
 		return fmt.Errorf("%w: input is null: leave it out, or give the values that the skill takes", ErrInvalid)
 	}
 	m.Parts = append(m.Parts, a2a.NewDataPart(d.Input))
 	return nil
 }
 
-// DirectOf returns whom a message is for; false when it does not say, so that it is for whoever fits. Its first data part is the input.
+// DirectOf returns the agent that a message is for; false when the message names none, so that a model decides. The first data part is the input.
 func DirectOf(m *a2a.Message) (d Direct, ok bool) {
 	d = Direct{Agent: MetaString(m, MetaForAgent), Skill: MetaString(m, MetaForSkill)}
 	if d.Agent == "" {

@@ -7,9 +7,9 @@ import (
 
 const hexDigits = "0123456789ABCDEF"
 
-// Escape returns id as one word of letters, digits, "-", "_" and "=": legal as a word of a subject or a routing key, as the
-// key of a bucket, as a part of a name. Different ids give different words; the empty one, the default tenant, gives "_".
-// Transports and stores use it wherever an id becomes part of an address.
+// Escape returns id as one word of letters, digits, "-", "_" and "=", which is valid as a word of a subject or a routing key, as a key of a bucket,
+// and as a part of a name. Different ids give different words; the empty id, the default tenant, gives "_". Transports and stores use it wherever an
+// id is part of an address.
 func Escape(id string) string {
 	switch id {
 	case "":
@@ -37,7 +37,7 @@ func Escape(id string) string {
 	return string(b)
 }
 
-// Unescape returns the id that Escape made word of, or an error for a word that Escape does not make.
+// Unescape returns the id of a word that Escape made, or an error for any other word.
 func Unescape(word string) (string, error) {
 	if word == "_" {
 		return "", nil

@@ -29,7 +29,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestUnescapeRefuses checks that an id has one token only: two subjects for one inbox would be two inboxes.
+// TestUnescapeRefuses checks that an id has only one token: with two tokens an inbox would have two subjects.
 func TestUnescapeRefuses(t *testing.T) {
 	for _, token := range []string{"", "=", "=2", "=2e", "=61", "=zz", "a.b", "a b", "a=5F", "é", "=5F=5"} {
 		if id, err := transport.Unescape(token); err == nil {
@@ -50,7 +50,7 @@ func FuzzEscape(f *testing.F) {
 		if got, err := transport.Unescape(token); got != id || err != nil {
 			t.Errorf("Unescape(Escape(%q)) = %q, %v", id, got, err)
 		}
-		// The same text as a token: it stands for one id, or for none.
+		// The same text as a token stands for one id, or for none.
 		if other, err := transport.Unescape(id); err == nil && transport.Escape(other) != id {
 			t.Errorf("Unescape(%q) = %q, whose token is %q", id, other, transport.Escape(other))
 		}

@@ -20,7 +20,7 @@ const (
 	MaxID      = 256      // any id
 )
 
-// Event is what travels on a transport: an addressed envelope around one payload.
+// Event is what a transport carries: an envelope with addresses, and one payload.
 type Event struct {
 	ID          string     // unique; publishing the same ID again is harmless
 	Time        time.Time  // when it was made, by the sender's clock
@@ -30,24 +30,24 @@ type Event struct {
 	ContextID   string     // the conversation; required in inboxes
 	TaskID      a2a.TaskID // the delegation, where there is one
 	Traceparent string     // W3C trace context; optional, see Trace
-	Tracestate  string     // likewise; only beside a Traceparent, at most 512 bytes
+	Tracestate  string     // of the trace context; only with a Traceparent, at most 512 bytes
 	DeliverAt   time.Time  // inboxes only: not before this time; zero is now. Survives a restart.
 	Payload     Payload
 
-	// Delivery counts the deliveries of this event to its inbox's subscribers, from 1. Set by the transport, ignored by
-	// Publish. It may start again at 1 after the server itself was killed.
+	// Delivery counts the deliveries of this event to its inbox's subscribers, from 1. The transport sets it; Publish ignores it. After a crash of the
+	// server it may start again at 1.
 	Delivery int
-	// Epoch tells under which ownership an ordered inbox's event is delivered, see [SubscribeOptions]. As long as it is the same
-	// for the events of a conversation, no other subscriber has handled any of them in between; what is remembered about the
-	// conversation from another epoch may be stale. Set by the transport, ignored by Publish.
+	// Epoch identifies the ownership under which an event of an ordered inbox is delivered, see [SubscribeOptions]. While it stays the same for the
+	// events of a conversation, no other subscriber has handled any of them; what is cached about the conversation under another epoch may be stale. The
+	// transport sets it; Publish ignores it.
 	Epoch uint64
 
-	body    []byte  // that decoded was read from, see Decode
+	body    []byte  // the body of decoded, see Decode
 	decoded Payload // nil: none
 }
 
-// Decode sets e's payload to what [DecodePayload] reads. It keeps body, which must not change any more: e is written down with
-// it, and not with what would come of encoding the payload again, as long as the payload is the one that was read.
+// Decode sets e's payload to the result of [DecodePayload]. It keeps body, which must not be modified any more: e is encoded with body, rather than
+// by encoding the payload again, as long as the payload is the decoded one.
 func (e *Event) Decode(kind, version string, body []byte) error {
 	p, plain, err := decodePayload(kind, version, body, true)
 	if e.Payload = p; plain && len(body) <= MaxPayload {
@@ -56,8 +56,8 @@ func (e *Event) Decode(kind, version string, body []byte) error {
 	return err
 }
 
-// Validate reports whether e may be published to t: nil, or an error that wraps ErrInvalid and says what is wrong.
-// Transports call it in Publish; a gateway can call it earlier for a better message.
+// Validate reports whether e may be published to t: it returns nil, or an error that wraps ErrInvalid and says what is wrong. Transports call it in
+// Publish; a gateway can call it earlier for a better message.
 func (e *Event) Validate(t Topic) error {
 	if err := e.validate(t); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -75,7 +75,7 @@ func (e *Event) validate(t Topic) error {
 		{"taskID", string(e.TaskID)},
 		{"topic id", t.ID},
 	} {
-		if id.value == "" { // where one is needed, see below
+		if id.value == "" { // checked below where it is required
 			continue
 		}
 		if err := CheckID(id.value); err != nil {

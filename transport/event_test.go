@@ -77,7 +77,7 @@ func message(p ...*a2a.Part) func(*transport.Event) {
 	return func(e *transport.Event) { e.Payload = &a2a.Message{ID: "m", Parts: p} }
 }
 
-// check fails unless err is an ErrInvalid with this text in it, or nil for "".
+// check fails the test unless err is an ErrInvalid with this text, or nil for "".
 func check(t *testing.T, err error, text string) {
 	t.Helper()
 	switch {

@@ -18,33 +18,33 @@ import (
 const MaxFailures = 8
 
 const (
-	failingWarned = 10 * time.Second // an event that fails for so long is worth a warning
+	failingWarned = 10 * time.Second // an event that fails for this long causes a warning
 	failingAgain  = time.Minute      // between two such warnings of a subscriber
-	failingFor    = 15 * time.Minute // without another failure: somebody else has the event
-	maxFailing    = 4096             // events that are counted at once
-	maxTroubles   = 8                // events that a Trouble names
-	maxPanic      = 1 << 10          // bytes of what a panic says
+	failingFor    = 15 * time.Minute // after this long without a failure, another subscriber has the event
+	maxFailing    = 4096             // events whose failures are counted
+	maxTroubles   = 8                // events that a Trouble lists
+	maxPanic      = 1 << 10          // bytes of a panic's text
 )
 
 // Failure is an event that a subscriber could not handle.
 type Failure struct {
 	ContextID, From, ID string
 	Since               time.Time // of the first failure
-	Times               int       // that it failed
-	Err                 error     // of the last one
+	Times               int       // number of failures
+	Err                 error     // of the latest failure
 }
 
-// Trouble is what a subscriber of an inbox could not do.
+// Trouble describes the failures of an inbox's subscriber.
 type Trouble struct {
-	Failing []Failure // some of the events that will be tried again, the one that fails for longest first
-	More    int       // of them
+	Failing []Failure // some of the events that will be tried again, the longest failing first
+	More    int       // number of further such events
 	GivenUp int       // events that became dead letters since the subscriber began to serve
-	Last    Failure   // that was given up last, if any was
+	Last    Failure   // the latest event that was given up, if any
 }
 
 // Troubled is implemented by subscriptions of inboxes.
 type Troubled interface {
-	// Trouble returns what the subscriber could not do. It is safe for concurrent use.
+	// Trouble returns the failures of the subscriber. It is safe for concurrent use.
 	Trouble() Trouble
 }
 
@@ -58,8 +58,8 @@ func (p *PanicError) Error() string {
 	return "panic: " + shorten.Marked(fmt.Sprint(p.Value), maxPanic, " […]")
 }
 
-// Call calls h and returns its panic as a [PanicError], which it logs with the stack. Transports call every handler by it: one event
-// must not end a process.
+// Call calls h and returns its panic as a [PanicError], which it logs with the stack. Transports call every handler with it: one event must not end a
+// process.
 func Call(ctx context.Context, log *slog.Logger, h Handler, e *Event) (err error) {
 	contextID, from, id := e.ContextID, e.From, e.ID // the handler may change them
 	defer func() {
@@ -72,19 +72,18 @@ func Call(ctx context.Context, log *slog.Logger, h Handler, e *Event) (err error
 	return h(ctx, e)
 }
 
-// Failing is what transports use to call the handler of an inbox's subscriber: it counts the failures of each event and says when to
-// give it up. It is safe for concurrent use.
+// Failing counts the failures of events at an inbox's subscriber, for transports, and says when to give an event up. It is safe for concurrent use.
 type Failing struct {
 	inbox   string
 	givenUp func(ctx context.Context, e *Event, reason error) error
 	log     *slog.Logger
 
-	size atomic.Int64 // of events; most of the time there are none
+	size atomic.Int64 // number of events, usually 0
 
 	mu     sync.Mutex
-	events map[uint64]*failingEvent // by what the transport knows them by
+	events map[uint64]*failingEvent // by the key that the transport chooses
 	warned time.Time
-	total  int // given up
+	total  int // number given up
 	last   Failure
 }
 
@@ -103,9 +102,9 @@ func NewFailing(t Topic, o *SubscribeOptions, log *slog.Logger) *Failing {
 	return f
 }
 
-// Handle calls h with the event that read returns, unless that returns an error. The event, which is number key of its inbox, is
-// handled when Handle returns nil. After an error that is [Permanent] it is to become a dead letter, and [Failing.GaveUp] to be called
-// when it is one; after another one it is to be delivered again. read is called again for OnGivenUp.
+// Handle calls h with the event that read returns, unless read returns an error. key identifies the event in its inbox. When Handle returns nil, the
+// event is handled. After an error that is [Permanent], the caller makes the event a dead letter and then calls [Failing.GaveUp]; after another error
+// it delivers the event again. read is called again for OnGivenUp.
 func (f *Failing) Handle(ctx context.Context, h Handler, key uint64, read func() (*Event, error)) error {
 	e, err := read()
 	was := Failure{ContextID: e.ContextID, From: e.From, ID: e.ID}
@@ -133,12 +132,12 @@ func (f *Failing) Handle(ctx context.Context, h Handler, key uint64, read func()
 	return err
 }
 
-// tell calls OnGivenUp. It returns an error when that is to be done again.
+// tell calls OnGivenUp. It returns an error when the call has to be repeated.
 func (f *Failing) tell(ctx context.Context, reason error, read func() (*Event, error)) error {
 	if f.givenUp == nil {
 		return nil
 	}
-	e, _ := read() // what is wrong with it is in the reason
+	e, _ := read() // reason has the error
 	err := Call(ctx, f.log, func(ctx context.Context, e *Event) error { return f.givenUp(ctx, e, reason) }, e)
 	if IsTemporary(err) {
 		return fmt.Errorf("it is given up (%v), but its sender cannot be notified now: %w", reason, err) //nolint:errorlint // it would be permanent
@@ -149,7 +148,7 @@ func (f *Failing) tell(ctx context.Context, reason error, read func() (*Event, e
 	return nil
 }
 
-// note counts a failure, and returns how many failures of the event count.
+// note counts a failure, and returns the number of failures of the event that count.
 func (f *Failing) note(key uint64, was Failure, err error) int {
 	now := time.Now()
 	f.mu.Lock()
@@ -184,7 +183,7 @@ func (f *Failing) note(key uint64, was Failure, err error) int {
 	return ev.counted
 }
 
-// prune forgets what has not failed for long; f.mu is held.
+// prune forgets events that have not failed for long; f.mu is held.
 func (f *Failing) prune(now time.Time) {
 	for key, ev := range f.events {
 		if now.Sub(ev.latest) >= failingFor {
@@ -194,7 +193,7 @@ func (f *Failing) prune(now time.Time) {
 	f.size.Store(int64(len(f.events)))
 }
 
-// Forget says that the subscriber has event key no longer.
+// Forget says that the subscriber no longer has event key.
 func (f *Failing) Forget(key uint64) {
 	if f.size.Load() == 0 {
 		return
@@ -211,7 +210,7 @@ func (f *Failing) GaveUp(key uint64) {
 	defer f.mu.Unlock()
 	f.total++
 	ev := f.events[key]
-	if ev == nil { // there were too many to count them
+	if ev == nil { // it was not counted, since there were too many
 		return
 	}
 	delete(f.events, key)

@@ -16,7 +16,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// desk is a Failing whose events are read as e, and what it logs.
+// desk is a Failing with the event that is read, and its log.
 type desk struct {
 	*transport.Failing
 	logged bytes.Buffer
@@ -30,7 +30,7 @@ func newDesk(o *transport.SubscribeOptions) *desk {
 	return d
 }
 
-// handle has event 7 handled with this outcome.
+// handle handles event 7 with this outcome.
 func (d *desk) handle(ctx context.Context, outcome error) error {
 	return d.Handle(ctx, func(_ context.Context, e *transport.Event) error {
 		e.ID = "spoiled"
@@ -41,7 +41,7 @@ func (d *desk) handle(ctx context.Context, outcome error) error {
 	})
 }
 
-// TestFailingGivesUp holds that what fails by itself is given up, with its last reason, and counted.
+// TestFailingGivesUp checks that an event that keeps failing is given up, with the latest reason, and counted.
 func TestFailingGivesUp(t *testing.T) {
 	d := newDesk(nil)
 	for n := 1; n < transport.MaxFailures; n++ {
@@ -66,8 +66,8 @@ func TestFailingGivesUp(t *testing.T) {
 	}
 }
 
-// TestFailingOfTheMoment holds that what may pass by itself is tried for ever, and a failure of another kind that comes once is not
-// held against it; that somebody hears of it, and not too often; and that it is no trouble any more once it is handled.
+// TestFailingOfTheMoment checks that temporary failures are retried without limit, and that a single other failure does not change that; that a
+// warning is logged, and not too often; and that the event is no trouble any more once it is handled.
 func TestFailingOfTheMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(nil)
@@ -101,7 +101,7 @@ func TestFailingOfTheMoment(t *testing.T) {
 	})
 }
 
-// TestFailingAtTheEnd holds that what fails since the subscriber ends is not counted.
+// TestFailingAtTheEnd checks that failures because the subscriber ends do not count.
 func TestFailingAtTheEnd(t *testing.T) {
 	d := newDesk(nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -116,8 +116,8 @@ func TestFailingAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestFailingTells holds that OnGivenUp is told of every event that is given up, as it was, and before; that the event is given up only
-// when that could be told; and that what can never be told does not keep it.
+// TestFailingTells checks that OnGivenUp is called for every event that is given up, unchanged and before that; that the event is given up only after
+// the call has succeeded; and that a permanent error of the call does not prevent it.
 func TestFailingTells(t *testing.T) {
 	tests := map[string]struct {
 		outcome, unread error
@@ -145,7 +145,7 @@ func TestFailingTells(t *testing.T) {
 				}
 			}
 			answer = nil
-			for range 2 { // the second time it panics
+			for range 2 { // the second call panics
 				if err := d.handle(t.Context(), test.outcome); !transport.IsPermanent(err) || err.Error() != test.want {
 					t.Fatalf("%v, want %q for good", err, test.want)
 				}
@@ -157,7 +157,7 @@ func TestFailingTells(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnError holds that a panic of a handler is an error of its event, with the stack in the log.
+// TestPanicIsAnError checks that a panic of a handler is an error of its event, with the stack in the log.
 func TestPanicIsAnError(t *testing.T) {
 	var logged bytes.Buffer
 	err := transport.Call(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)), func(context.Context, *transport.Event) error {

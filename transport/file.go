@@ -19,23 +19,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/size"
 )
 
-// A file is a Part with bytes of its own: inline, as [a2a.Raw], or, above [MaxInlineFile], a reference to where the transport keeps
-// them, see [Files]. Both have a name (Part.Filename) and a media type, and go from the person to the agent, to the next agent and to the
-// answer as they are.
+// A file is a Part with content of its own: inline, as [a2a.Raw], or, above [MaxInlineFile], as a reference to where the transport stores it, see
+// [Files]. Both have a name (Part.Filename) and a media type, and are passed on unchanged from the person to agents and to the answer.
 const (
-	MaxInlineFile  = 128 << 10  // bytes of a file in a message; a larger one is a reference
-	MaxInlineFiles = 512 << 10  // bytes of all files in a message; beyond that they are references, too
-	MaxFiles       = 64         // files that one message brings
-	DefaultMaxFile = 64_000_000 // bytes of a file when nothing else is said
-	MaxFileName    = 128        // bytes of a file's name where one is made of it, see [FileName]
+	MaxInlineFile  = 128 << 10  // bytes of a file in a message; larger ones become references
+	MaxInlineFiles = 512 << 10  // bytes of all files in a message; above that they become references, too
+	MaxFiles       = 64         // files of one message
+	DefaultMaxFile = 64_000_000 // bytes of a file, by default
+	MaxFileName    = 128        // bytes of a file's name, see [FileName]
 )
 
-// fileScheme is what the URL of a reference begins with. Then come the conversation in which the file was stored, who stored it, and its
-// id, each escaped, with slashes between them.
+// fileScheme begins the URL of a reference. It is followed by the conversation in which the file was stored, its sender, and its id, each escaped,
+// separated by slashes.
 const fileScheme = "cortex-file:"
 
-// The keys of a reference's metadata. Who has the key can read the file, so that these stand in messages, the answer among them, and in the
-// log of the conversation, which the tenant's people can read. Agents have those of the files that they are given, and no screen shows one.
+// The keys of a reference's metadata. Whoever has the file key can read the file. It is in messages, including the answer, and in the log of the
+// conversation, which people of the tenant can read. Agents have the keys of the files that they are given. No output for people shows a key.
 const (
 	metaFileKey  = "file_key"    // base64 (RFC 4648 section 5, without padding)
 	metaFileSize = "file_size"   // bytes
@@ -43,16 +42,16 @@ const (
 	metaFileHead = "file_head"   // the beginning of a text, see [HeadOf]; may be missing
 )
 
-// FileRef says where a file is kept, and how it is read.
+// FileRef says where a file is stored, and how to read it.
 type FileRef struct {
 	Object
 	Key    []byte // of the cipher, see [PutFile]
 	Size   int64
-	SHA256 string // of its bytes, hexadecimal
-	Head   string // the beginning of a text, at most [MaxFileHead] bytes; empty for what is none
+	SHA256 string // of its content, hexadecimal
+	Head   string // the beginning of a text, at most [MaxFileHead] bytes; empty if it is no text
 }
 
-// Part returns the part that stands for the file in messages.
+// Part returns the part that represents the file in messages.
 func (r FileRef) Part(name, mediaType string) *a2a.Part {
 	p := &a2a.Part{
 		Content:  a2a.URL(fileScheme + Escape(r.ContextID) + "/" + Escape(r.From) + "/" + Escape(r.ID)),
@@ -67,7 +66,7 @@ func (r FileRef) Part(name, mediaType string) *a2a.Part {
 	return p
 }
 
-// IsFileRef reports whether a part is a reference to a file, if only a broken one.
+// IsFileRef reports whether a part is a reference to a file, valid or not.
 func IsFileRef(p *a2a.Part) bool {
 	if p == nil {
 		return false
@@ -76,8 +75,7 @@ func IsFileRef(p *a2a.Part) bool {
 	return ok && strings.HasPrefix(string(u), fileScheme)
 }
 
-// RefOf reads a reference to a file of a tenant. The error wraps ErrInvalid for a part that is none, and [ErrFileGone] for a
-// [ForgottenFile].
+// RefOf decodes a reference to a file of a tenant. The error wraps ErrInvalid for any other part, and [ErrFileGone] for a [ForgottenFile].
 func RefOf(tenant string, p *a2a.Part) (FileRef, error) {
 	if !IsFileRef(p) {
 		return FileRef{}, fmt.Errorf("%w: the part is no reference to a file", ErrInvalid)
@@ -106,14 +104,14 @@ func RefOf(tenant string, p *a2a.Part) (FileRef, error) {
 	return r, nil
 }
 
-// sizeOf returns what a reference says of the size of its file.
+// sizeOf returns the size of a file according to its reference.
 func sizeOf(p *a2a.Part) (int64, bool) {
 	n, ok := Float(p.Metadata[metaFileSize])
 	return int64(n), ok && n >= 0 && n < 1<<53
 }
 
-// FileOf describes the file that a part is: its name, which may be empty, its media type and its size in bytes. All of that is what its sender
-// says; what is shown or made a path of it needs [FileName]. It is false for a part that is no file.
+// FileOf describes the file in a part: its name, which may be empty, its media type and its size in bytes. All are the sender's claims; use
+// [FileName] before showing the name or making a path of it. ok is false for a part without a file.
 func FileOf(p *a2a.Part) (name, mediaType string, size int64, ok bool) {
 	if p == nil {
 		return "", "", 0, false
@@ -131,7 +129,7 @@ func FileOf(p *a2a.Part) (name, mediaType string, size int64, ok bool) {
 // MaxFileHead bounds what [HeadOf] returns, in bytes.
 const MaxFileHead = 400
 
-// HeadOf returns the beginning of the file that a part is when it is a text, without reading what is stored elsewhere; else "".
+// HeadOf returns the beginning of the file in a part if it is a text, without reading stored files; otherwise "".
 func HeadOf(p *a2a.Part) string {
 	if p == nil {
 		return ""
@@ -142,11 +140,11 @@ func HeadOf(p *a2a.Part) string {
 	return textHead([]byte(MetaString(p, metaFileHead)))
 }
 
-// textHead returns the beginning of a text; "" of what is none.
+// textHead returns the beginning of a text; "" for other content.
 func textHead(b []byte) string {
 	head := b[:min(len(b), MaxFileHead)]
 	for cut := 0; cut < utf8.UTFMax && len(head) < len(b) && !utf8.Valid(head); cut++ {
-		head = head[:len(head)-1] // through the middle of a character
+		head = head[:len(head)-1] // in the middle of a character
 	}
 	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
 		return ""
@@ -154,16 +152,16 @@ func textHead(b []byte) string {
 	return string(head)
 }
 
-// FileLine describes the file that a part is in a few words, for people: its name, type and size.
+// FileLine describes the file in a part for people: its name, type and size.
 func FileLine(p *a2a.Part) string {
 	name, kind, size, _ := FileOf(p)
 	return FileName(name, kind, 1) + ", " + kind + ", " + SizeText(size)
 }
 
-// SizeText returns a number of bytes for people: 14 kB.
+// SizeText formats a number of bytes: 14 kB.
 func SizeText(n int64) string { return size.Text(n) }
 
-// ForgottenFile returns a part that says of a file what it was, without its bytes or where they are. Other parts are returned as they are.
+// ForgottenFile returns a part that describes a file without its content or location. It returns other parts unchanged.
 func ForgottenFile(p *a2a.Part) *a2a.Part {
 	name, kind, size, ok := FileOf(p)
 	if !ok {
@@ -175,7 +173,7 @@ func ForgottenFile(p *a2a.Part) *a2a.Part {
 // IsForgotten reports whether a part is a [ForgottenFile].
 func IsForgotten(p *a2a.Part) bool { return IsFileRef(p) && p.Content.(a2a.URL) == fileScheme }
 
-// FilesOf returns the parts that are files, in their order, at most [MaxFiles].
+// FilesOf returns the parts with files, in order, at most [MaxFiles].
 func FilesOf(parts a2a.ContentParts) []*a2a.Part {
 	var files []*a2a.Part
 	for _, p := range parts {
@@ -186,10 +184,10 @@ func FilesOf(parts a2a.ContentParts) []*a2a.Part {
 	return files
 }
 
-// UnknownType is the media type of bytes about which nothing is known.
+// UnknownType is the media type of unknown content.
 const UnknownType = "application/octet-stream"
 
-// types are the media types of common files by the ends of their names: what a machine knows of them is different from one to the next.
+// types maps extensions of common files to media types. The tables of operating systems differ between machines.
 var types = map[string]string{
 	".csv": "text/csv", ".css": "text/css", ".gif": "image/gif", ".gz": "application/gzip", ".htm": "text/html", ".html": "text/html",
 	".jpeg": "image/jpeg", ".jpg": "image/jpeg", ".js": "text/javascript", ".json": "application/json", ".jsonl": "application/jsonl",
@@ -201,7 +199,7 @@ var types = map[string]string{
 	".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 
-// TypeOf returns the media type of a file: the one that is said, else by the end of its name, else by the first bytes, if there are any.
+// TypeOf returns the media type of a file: the stated one, or else by its extension, or else by its first bytes, if there are any.
 func TypeOf(name, said string, head []byte) string {
 	if kind, _, err := mime.ParseMediaType(said); err == nil && strings.Contains(kind, "/") && len(said) <= MaxFileName {
 		return kind
@@ -216,8 +214,8 @@ func TypeOf(name, said string, head []byte) string {
 	return kind
 }
 
-// FileName returns a name for a file of which a stranger says that it is called name: one that can be shown, and that names a file in any
-// folder and nothing outside of it. The n-th file that has no name of its own becomes file-n, with the end that its media type has.
+// FileName returns a safe name for a file that its sender calls name: it can be shown, and names a file within a folder and nothing outside it. The
+// n-th file without a usable name becomes file-n, with the extension of its media type.
 func FileName(name, mediaType string, n int) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
@@ -247,7 +245,7 @@ func FileName(name, mediaType string, n int) string {
 	return name
 }
 
-// FreeName returns name, or one like it with a number that is not taken.
+// FreeName returns name, or a variant of it with a number for which taken is false.
 func FreeName(name string, taken func(string) bool) string {
 	end := path.Ext(name)
 	stem, free := strings.TrimSuffix(name, end), name
@@ -257,7 +255,7 @@ func FreeName(name string, taken func(string) bool) string {
 	return free
 }
 
-// devices are names that a Windows folder has of itself.
+// devices are names that are reserved in every folder on Windows.
 var devices = func() map[string]bool {
 	names := map[string]bool{"CON": true, "PRN": true, "AUX": true, "NUL": true}
 	for _, n := range "123456789" {
@@ -266,7 +264,7 @@ var devices = func() map[string]bool {
 	return names
 }()
 
-// endOf returns how the names of files of a media type end.
+// endOf returns the extension of files of a media type.
 func endOf(mediaType string) string {
 	kind, _, _ := mime.ParseMediaType(mediaType)
 	best := ""

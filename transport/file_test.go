@@ -22,7 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// chunks keeps files in a map.
+// chunks stores files in a map.
 type chunks map[string][]byte
 
 func (c chunks) at(o transport.Object, n int) string { return fmt.Sprint(o, n) }
@@ -48,7 +48,7 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// carried returns a part as it is after it was a message on the wire.
+// carried returns a part after it was sent in a message.
 func carried(t *testing.T, p *a2a.Part) *a2a.Part {
 	t.Helper()
 	kind, version, body, err := transport.EncodePayload(&a2a.Message{ID: "m", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{p}})
@@ -97,7 +97,7 @@ func TestPutFileTooLarge(t *testing.T) {
 	}
 }
 
-// TestFileDamage holds that no change of what is stored passes for the file.
+// TestFileDamage checks that every change of the stored data is detected.
 func TestFileDamage(t *testing.T) {
 	want := randomBytes(3 * transport.FileChunk)
 	whole, other := chunks{}, chunks{}
@@ -248,8 +248,8 @@ func TestPackFiles(t *testing.T) {
 	}
 }
 
-// TestPackFilesIsWhole has PackFiles say what it will return before anything is stored, and leave nothing when it is refused, or when one of several
-// files cannot be stored.
+// TestPackFilesIsWhole checks that PackFiles passes its result to valid before storing anything, and leaves nothing when valid refuses it, or when
+// one of several files cannot be stored.
 func TestPackFilesIsWhole(t *testing.T) {
 	store := &fullStore{chunks: chunks{}, room: 2}
 	large := &a2a.Part{Content: a2a.Raw(randomBytes(transport.MaxInlineFile + 1)), Filename: "a.bin"}

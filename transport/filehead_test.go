@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestFileHead reads the beginning of texts, inline and stored alike.
+// TestFileHead checks the beginnings of texts, inline and stored.
 func TestFileHead(t *testing.T) {
 	for _, c := range []struct{ bytes, want string }{
 		{"", ""},
@@ -40,7 +40,7 @@ func TestFileHead(t *testing.T) {
 			t.Errorf("HeadOf of what was let go = %q", got)
 		}
 	}
-	for _, lie := range []any{strings.Repeat("x", 1<<20), "\xff", 7.0, nil} { // a sender may say anything
+	for _, lie := range []any{strings.Repeat("x", 1<<20), "\xff", 7.0, nil} { // a sender may claim anything
 		p := transport.FileRef{}.Part("a", "")
 		p.SetMeta("file_head", lie)
 		if got := transport.HeadOf(p); len(got) > transport.MaxFileHead || strings.Contains(got, "\xff") {

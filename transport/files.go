@@ -22,55 +22,56 @@ import (
 	"github.com/google/uuid"
 )
 
-// Object names what a transport keeps in chunks beside its events.
+// Object identifies a file that a transport stores in chunks.
 type Object struct {
 	Tenant    string
 	ContextID string // the conversation, with which it is erased
-	From      string // who stores it, as Event.From
+	From      string // the sender, as in Event.From
 	ID        string
 }
 
-// FileChunk is how many bytes of a file are in each of its chunks but the last.
+// FileChunk is the size of each chunk of a file except the last, in bytes.
 const FileChunk = 256 << 10
 
-// Files is implemented by transports that keep files. [PutFile], [OpenFile] and the functions of parts are made of it: nobody else needs it. What it
-// is given is sealed, so that a transport need not hide it from anybody who knows where it is.
+// Files is implemented by transports that store files. Only [PutFile], [OpenFile] and the functions for parts use it. The chunks are encrypted, so a
+// transport need not hide them from those who know their address.
 type Files interface {
-	// PutChunk stores the n-th chunk of an object, from 0, at most [FileChunk] bytes and a little for the seal. They are stored in their
-	// order; one before which there is none may be refused. To store one again is harmless. Errors: ErrInvalid, ErrTooLarge, ErrFilesFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
+	// PutChunk stores the n-th chunk of an object, from 0, of at most [FileChunk] bytes and the overhead of the seal. Chunks are stored in order: an
+	// implementation may refuse a chunk whose predecessor is missing. Storing a chunk again is harmless. Errors: ErrInvalid, ErrTooLarge, ErrFilesFull,
+	// ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
 	PutChunk(ctx context.Context, o Object, n int, sealed []byte) error
-	// Chunk returns it, or an error that wraps ErrNotFound.
+	// Chunk returns a chunk, or an error that wraps ErrNotFound.
 	Chunk(ctx context.Context, o Object, n int) ([]byte, error)
 }
 
-// FileKeeper is implemented by transports whose files somebody looks after. [Eraser] removes those of a conversation.
+// FileKeeper is implemented by transports whose files can be listed and removed. [Eraser] removes those of a conversation.
 type FileKeeper interface {
-	// Objects yields what is stored of a tenant, in any order.
+	// Objects yields a tenant's stored objects, in any order.
 	Objects(ctx context.Context, tenant string) iter.Seq2[Object, error]
-	// Stored returns when a chunk of an object was stored last, by the clock of the transport, and about how many bytes are stored of it, or an
+	// Stored returns when the latest chunk of an object was stored, by the transport's clock, and the approximate number of bytes stored of it, or an
 	// error that wraps ErrNotFound.
 	Stored(ctx context.Context, o Object) (last time.Time, bytes int64, err error)
-	// Awaited returns the objects of which events of a conversation speak that are in an inbox, also delayed or delivered ones, or dead letters.
+	// Awaited returns the objects to which undelivered, delayed and delivered events of a conversation in inboxes refer, and its dead letters.
 	Awaited(ctx context.Context, tenant, contextID string) (map[Object]bool, error)
-	// RemoveObject removes all of an object. One that is not there is no error.
+	// RemoveObject removes all of an object. A missing object is no error.
 	RemoveObject(ctx context.Context, o Object) error
 }
 
-// Of files.
+// Errors of files.
 var (
-	// ErrFilesFull is of a file for which there is no room: whoever stores it keeps as much as one may, or the store as much as it can. It is
-	// no ErrUnavailable: trying again helps only when something was deleted.
+	// ErrFilesFull means that there is no room for a file: the sender, or the store, has reached its limit. It is no ErrUnavailable: a retry helps only
+	// after something was deleted.
 	ErrFilesFull = errors.New("there is no room for more files")
-	// ErrFileGone is of a file whose bytes are not there any more: its conversation was deleted, or the store has lost them.
+	// ErrFileGone means that a file no longer exists: its conversation was deleted, or the store has lost it.
 	ErrFileGone = errors.New("the file is gone")
-	// ErrFileDamaged is of a file whose bytes are not those that were stored.
+	// ErrFileDamaged means that the content of a file is not what was stored.
 	ErrFileDamaged = errors.New("the file is damaged")
 )
 
 const (
 	fileKeySize = 32
-	chunkSeal   = 16 // bytes that the seal of a chunk takes
-	// maxChunks is more than a file has that may be sent, so that nobody stores more under one name.
+	chunkSeal   = 16 // bytes that the seal adds to a chunk
+	// maxChunks is more than any permitted file has; it bounds what can be stored as one object.
 	maxChunks = 1 << 14
 )
 
@@ -92,8 +93,8 @@ func ValidateChunk(o Object, n int, sealed []byte) error {
 	return nil
 }
 
-// sealFile returns the cipher of the file with this key: AES-256-GCM. Each file has a key of its own, and each of its chunks the nonce
-// that follows from its number, so that none is used twice.
+// sealFile returns the cipher for a file's key: AES-256-GCM. Each file has its own key, and the nonce of a chunk is derived from its number, so no
+// nonce is used twice.
 func sealFile(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -102,8 +103,8 @@ func sealFile(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// binding returns the nonce of a chunk, and what is authenticated with it: which file it is of, which of its chunks it is, and
-// whether it is the last. So chunks cannot be changed, left out, put elsewhere, nor the end cut off.
+// binding returns the nonce of a chunk, and its authenticated data: its number, whether it is the last chunk, and the object's id. So chunks cannot
+// be modified, omitted or moved, nor the end cut off, without detection.
 func binding(o Object, n int, last bool) (nonce, with []byte) {
 	nonce = make([]byte, 12)
 	binary.BigEndian.PutUint64(nonce[4:], uint64(n))
@@ -114,27 +115,27 @@ func binding(o Object, n int, last bool) (nonce, with []byte) {
 	return nonce, append(with, o.ID...)
 }
 
-// PutFile stores what r gives as a file of a conversation, at most limit bytes, and returns where it is. A file that is larger gives an
-// error that wraps ErrTooLarge. What was stored before an error is removed if f may (see [FileKeeper]), and else stays until somebody does.
+// PutFile stores the content of r as a file of a conversation, at most limit bytes, and returns its reference. A larger file is an error that wraps
+// ErrTooLarge. After an error, PutFile removes what it has stored if f permits it (see [FileKeeper]); otherwise a later sweep removes it.
 func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.Reader, limit int64) (FileRef, error) {
 	return putFile(ctx, f, newRef(tenant, contextID, from), r, limit)
 }
 
-// newRef returns a reference to a file that is to be stored.
+// newRef returns a reference to a file that will be stored.
 func newRef(tenant, contextID, from string) FileRef {
 	ref := FileRef{Object: Object{Tenant: tenant, ContextID: contextID, From: from, ID: uuid.NewString()}, Key: make([]byte, fileKeySize)}
 	_, _ = rand.Read(ref.Key) // never fails
 	return ref
 }
 
-// putFile stores what r gives where ref says, and returns ref with what is known of it then.
+// putFile stores the content of r at ref, and returns ref completed.
 func putFile(ctx context.Context, f Files, ref FileRef, r io.Reader, limit int64) (_ FileRef, err error) {
 	gcm, err := sealFile(ref.Key)
 	if err != nil {
 		return FileRef{}, err
 	}
 	sum, chunk, next := sha256.New(), make([]byte, FileChunk), make([]byte, FileChunk)
-	tried := false // to store something
+	tried := false // a chunk was sent
 	defer func() {
 		if err != nil && tried {
 			withdraw(ctx, f, ref.Object)
@@ -146,7 +147,7 @@ func putFile(ctx context.Context, f Files, ref FileRef, r io.Reader, limit int64
 			return FileRef{}, rerr
 		}
 		more := 0
-		if rerr == nil { // whether there is more tells whether this is the last
+		if rerr == nil { // whether there is more shows whether this chunk is the last
 			if more, rerr = io.ReadFull(r, next); rerr != nil && !ends(rerr) {
 				return FileRef{}, rerr
 			}
@@ -171,10 +172,10 @@ func putFile(ctx context.Context, f Files, ref FileRef, r io.Reader, limit int64
 	}
 }
 
-// withdrawTimeout bounds how long who has stored a part of a file waits for its removal: it is ending, or says that there is no room.
+// withdrawTimeout bounds the removal of an incomplete file: its sender is ending, or reports that there is no room.
 const withdrawTimeout = 2 * time.Second
 
-// withdraw removes what there is of a file that nothing will speak of, if that may be. Else it stays for a while, as after a kill.
+// withdraw removes an object that no message will refer to, if f permits it. Otherwise a later sweep removes it, as after a crash.
 func withdraw(ctx context.Context, f Files, o Object) {
 	if keeper, ok := f.(interface {
 		RemoveObject(ctx context.Context, o Object) error
@@ -185,8 +186,8 @@ func withdraw(ctx context.Context, f Files, o Object) {
 	}
 }
 
-// Withdraw removes the files of which parts speak, as far as they are stored by from and that may be: nothing else will speak of them, because the message
-// for which they were stored is not sent.
+// Withdraw removes the files that parts refer to, if from has stored them and f permits it. It is for the files of a message that is not sent, so
+// that nothing else refers to them.
 func Withdraw(ctx context.Context, f Files, tenant, from string, parts a2a.ContentParts) {
 	for _, p := range parts {
 		if ref, err := RefOf(tenant, p); err == nil && ref.From == from {
@@ -195,11 +196,11 @@ func Withdraw(ctx context.Context, f Files, tenant, from string, parts a2a.Conte
 	}
 }
 
-// ends reports whether err is of a reader that has no more than it gave.
+// ends reports whether err means that a reader has ended.
 func ends(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// OpenFile returns a reader of a file, which reads one chunk after the other. Its errors wrap [ErrFileGone], [ErrFileDamaged], or are those
-// of [Files]; it returns [io.EOF] only behind the whole file, as it was stored.
+// OpenFile returns a reader of a file, which reads one chunk at a time. Its errors wrap [ErrFileGone], [ErrFileDamaged], or are those of [Files]; it
+// returns [io.EOF] only after the whole file, as it was stored.
 func OpenFile(ctx context.Context, f Files, ref FileRef) (io.ReadCloser, error) {
 	gcm, err := sealFile(ref.Key)
 	if err != nil {
@@ -215,9 +216,9 @@ type fileReader struct {
 	ref  FileRef
 	gcm  cipher.AEAD
 	sum  hash.Hash
-	next int // chunk
+	next int // index of the chunk to read
 	read int64
-	rest []byte // of the one before
+	rest []byte // unread part of the previous chunk
 	err  error
 }
 
@@ -241,7 +242,7 @@ func (r *fileReader) Close() error {
 	return nil
 }
 
-// fetch reads the next chunk; io.EOF says that there is none.
+// fetch reads the next chunk; io.EOF means that there is none.
 func (r *fileReader) fetch() error {
 	if r.read == r.ref.Size && r.next > 0 {
 		if hex.EncodeToString(r.sum.Sum(nil)) != r.ref.SHA256 {
@@ -269,17 +270,17 @@ func (r *fileReader) fetch() error {
 	return nil
 }
 
-// PackFiles returns parts as they are put into one message: files that are too large for it are stored, and become references. f may be nil
-// for a transport that keeps none: then that is an error which wraps ErrTooLarge. Neither parts nor what they hold is changed. Each call
-// stores files of its own: who wants to try again does so in PutChunk.
+// PackFiles prepares parts for one message: it stores files that are too large, and replaces them by references. f may be nil for a transport without
+// files: then a large file is an error that wraps ErrTooLarge. PackFiles does not modify parts or their content. Each call stores new files: retries
+// belong in PutChunk.
 //
-// Before anything is stored, valid, if it is not nil, is told what will be returned; its error is that of PackFiles. What was stored before
-// another error is removed, as PutFile does.
+// Before storing anything, PackFiles calls valid, if it is not nil, with the parts that it will return, and returns its error. After another error,
+// it removes what it has stored, as PutFile does.
 func PackFiles(
 	ctx context.Context, f Files, tenant, contextID, from string, parts a2a.ContentParts, valid func(a2a.ContentParts) error,
 ) (a2a.ContentParts, error) {
 	type large struct {
-		ref FileRef // without what is known of it when it is stored
+		ref FileRef // without the data that storing adds
 		raw a2a.Raw
 	}
 	var all []large
@@ -333,8 +334,8 @@ func PackFiles(
 	return out, nil
 }
 
-// OpenPart returns a reader of the file that a part is, wherever its bytes are: the one place that knows. The errors are those of [OpenFile];
-// one that wraps ErrInvalid says that the part is no file, or that its reference is broken.
+// OpenPart returns a reader of the file in a part, whether inline or stored. The errors are those of [OpenFile]; one that wraps ErrInvalid means that
+// the part has no file, or an invalid reference.
 func OpenPart(ctx context.Context, f Files, tenant string, p *a2a.Part) (io.ReadCloser, error) {
 	if p != nil {
 		if raw, ok := p.Content.(a2a.Raw); ok {
@@ -351,8 +352,7 @@ func OpenPart(ctx context.Context, f Files, tenant string, p *a2a.Part) (io.Read
 	return OpenFile(ctx, f, ref)
 }
 
-// ReadPart returns the bytes of the file that a part is, at most limit of them: a larger one gives an error that wraps ErrTooLarge, and is
-// not read.
+// ReadPart returns the content of the file in a part, at most limit bytes: a larger file is an error that wraps ErrTooLarge, and is not read.
 func ReadPart(ctx context.Context, f Files, tenant string, p *a2a.Part, limit int64) ([]byte, error) {
 	if _, _, size, ok := FileOf(p); ok && size > limit {
 		return nil, fmt.Errorf("%w: the file has %d bytes, at most %d are read", ErrTooLarge, size, limit)

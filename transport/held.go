@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// LookAt returns nil when the file that ref speaks of is there, as far as its ends tell: its last chunk, which is sealed as such, and the first
-// one. What removes a file in the middle of its upload removes the beginning, and what stops an upload leaves out the end. The error wraps
-// [ErrFileGone], [ErrFileDamaged], or is that of [Files].
+// LookAt checks that the file of ref exists, by its first and its last chunk, which is sealed as such: an interrupted upload lacks the end, and a
+// removal during an upload removes the beginning. It returns nil, an error that wraps [ErrFileGone] or [ErrFileDamaged], or one of [Files].
 func LookAt(ctx context.Context, f Files, ref FileRef) error {
 	gcm, err := sealFile(ref.Key)
 	if err != nil {

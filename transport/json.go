@@ -7,8 +7,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// eventJSON is the form of an Event where it is written down whole: in a conversation's log, in dead letters, and in the
-// JSON lines that scripts read. Transports with headers carry the same fields there.
+// eventJSON is the JSON form of a whole Event: in a conversation's log, in dead letters, and in JSON lines for scripts. Transports carry the same
+// fields in headers.
 type eventJSON struct {
 	ID          string          `json:"id"`
 	Time        time.Time       `json:"time"`
@@ -23,13 +23,13 @@ type eventJSON struct {
 	Kind        string          `json:"kind"`
 	Version     string          `json:"v"`
 	Payload     json.RawMessage `json:"payload,omitempty"`
-	Data        []byte          `json:"data,omitzero"` // of an Opaque: there, even when empty
+	Data        []byte          `json:"data,omitzero"` // of an Opaque: present even when empty
 }
 
-// MarshalJSON writes e with its payload; Delivery is left out.
+// MarshalJSON encodes e with its payload, without Delivery.
 func (e *Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// AppendJSON appends what MarshalJSON writes.
+// AppendJSON appends the result of MarshalJSON.
 func (e *Event) AppendJSON(to []byte) ([]byte, error) {
 	kind, ok := PayloadKind(e.Payload)
 	version, body := PayloadVersion, e.body
@@ -55,10 +55,10 @@ func (e *Event) AppendJSON(to []byte) ([]byte, error) {
 	return appendJSON(to, &j)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. A payload of unknown kind or version becomes an [Opaque].
+// UnmarshalJSON decodes the result of MarshalJSON. A payload of unknown kind or version becomes an [Opaque].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var j eventJSON
-	if !readPlain(b, &j, false) || j.Data != nil || newPayload(j.Kind, j.Version) == nil { // else DecodePayload looks at all of it
+	if !readPlain(b, &j, false) || j.Data != nil || newPayload(j.Kind, j.Version) == nil { // otherwise DecodePayload checks all of it
 		j = eventJSON{}
 		if err := json.Unmarshal(b, &j); err != nil {
 			return err

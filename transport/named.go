@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// NamedFiles returns the objects of a tenant of which something speaks, such as an encoded event or an entry of a log, some perhaps several times.
-// It reads nothing else in it, so that what is damaged, or of another build, still says what it needs.
+// NamedFiles returns the objects of a tenant to which an encoded event or an entry of a log refers, possibly with duplicates. It only searches for
+// references, so that it also works on data that is damaged or of another version.
 func NamedFiles(tenant string, encoded []byte) []Object {
 	var all []Object
 	for {
@@ -19,17 +19,17 @@ func NamedFiles(tenant string, encoded []byte) []Object {
 		if end < 0 || end > maxFileURL {
 			continue
 		}
-		address := strings.ReplaceAll(string(encoded[:end]), `\/`, "/") // as some write a slash in JSON
+		address := strings.ReplaceAll(string(encoded[:end]), `\/`, "/") // some encoders escape a slash in JSON
 		if o, ok := objectAt(tenant, address); ok {
 			all = append(all, o)
 		}
 	}
 }
 
-// maxFileURL bounds what is behind the scheme of a reference: three ids, each byte of which may take three.
+// maxFileURL bounds the length of a reference after its scheme, in bytes: three ids, each byte of which may be escaped as three.
 const maxFileURL = 3*3*MaxID + 2*len(`\/`)
 
-// objectAt reads what is behind the scheme of a reference.
+// objectAt parses a reference after its scheme.
 func objectAt(tenant, address string) (Object, bool) {
 	o := Object{Tenant: tenant}
 	token := strings.Split(address, "/")

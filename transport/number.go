@@ -10,11 +10,10 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// What JSON holds in metadata and in data parts is read as encoding/json reads it, with one exception: a number that would be another
-// number as a float64, such as an id of 64 bits, is a [json.Number]. It is written again as it came.
+// JSON values in metadata and in data parts are decoded as by encoding/json, with one exception: a number that a float64 cannot represent, such as an
+// id of 64 bits, becomes a [json.Number]. It is encoded unchanged.
 
-// DecodeValue reads one JSON value as the values in payloads are read: numbers are float64, or [json.Number] where a float64 would be
-// another number.
+// DecodeValue decodes one JSON value as in payloads: numbers become float64, or [json.Number] if a float64 cannot represent them.
 func DecodeValue(b []byte) (any, error) {
 	r := reader{b: b}
 	v := r.any(0)
@@ -39,7 +38,7 @@ func DecodeValue(b []byte) (any, error) {
 	}), nil
 }
 
-// Float returns v, a number as it is in metadata, as a float64, or false when it is none.
+// Float returns v, a number in metadata, as a float64, or false when v is no number.
 func Float(v any) (float64, bool) {
 	switch n := v.(type) {
 	case float64:
@@ -53,7 +52,7 @@ func Float(v any) (float64, bool) {
 	return 0, false
 }
 
-// number returns what a number in JSON is read as.
+// number returns the value for a number in JSON.
 func number(text string) any {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || holds(f, text) {
@@ -62,15 +61,15 @@ func number(text string) any {
 	return json.Number(text)
 }
 
-// holds reports whether f, the float64 next to a number in JSON, is written as that number, be it in other digits.
+// holds reports whether f, the float64 nearest to a number in JSON, equals that number, in whatever notation.
 func holds(f float64, text string) bool {
-	if len(text) <= 15 && !strings.ContainsAny(text, "eE") { // so many digits always fit
+	if len(text) <= 15 && !strings.ContainsAny(text, "eE") { // this many digits always fit
 		return true
 	}
-	return digits(text) == digits(strconv.FormatFloat(f, 'e', -1, 64)) // which is no other number, since f is next to it
+	return digits(text) == digits(strconv.FormatFloat(f, 'e', -1, 64)) // equal digits mean equal numbers, since f is the nearest
 }
 
-// digits returns the digits of a number in JSON, without the zeros around them.
+// digits returns the significant digits of a number in JSON.
 func digits(text string) string {
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
 		text = text[:i]
@@ -79,7 +78,7 @@ func digits(text string) string {
 	return strings.Trim(whole+fraction, "0")
 }
 
-// unmarshal is [json.Unmarshal] into an empty payload of a kind, but for the numbers that a float64 does not hold.
+// unmarshal is [json.Unmarshal] into a new payload of a kind, except for numbers that a float64 cannot represent.
 func unmarshal(kind, version string, body []byte) (Payload, error) {
 	p := newPayload(kind, version)
 	if err := json.Unmarshal(body, p); err != nil {
@@ -88,7 +87,7 @@ func unmarshal(kind, version string, body []byte) (Payload, error) {
 	if fieldsOf(p)[0].name == "" {
 		return p, nil
 	}
-	mark := rand.Text() // no string has it: it was not there when body was written
+	mark := rand.Text() // no string contains it, since it was chosen after body was written
 	marked := markNumbers(body, mark)
 	if marked == nil {
 		return p, nil
@@ -106,8 +105,8 @@ func unmarshal(kind, version string, body []byte) (Payload, error) {
 	return again, nil
 }
 
-// markNumbers returns body, which is JSON, with strings in the place of the numbers that a float64 does not hold: mark, and the
-// number. It returns nil when there is none.
+// markNumbers replaces the numbers of body, which is JSON, that a float64 cannot represent by strings: mark and the number. It returns nil when there
+// are none.
 func markNumbers(body []byte, mark string) []byte {
 	var out []byte
 	done := 0
@@ -136,7 +135,7 @@ func markNumbers(body []byte, mark string) []byte {
 	return append(out, body[done:]...)
 }
 
-// numberLen returns how many bytes b begins with that can be in a number.
+// numberLen returns the number of bytes at the start of b that can be part of a number.
 func numberLen(b []byte) int {
 	for i, c := range b {
 		if (c < '0' || c > '9') && c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' {
@@ -146,7 +145,7 @@ func numberLen(b []byte) int {
 	return len(b)
 }
 
-// replaceIn calls by for the values in the metadata and the data parts of p, and puts what it returns in their place.
+// replaceIn replaces the values in the metadata and the data parts of p by the results of by.
 func replaceIn(p any, by func(any) any) {
 	for _, f := range fieldsOf(p) {
 		switch v := f.value.(type) {
@@ -184,7 +183,7 @@ func replaceInEach[T any](all []*T, by func(any) any) {
 	}
 }
 
-// replaced returns v with what by returns in the place of each value in it. Maps and lists are changed.
+// replaced returns v with each value in it replaced by the result of by. It modifies maps and lists.
 func replaced(v any, by func(any) any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -11,7 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// numbers are numbers in JSON, and what they are read as.
+// numbers maps JSON numbers to their decoded values.
 var numbers = map[string]any{
 	"0": 0.0, "7": 7.0, "-7": -7.0, "0.0": 0.0, "1.0": 1.0, "1.50": 1.5, "0.1": 0.1, "-0.1": -0.1, "1e3": 1e3, "1E+3": 1e3, "100e-2": 1.0,
 	"0e999999999999999999999": 0.0, "0.000000000000000000000000e-7": 0.0, "1000000000000000000000000": 1e24, "0.000001e6": 1.0,
@@ -24,7 +24,7 @@ var numbers = map[string]any{
 	"1e-400":                               json.Number("1e-400"), "-1e-99999999999999999999": json.Number("-1e-99999999999999999999"),
 }
 
-// TestNumbers reads numbers wherever they may stand in a payload, on both ways, and writes them as they came.
+// TestNumbers decodes numbers everywhere in a payload, by both implementations, and encodes them unchanged.
 func TestNumbers(t *testing.T) {
 	for text, want := range numbers {
 		for _, c := range []struct{ kind, body string }{
@@ -109,7 +109,7 @@ func TestFloat(t *testing.T) {
 	}
 }
 
-// FuzzNumber holds that no number becomes another one on its way.
+// FuzzNumber checks that no number changes.
 func FuzzNumber(f *testing.F) {
 	for text := range numbers {
 		f.Add(text)
@@ -135,7 +135,7 @@ func FuzzNumber(f *testing.F) {
 			t.Fatalf("%s is %#v, and %s, %v after the way", text, v, b, err)
 		}
 		if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 5 {
-			return // too much to compute
+			return // too expensive to compute
 		}
 		written, _ := json.Marshal(v)
 		was, ok := new(big.Rat).SetString(text)

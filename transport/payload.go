@@ -8,55 +8,54 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Payload is what an Event is about, one of:
+// Payload is the content of an Event, one of:
 //
-//   - *a2a.Message: a user's words to [Cortex], a task to an agent, an answer
+//   - *a2a.Message: a user's message to [Cortex], a task for an agent, an answer
 //   - *a2a.Task: an agent's result (terminal or input-required); on Live also: a delegation was made
-//   - *a2a.TaskStatusUpdateEvent, *a2a.TaskArtifactUpdateEvent: progress; in the inbox of Cortex, that a task is working moves its
+//   - *a2a.TaskStatusUpdateEvent, *a2a.TaskArtifactUpdateEvent: progress; in Cortex's inbox, a task that is working moves its
 //     deadline
 //   - *[Card], *[Synced], *[AgentEvent]: on Cards; an AgentEvent also from Cortex to itself
 //   - *[Deadline], *[Cancel]: to [Cortex] and to agents
 //   - *[Share]: to [Cortex]
 //   - *[Forget]: to [Cortex], on its control topic
-//   - *[Delta]: on Live, text while it is written
-//   - *[Opaque]: anything else, as it came
+//   - *[Delta]: on Live, text as it is written
+//   - *[Opaque]: anything else, unchanged
 //
-// Values in metadata and in data parts are as encoding/json reads them, but a number that would be another one as a float64 is a
-// [encoding/json.Number]: see [DecodeValue].
+// Values in metadata and in data parts are those of encoding/json, except that a number that a float64 cannot represent is a [encoding/json.Number]:
+// see [DecodeValue].
 //
-// A payload that came with an event is not to be changed: the event may be written down with the body that the payload was read from.
+// The payload of a received event must not be modified: the event may be encoded with the body from which the payload was decoded.
 //
-// It is any, not a sealed interface, because the types of A2A are used as they are, and Go cannot add a method to them;
-// [Event.Validate] refuses every other type.
+// It is any, not a sealed interface, because it includes types of A2A, to which Go cannot add a method; [Event.Validate] rejects all other types.
 type Payload any
 
-// Deadline tells the orchestrator that the time of a conversation's earliest deadline has come.
+// Deadline tells the orchestrator that the earliest deadline of a conversation has passed.
 type Deadline struct {
 	At time.Time `json:"at"`
 }
 
-// Cancel asks to stop: one task, one turn, or, with both empty, everything open in the event's conversation.
+// Cancel requests to stop one task, one turn, or, with both empty, everything open in the event's conversation.
 type Cancel struct {
 	TaskID a2a.TaskID `json:"taskId,omitempty"`
 	Turn   string     `json:"turn,omitempty"` // see [TurnID]
 	Reason string     `json:"reason,omitempty"`
 }
 
-// Forget tells orchestrators, on their control topic, that what was learned of an agent has changed in the store, or, without one,
-// that the event's conversation is no longer there.
+// Forget tells orchestrators, on their control topic, that the evidence about an agent has changed in the store, or, without AgentID, that the
+// event's conversation no longer exists.
 type Forget struct {
 	AgentID string `json:"agentId,omitempty"`
 }
 
-// Delta is a piece of an answer while it is being written. It is provisional: when the attempt changes, text of the
-// earlier attempt is void; the answer itself comes as a Message.
+// Delta is a piece of an answer as it is written. It is provisional: when the attempt changes, the text of the earlier attempt is void; the answer
+// itself comes as a Message.
 type Delta struct {
-	Turn    string `json:"turn"`    // that is being answered, see [TurnID]
-	Attempt string `json:"attempt"` // changes when the writing starts again
+	Turn    string `json:"turn"`    // the turn that is being answered, see [TurnID]
+	Attempt string `json:"attempt"` // changes when the answer is started again
 	Text    string `json:"text"`
 }
 
-// Opaque is a payload whose kind or version this build does not know, or that could not be read. Data is unchanged.
+// Opaque is a payload whose kind or version is unknown to this version, or that could not be decoded. Data is unchanged.
 type Opaque struct {
 	Kind    string // as on the wire
 	Version string // as on the wire
@@ -66,7 +65,7 @@ type Opaque struct {
 // PayloadVersion is the version of the payload kinds below on the wire.
 const PayloadVersion = "1"
 
-// payloads makes an empty payload of each kind that has a name of its own on the wire.
+// payloads makes an empty payload of each kind that has a name on the wire.
 var payloads = map[string]func() Payload{
 	"message":         func() Payload { return new(a2a.Message) },
 	"task":            func() Payload { return new(a2a.Task) },
@@ -82,7 +81,7 @@ var payloads = map[string]func() Payload{
 	"delta":           func() Payload { return new(Delta) },
 }
 
-// kinds are the names of payloads by their types.
+// kinds maps the types of payloads to their names.
 var kinds = func() map[reflect.Type]string {
 	m := map[reflect.Type]string{}
 	for kind, payload := range payloads {
@@ -100,8 +99,8 @@ func PayloadKind(p Payload) (kind string, ok bool) {
 	return kind, ok && !reflect.ValueOf(p).IsNil()
 }
 
-// EncodePayload returns p's kind and version for an envelope, and its body: the object as JSON, the data of an Opaque as
-// it is. Errors wrap ErrInvalid or ErrTooLarge.
+// EncodePayload returns p's kind and version for an envelope, and its body: the value as JSON, or the data of an Opaque unchanged. Errors wrap
+// ErrInvalid or ErrTooLarge.
 func EncodePayload(p Payload) (kind, version string, body []byte, err error) {
 	kind, version, body, err = encodePayload(p)
 	if len(body) > MaxPayload {
@@ -110,7 +109,7 @@ func EncodePayload(p Payload) (kind, version string, body []byte, err error) {
 	return kind, version, body, err
 }
 
-// encodePayload is EncodePayload for any size: what fits on the wire may be larger where it is written down, with other escapes.
+// encodePayload is EncodePayload without the size limit: where an event is stored, a body with other escapes may be larger than on the wire.
 func encodePayload(p Payload) (kind, version string, body []byte, err error) {
 	kind, ok := PayloadKind(p)
 	if !ok {
@@ -127,14 +126,14 @@ func encodePayload(p Payload) (kind, version string, body []byte, err error) {
 	return kind, version, body, nil
 }
 
-// DecodePayload reads what EncodePayload wrote. An unknown kind or version gives an *Opaque and no error; a body that is
-// not what its kind says gives an error that wraps ErrInvalid. body is not retained.
+// DecodePayload decodes the result of EncodePayload. An unknown kind or version gives an *Opaque and no error; a body that does not match its kind
+// gives an error that wraps ErrInvalid. body is not retained.
 func DecodePayload(kind, version string, body []byte) (Payload, error) {
 	p, _, err := decodePayload(kind, version, body, false)
 	return p, err
 }
 
-// decodePayload also reports whether body is plain. With kept, body does not change any more.
+// decodePayload also reports whether body is plain. kept says that body will not be modified.
 func decodePayload(kind, version string, body []byte, kept bool) (p Payload, plain bool, err error) {
 	if p = newPayload(kind, version); p == nil {
 		return &Opaque{Kind: kind, Version: version, Data: append([]byte(nil), body...)}, false, nil
@@ -150,10 +149,10 @@ func decodePayload(kind, version string, body []byte, kept bool) (p Payload, pla
 	return p, plain, nil
 }
 
-// KnownKind reports whether this build knows payloads of a kind.
+// KnownKind reports whether this version knows payloads of a kind.
 func KnownKind(kind string) bool { return newPayload(kind, PayloadVersion) != nil }
 
-// newPayload returns an empty payload of a kind, or nil for one that this build does not know.
+// newPayload returns an empty payload of a kind, or nil for one that this version does not know.
 func newPayload(kind, version string) Payload {
 	payload := payloads[kind]
 	if payload == nil || version != PayloadVersion {

@@ -4,24 +4,23 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// The hot payloads, and events, are read and written in one pass by the reader and the writer of this package, as long as they are
-// plain: encoding/json goes over each part of a message three times, since a2a's types have methods. What is not plain is left to
-// encoding/json, so that there is one meaning, whatever comes.
+// Frequent payloads, and events, are decoded and encoded in one pass by the reader and the writer of this package, if they are plain: encoding/json
+// makes three passes over each part of a message, since a2a's types have methods. Other JSON is left to encoding/json, so the meaning is the same.
 
-// maxPlain is how deep a plain value may be nested.
+// maxPlain bounds the nesting of a plain value.
 const maxPlain = 32
 
-// field is a field of an object: its name, a pointer to its value, and whether it is written when it is empty.
+// field is a field of an object: its name, a pointer to its value, and whether it is encoded when it is empty.
 type field struct {
 	name   string
 	value  any
 	always bool
 }
 
-// fields are the fields of an object; behind the last is one without a name.
+// fields are the fields of an object, terminated by one without a name.
 type fields [14]field
 
-// fieldsOf returns the fields of an object in the order in which encoding/json writes them; none when they are not known here.
+// fieldsOf returns the fields of an object in the order of encoding/json; none for an unknown type.
 func fieldsOf(p any) (f fields) {
 	switch p := p.(type) {
 	case *a2a.Message:
@@ -106,7 +105,7 @@ func fieldsOf(p any) (f fields) {
 	return f
 }
 
-// partJSON is a part as a2a writes it: with one content.
+// partJSON is the encoding of an a2a part: with one content.
 type partJSON struct {
 	text, url           *string
 	raw                 *[]byte
@@ -132,7 +131,7 @@ func toJSON(p *a2a.Part) partJSON {
 	return j
 }
 
-// part returns the part that j is, or false when it has not one content.
+// part returns the part that j encodes, or false unless it has exactly one content.
 func (j *partJSON) part() (*a2a.Part, bool) {
 	p, n := &a2a.Part{Filename: j.filename, MediaType: j.mediaType, Metadata: j.metadata}, 0
 	if j.text != nil {

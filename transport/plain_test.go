@@ -14,7 +14,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// TestFields holds the fields against the types: one that a later a2a adds would not be written.
+// TestFields compares the fields with the types: a field that a later a2a adds would not be encoded.
 func TestFields(t *testing.T) {
 	for _, p := range []any{
 		&a2a.Message{}, &a2a.Task{}, &a2a.TaskStatus{}, &a2a.Artifact{}, &a2a.TaskStatusUpdateEvent{}, &a2a.TaskArtifactUpdateEvent{}, &eventJSON{},
@@ -36,11 +36,11 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// hot are the kinds that are read and written here.
+// hot are the kinds that this package decodes and encodes itself.
 var hot = []string{"message", "task", "status-update", "artifact-update"}
 
-// sameRead fails unless body is read as encoding/json reads it, but for numbers that no float64 holds, and what comes of it is written
-// as encoding/json writes it, but for escapes. It reports whether body was plain.
+// sameRead fails the test unless body is decoded as by encoding/json, except for numbers that a float64 cannot represent, and the result is encoded
+// as by encoding/json, except for escapes. It reports whether body was plain.
 func sameRead(t *testing.T, kind string, body []byte) bool {
 	t.Helper()
 	got, std := newPayload(kind, PayloadVersion), newPayload(kind, PayloadVersion)
@@ -66,13 +66,13 @@ func sameRead(t *testing.T, kind string, body []byte) bool {
 	if err == nil {
 		sameWritten(t, want)
 		if plain {
-			sameWritten(t, got) // there may be a zero below zero in it, which is equal to zero
+			sameWritten(t, got) // it may contain a negative zero, which equals zero
 		}
 	}
 	return plain
 }
 
-// webEscapes are what encoding/json writes for web pages, and what is written here.
+// webEscapes maps the escapes of encoding/json for web pages to what this package writes.
 var webEscapes = map[string]string{`\u003c`: "<", `\u003e`: ">", `\u0026`: "&"}
 
 var escapes = regexp.MustCompile(`(?s)\\(u....|.)`)
@@ -88,7 +88,7 @@ func sameWritten(t *testing.T, p any) {
 		return b
 	})
 	if err != nil && wantErr == nil && !json.Valid(want) {
-		return // what encoding/json writes, and cannot read
+		return // which encoding/json can encode but not decode
 	}
 	if !bytes.Equal(got, want) || (err != nil) != (wantErr != nil) {
 		t.Errorf("%#v is written as\n%q, %v, encoding/json writes\n%q, %v", p, got, err, want, wantErr)
@@ -231,7 +231,7 @@ func TestNasty(t *testing.T) {
 	}
 }
 
-// TestWritten has values that no JSON can be read into.
+// TestWritten encodes values that cannot be decoded from JSON.
 func TestWritten(t *testing.T) {
 	at := time.Date(2026, 5, 6, 7, 8, 9, 123456789, time.FixedZone("", 3600))
 	far := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -309,7 +309,7 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// FuzzWritten writes values of any text, number and time.
+// FuzzWritten encodes values with any text, number and time.
 func FuzzWritten(f *testing.F) {
 	f.Add("a", "<\xff\u2028", 1.5, 7, []byte("x"), int64(1), int32(3600))
 	f.Fuzz(func(t *testing.T, a, b string, x float64, n int, raw []byte, sec int64, zone int32) {
@@ -324,7 +324,7 @@ func FuzzWritten(f *testing.F) {
 	})
 }
 
-// FuzzEventForm reads events as encoding/json reads them.
+// FuzzEventForm decodes events as encoding/json does.
 func FuzzEventForm(f *testing.F) {
 	for _, b := range []string{
 		`{"id":"e","time":"2026-05-06T07:08:09.1Z","from":"f","to":"t","tenant":"a","contextId":"c","taskId":"t","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=1","deliverAt":"2026-05-06T07:08:09Z","kind":"message","v":"1","payload":{"parts":[{"text":"t"}]}}`,
@@ -380,7 +380,7 @@ func FuzzEventForm(f *testing.F) {
 	})
 }
 
-// TestOthers leaves the payloads to encoding/json whose fields are not known here.
+// TestOthers checks that payloads with unknown fields are left to encoding/json.
 func TestOthers(t *testing.T) {
 	for _, kind := range []string{"card", "synced", "agent-event", "deadline", "cancel", "forget", "delta"} {
 		if readPlain([]byte("{}"), newPayload(kind, PayloadVersion), false) {
@@ -389,9 +389,9 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestDecode writes an event down with the body that its payload came as, and with no other.
+// TestDecode checks that an event is encoded with the body of its decoded payload, and with no other.
 func TestDecode(t *testing.T) {
-	const body = `{"role":"ROLE_USER", "parts":[{"text":"<hello>"}],"messageId":"m"}` // not as it is written here
+	const body = `{"role":"ROLE_USER", "parts":[{"text":"<hello>"}],"messageId":"m"}` // encoded differently here
 	decode := func(body string) *Event {
 		e := &Event{ID: "e", From: "f"}
 		if err := e.Decode("message", PayloadVersion, []byte(body)); err != nil {
@@ -402,7 +402,7 @@ func TestDecode(t *testing.T) {
 	other := &a2a.Message{ID: "other", Parts: a2a.ContentParts{a2a.NewTextPart("other")}}
 	for name, c := range map[string]struct {
 		e    *Event
-		want string // what the written event has
+		want string // the encoded event's body
 	}{
 		"as it came":        {decode(body), body},
 		"copied":            {new(*decode(body)), body},
@@ -431,8 +431,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestWhatCameIsWritten writes down events whose payload cannot be encoded again as it came: with other escapes it is larger than
-// what is allowed on the wire, or a time is in a zone that there is not. The one is written, and the other is not taken as plain.
+// TestWhatCameIsWritten encodes events whose payload cannot be encoded again as it came: with other escapes it exceeds the limit on the wire, or a
+// time has an invalid zone. The former is encoded, and the latter is not plain.
 func TestWhatCameIsWritten(t *testing.T) {
 	body := []byte(`{"messageId":"m","parts":[{"data":"` + strings.Repeat("\u2028", MaxPayload/4) + `"}],"role":"ROLE_USER"}`)
 	large := &Event{ID: "e", From: "user", ContextID: "c"}
@@ -464,8 +464,8 @@ func TestWhatCameIsWritten(t *testing.T) {
 	}
 }
 
-// TestNoWebEscapes holds what is written of the characters that web pages want as escapes: themselves, and nothing of what only looks
-// like their escapes. A text of the largest size fits with them.
+// TestNoWebEscapes checks that characters that web pages need as escapes are not escaped, and that texts that look like their escapes are unchanged.
+// A text of the maximum size fits with them.
 func TestNoWebEscapes(t *testing.T) {
 	const body = `{"messageId":"m","metadata":{"<k>":"a & b"},"parts":[{"text":"<1> & \\u003c \"\u2028\u2029\u0001\" \\"},{"data":{"<":["\\\\u003e","&\n"]}}],"role":"ROLE_USER"}`
 	p, err := DecodePayload("message", PayloadVersion, []byte(body))

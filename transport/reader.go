@@ -11,19 +11,19 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// reader reads plain JSON. It sets odd for everything else, and then what it has read is void: invalid JSON or UTF-8, deep nesting, a name
-// that is unknown, is there twice or differs in case, null where a value is expected.
+// reader decodes plain JSON. It sets odd for anything else, and then its result is void: invalid JSON or UTF-8, deep nesting, a name that is unknown,
+// duplicate or in another case, null instead of a value.
 type reader struct {
 	b   []byte
-	s   string // the same, of which texts are parts; "": each is copied
+	s   string // b as a string that texts share; "": texts are copied
 	i   int    // the next byte
 	odd bool
 }
 
-// maxShared is how long a body may be of which texts are parts: of a long one a short text would keep all in memory.
+// maxShared bounds a body that texts share, in bytes: a short text would keep a longer body in memory.
 const maxShared = 4 << 10
 
-// readPlain reads body into p, which is new, and reports whether it could. If not, p is void. With kept, body does not change any more.
+// readPlain decodes body into p, which is new, and reports whether it succeeded. Otherwise p is void. kept says that body will not be modified.
 func readPlain(body []byte, p any, kept bool) bool {
 	f := fieldsOf(p)
 	if f[0].name == "" {
@@ -43,7 +43,7 @@ func (r *reader) object(f *fields) {
 		return
 	}
 	for seen := 0; !r.odd; r.want(',') {
-		name, _ := r.quoted() // as it stands: one with escapes in it is none that is known
+		name, _ := r.quoted() // not unescaped: no known name contains escapes
 		r.want(':')
 		k := 0
 		for k < len(f) && f[k].name != string(name) {
@@ -139,7 +139,7 @@ func readList[T any](r *reader, to *[]*T) {
 	r.list(func() { *to = append(*to, readNew[T](r)) })
 }
 
-// list calls element for each element of an array, to read it.
+// list calls element for each element of an array, to decode it.
 func (r *reader) list(element func()) {
 	if r.want('['); r.next(']') {
 		return
@@ -151,7 +151,7 @@ func (r *reader) list(element func()) {
 	}
 }
 
-// values reads an object of any names. The last of the same name counts, as in encoding/json.
+// values decodes an object with any names. Of duplicate names the last counts, as in encoding/json.
 func (r *reader) values(depth int) map[string]any {
 	all := map[string]any{}
 	if r.want('{'); r.next('}') {
@@ -196,7 +196,7 @@ func (r *reader) any(depth int) any {
 func (r *reader) number() any {
 	text := r.b[r.i:][:numberLen(r.b[r.i:])]
 	r.i += len(text)
-	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' { // as most are
+	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' { // the usual case
 		return float64(text[0] - '0')
 	}
 	f := decode[float64](r, text)
@@ -206,7 +206,7 @@ func (r *reader) number() any {
 	return json.Number(text)
 }
 
-// decode reads a value, which is less plain, by encoding/json.
+// decode decodes a value with encoding/json, which accepts more forms.
 func decode[T any](r *reader, b []byte) (v T) {
 	r.odd = r.odd || json.Unmarshal(b, &v) != nil
 	return v
@@ -236,7 +236,7 @@ func (r *reader) time() (t time.Time) {
 	r.quoted()
 	r.odd = r.odd || t.UnmarshalJSON(r.b[begin:r.i]) != nil
 	if _, zone := t.Zone(); zone <= -24*60*60 || zone >= 24*60*60 {
-		r.odd = true // it is read, and cannot be written again
+		r.odd = true // it can be decoded, but not encoded again
 	}
 	return t
 }
@@ -262,7 +262,7 @@ func (r *reader) text() string {
 	return decode[string](r, r.b[begin:r.i])
 }
 
-// quoted reads a string and returns what is between its quotes, and whether there are escapes in it, which are not looked at.
+// quoted reads a string and returns the text between its quotes, and whether there are escapes in it, which it does not check.
 func (r *reader) quoted() (text []byte, escaped bool) {
 	r.want('"')
 	begin, ascii := r.i, true
@@ -286,7 +286,7 @@ func (r *reader) quoted() (text []byte, escaped bool) {
 	return nil, false
 }
 
-// raw reads an object and returns it, without a look at what is between its first and its last brace: that is to be checked.
+// raw reads an object and returns it. It does not check the text between the first and the last brace.
 func (r *reader) raw() []byte {
 	r.space()
 	begin, depth := r.i, 0
@@ -318,7 +318,7 @@ func (r *reader) want(c byte) {
 	}
 }
 
-// next reads c, if that is what comes.
+// next reads c, if it is the next byte.
 func (r *reader) next(c byte) bool {
 	if r.space(); r.odd || r.i == len(r.b) || r.b[r.i] != c {
 		return false

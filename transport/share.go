@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Share lets others speak in the event's conversation, or no longer. Only who began the conversation can, and whoever runs [Cortex]; it
-// counts where senders prove who they are, and elsewhere everybody may speak anyway.
+// Share permits others to speak in the event's conversation, or revokes that. Only the owner of the conversation can send it, and the operator as
+// [Cortex]. It has an effect where senders are authenticated; elsewhere everybody may speak anyway.
 type Share struct {
 	With   []string `json:"with,omitempty"`   // ids as in Event.From: "user:NAME" for people, or an agent's
-	Revoke []string `json:"revoke,omitempty"` // likewise
+	Revoke []string `json:"revoke,omitempty"` // ids, as With
 }
 
-// MaxShare bounds how many one Share names.
+// MaxShare bounds the ids of one Share.
 const MaxShare = 64
 
 func (s *Share) validate() error {

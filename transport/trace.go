@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxTracestate is how much of a tracestate is passed on, in bytes: what W3C asks for at least.
+// maxTracestate bounds how much of a tracestate is passed on, in bytes: the minimum that W3C requires.
 const maxTracestate = 512
 
-// Trace returns the W3C trace context of e as transports pass it on. A traceparent that is none is left out, and its tracestate with it; a
-// tracestate that is none, or is too long, is left out alone. Neither is a reason to refuse an event.
+// Trace returns the W3C trace context of e as transports pass it on. It omits an invalid traceparent together with its tracestate; an invalid or too
+// long tracestate is omitted alone. Neither makes an event invalid.
 func (e *Event) Trace() (parent, state string) {
 	switch {
 	case !isTraceparent(e.Traceparent):
@@ -20,8 +20,8 @@ func (e *Event) Trace() (parent, state string) {
 	return e.Traceparent, e.Tracestate
 }
 
-// isTraceparent reports whether s is version-traceid-parentid-flags in lower-case hex, with ids that are not zero. Versions after 00 may
-// have more behind that.
+// isTraceparent reports whether s is version-traceid-parentid-flags in lower-case hex, with ids that are not zero. Versions after 00 may have more
+// fields.
 func isTraceparent(s string) bool {
 	const size = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(s) < size || len(s) > MaxID || s[2] != '-' || s[35] != '-' || s[52] != '-' {
@@ -44,7 +44,7 @@ func isTraceparent(s string) bool {
 	return s[size] == '-' && CheckID(s) == nil
 }
 
-// isTracestate reports whether s is a list of at most 32 members key=value, each key once.
+// isTracestate reports whether s is a list of at most 32 members key=value with distinct keys.
 func isTracestate(s string) bool {
 	if s == "" || len(s) > maxTracestate {
 		return false
@@ -53,7 +53,7 @@ func isTracestate(s string) bool {
 	n := 0
 	for member := range strings.SplitSeq(s, ",") {
 		member = strings.Trim(member, " \t")
-		if member == "" { // W3C allows it
+		if member == "" { // W3C permits it
 			continue
 		}
 		key, value, ok := strings.Cut(member, "=")
@@ -91,6 +91,6 @@ func isTraceName(s string) bool {
 }
 
 func isTraceValue(s string) bool {
-	// Its end is no space: see isTracestate.
+	// It does not end with a space: see isTracestate.
 	return s != "" && len(s) <= 256 && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '=' })
 }

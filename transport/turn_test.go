@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestTurnID: an id of a turn is the same for everybody who makes it, and no other four words give it.
+// TestTurnID checks that the id of a turn is stable, and that no other four values give it.
 func TestTurnID(t *testing.T) {
 	const want = "0006795d-ec35-5b86-a29f-968d39a1c368"
 	if got := transport.TurnID("", "c1", "user:ada", "m1"); got != want {

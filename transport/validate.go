@@ -73,7 +73,7 @@ func validateArtifact(a *a2a.Artifact) error {
 	return validateContents("artifact", a.Parts)
 }
 
-// validateContents refuses the parts that a2a writes but cannot read.
+// validateContents rejects parts that a2a encodes but cannot decode.
 func validateContents(what string, parts a2a.ContentParts) error {
 	for _, part := range parts {
 		ok := part != nil
@@ -122,7 +122,7 @@ func validateMessage(m *a2a.Message) error {
 	return nil
 }
 
-// validateState exists because a2a parses any string as a state.
+// validateState is needed because a2a decodes any string as a state.
 func validateState(s a2a.TaskState) error {
 	switch s {
 	case a2a.TaskStateAuthRequired, a2a.TaskStateCanceled, a2a.TaskStateCompleted, a2a.TaskStateFailed, a2a.TaskStateInputRequired,

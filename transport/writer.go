@@ -16,19 +16,19 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// writer writes what EncodeValue writes, byte for byte.
+// writer encodes as EncodeValue does, byte for byte.
 type writer struct {
 	b   []byte
 	err error
 }
 
-// maxNested is how many values may be nested without a look at how deep: encoding/json reads no more than 10,000 levels.
+// maxNested bounds the nesting of values before the depth is checked: encoding/json decodes at most 10,000 levels.
 const maxNested = 5000
 
-// marshal is EncodeValue, but refuses what is nested so deep that nobody could read it.
+// marshal is EncodeValue, but rejects values that are nested too deeply to be decoded.
 func marshal(p any) ([]byte, error) { return appendJSON(nil, p) }
 
-// appendJSON appends what marshal returns.
+// appendJSON appends the result of marshal.
 func appendJSON(to []byte, p any) ([]byte, error) {
 	f := fieldsOf(p)
 	if f[0].name == "" {
@@ -47,10 +47,10 @@ func appendJSON(to []byte, p any) ([]byte, error) {
 	return append(to, w.b...), nil
 }
 
-// writers are those that are not at work, with the room that they have got.
+// writers pools idle writers with their buffers.
 var writers = sync.Pool{New: func() any { return &writer{b: make([]byte, 0, 4<<10)} }}
 
-// maxKept bounds the room that is kept.
+// maxKept bounds a pooled buffer, in bytes.
 const maxKept = 64 << 10
 
 func (w *writer) free() {
@@ -60,9 +60,9 @@ func (w *writer) free() {
 	}
 }
 
-// EncodeValue writes a value as payloads are written: it is [json.Marshal], but leaves <, > and & as they are. As escapes, which only a
-// web page needs, they are six times as long: a text that may be sent would be too large for it. [json.Encoder] would leave them, too,
-// but not those in what types write themselves, as those of A2A do.
+// EncodeValue encodes a value as in payloads: as [json.Marshal], but with <, > and & unescaped. Escapes, which only web pages need, take six times as
+// much space: a text of a permitted size would become too large. [json.Encoder] could also leave them out, but not in the output of types with their
+// own encoding, such as those of A2A.
 func EncodeValue(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil || !bytes.Contains(b, []byte(`\u00`)) {
@@ -79,7 +79,7 @@ func EncodeValue(v any) ([]byte, error) {
 			b[n], i = '>', i+6
 		case bytes.HasPrefix(b[i:], []byte(`\u0026`)):
 			b[n], i = '&', i+6
-		default: // what is behind a backslash begins no escape
+		default: // an escaped backslash begins no other escape
 			b[n], b[n+1] = c, b[i+1]
 			n, i = n+1, i+2
 		}
@@ -174,7 +174,7 @@ func (w *writer) write(value any) (empty bool) {
 	return false
 }
 
-// writeAt writes the object at p, and reports whether there is none.
+// writeAt encodes the object at p, and reports whether it is nil.
 func writeAt[T any](w *writer, p *T) (none bool) {
 	if p == nil {
 		w.null()
@@ -230,7 +230,7 @@ func (w *writer) values(all map[string]any, depth int) {
 
 func (w *writer) any(value any, depth int) {
 	if depth++; w.err != nil {
-		return // of what goes round in a circle there may be very much
+		return // a cyclic value would be endless
 	}
 	switch v := value.(type) {
 	case nil:
@@ -267,7 +267,7 @@ func (w *writer) any(value any, depth int) {
 	w.foreign(value)
 }
 
-// foreign has encoding/json write what is less plain, or goes round in a circle.
+// foreign encodes other values, and cyclic ones, with encoding/json.
 func (w *writer) foreign(v any) {
 	b, err := EncodeValue(v)
 	w.b = append(w.b, b...)
@@ -302,7 +302,7 @@ func (w *writer) time(t time.Time) {
 	w.byte('"')
 	b, err := t.AppendText(w.b)
 	if err != nil {
-		w.foreign(t) // says what is wrong
+		w.foreign(t) // returns the error
 		return
 	}
 	w.b = b
@@ -313,7 +313,7 @@ func (w *writer) null() { w.b = append(w.b, "null"...) }
 
 func (w *writer) byte(c byte) { w.b = append(w.b, c) }
 
-// comma writes a comma, unless begin is what was written last.
+// comma writes a comma, unless begin was written last.
 func (w *writer) comma(begin byte) {
 	if w.b[len(w.b)-1] != begin {
 		w.byte(',')

@@ -1,5 +1,5 @@
-// Package calc answers everyday arithmetic and conversions of units, from a request in everyday words. It computes with
-// exact fractions for as long as it can, so that 0.1 + 0.2 is 0.3 and large whole numbers keep all their digits.
+// Package calc computes everyday arithmetic and conversions of units from requests in everyday words. It uses exact fractions where possible, so that
+// 0.1 + 0.2 is 0.3 and large whole numbers keep all their digits.
 package calc
 
 import (
@@ -18,8 +18,8 @@ var (
 	errHelp    = errors.New("give me one expression, such as 17*23, 12% of 80, sqrt(2) or 10 km in miles")
 )
 
-// Answer computes what text asks for and returns it as "17*23 = 391", with "≈" for "=" where the result is rounded. Errors
-// say what was not understood or cannot be computed.
+// Answer computes the request in text and returns it as "17*23 = 391", with "≈" instead of "=" when the result is rounded. Errors say what was not
+// understood or cannot be computed.
 func Answer(text string) (string, error) {
 	if len(text) > maxText {
 		return "", errTooLong
@@ -34,7 +34,7 @@ func Answer(text string) (string, error) {
 	request = rephrase(request)
 	v, err := evaluate(request)
 	if _, ok := errors.AsType[*unknownError](err); ok {
-		// Words around one expression do no harm.
+		// Ignore words around one expression.
 		if inner, ok := onlyExpression(request); ok {
 			request = inner
 			v, err = evaluate(inner)
@@ -46,7 +46,7 @@ func Answer(text string) (string, error) {
 	return equation(request, v, ""), nil
 }
 
-// equation writes a result.
+// equation formats a result.
 func equation(left string, v *big.Rat, unit string) string {
 	s, exact := format(v)
 	sign := "="
@@ -63,7 +63,7 @@ var (
 	spaces  = regexp.MustCompile(`\s+`)
 )
 
-// clean leaves the expression of a request.
+// clean reduces a request to its expression.
 func clean(text string) string {
 	text = strings.TrimSpace(spaces.ReplaceAllString(text, " "))
 	for {
@@ -77,7 +77,7 @@ func clean(text string) string {
 	}
 }
 
-// phrases that name an operation before its operands, and the order that they have in an expression.
+// phrases have an operation before its operands; to is the form as an expression.
 var phrases = []struct {
 	re *regexp.Regexp
 	to string
@@ -99,7 +99,7 @@ var phrases = []struct {
 
 var listAnd = regexp.MustCompile(`(?i),?\s+and\s+`)
 
-// rephrase turns "divide 10 by 4" into "10 / 4". Operands that are more than a number get parentheses.
+// rephrase converts "divide 10 by 4" to "10 / 4". It puts parentheses around operands that are more than a number.
 func rephrase(s string) string {
 	for _, p := range phrases {
 		m := p.re.FindStringSubmatch(s)

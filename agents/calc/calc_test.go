@@ -151,7 +151,7 @@ func TestAnswerRefuses(t *testing.T) {
 	}
 }
 
-// Computing must not change what names such as "two" stand for.
+// TestAnswerTwice checks that computing does not change the meaning of names such as "two".
 func TestAnswerTwice(t *testing.T) {
 	for range 2 {
 		for text, want := range map[string]string{"two hours in minutes": "two hours = 120 minutes", "two * 1": "two * 1 = 2", "half% of 2": "half% of 2 = 0.01"} {

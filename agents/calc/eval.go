@@ -12,7 +12,7 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// maxBits bounds the numerator and the denominator of every number on the way.
+// maxBits bounds the numerator and the denominator of every intermediate number, in bits.
 const maxBits = 1 << 13
 
 var (
@@ -20,8 +20,7 @@ var (
 	errZero     = errors.New("division by zero has no result")
 )
 
-// evaluate computes an expression. The grammar of operators is that of package expr; what may stand in an expression is
-// decided here.
+// evaluate computes an expression. Package expr defines the grammar of operators; this package decides what an expression may contain.
 func evaluate(s string) (*big.Rat, error) {
 	tokens, err := lex(s)
 	if err != nil {
@@ -38,7 +37,7 @@ func evaluate(s string) (*big.Rat, error) {
 	return (&evaluator{numbers}).eval(tree.Node)
 }
 
-// rewrite writes tokens in the language of package expr, with a name in place of each number, so that none loses digits.
+// rewrite converts tokens to the language of package expr, with a name instead of each number, so that numbers keep their digits.
 func rewrite(tokens []token) (string, []*big.Rat, error) {
 	if len(tokens) == 0 {
 		return "", nil, errHelp
@@ -98,8 +97,8 @@ func rewrite(tokens []token) (string, []*big.Rat, error) {
 	return b.String(), numbers, nil
 }
 
-// percentages replaces percent signs, "of" and "off" by what they mean: 12% is 12/100, as a share of what follows "of", or
-// as a share of everything before a "+" or "-" at the end. Between two operands, % is the remainder.
+// percentages replaces percent signs, "of" and "off" by their meaning: 12% is 12/100, as a share of what follows "of", or as a share of everything
+// before a "+" or "-" at the end. Between two operands, % is the remainder.
 func percentages(in []token) ([]token, error) {
 	var out []token
 	for i, t := range in {
@@ -161,7 +160,7 @@ func balanced(tokens []token) bool {
 	return depth == 0
 }
 
-// operandStart returns where the operand that tokens end with begins.
+// operandStart returns the index of the first token of the operand that tokens end with.
 func operandStart(tokens []token) int {
 	i := len(tokens) - 1
 	if tokens[i].kind != closed {
@@ -184,7 +183,7 @@ func operandStart(tokens []token) int {
 	return max(i, 0)
 }
 
-// evaluator computes the tree of an expression.
+// evaluator computes the syntax tree of an expression.
 type evaluator struct{ numbers []*big.Rat }
 
 func (e *evaluator) eval(n ast.Node) (*big.Rat, error) {
@@ -283,7 +282,7 @@ func power(a, b *big.Rat) (*big.Rat, error) {
 		y, _ := b.Float64()
 		return rat(math.Pow(x, y))
 	}
-	if a.IsInt() && a.Num().BitLen() <= 1 { // 0, 1, -1, also to huge powers
+	if a.IsInt() && a.Num().BitLen() <= 1 { // 0, 1, -1, which have huge powers
 		switch {
 		case b.Sign() == 0, a.Sign() < 0 && b.Num().Bit(0) == 0:
 			return big.NewRat(1, 1), nil
@@ -302,7 +301,7 @@ func power(a, b *big.Rat) (*big.Rat, error) {
 	return v, nil
 }
 
-// rat returns f, or an error when it is no number.
+// rat converts f, or returns an error when it is NaN or infinite.
 func rat(f float64) (*big.Rat, error) {
 	switch {
 	case math.IsNaN(f):

@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	exactDigits   = 15 // a decimal fraction of at most so many digits is written out
-	roundedDigits = 12 // any other is rounded to so many
+	exactDigits   = 15 // a decimal fraction of at most this many digits is not rounded
+	roundedDigits = 12 // digits of other results
 )
 
-// format writes v, and reports whether what it wrote is exactly v.
+// format formats v, and reports whether the text is exact.
 func format(v *big.Rat) (string, bool) {
 	if v.IsInt() {
 		return v.Num().String(), true

@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// definition is a function of an expression, with how many arguments it takes.
+// definition is a function in expressions, with its numbers of arguments.
 type definition struct {
 	min, max int
 	call     func(args []*big.Rat) (*big.Rat, error)
@@ -44,7 +44,7 @@ var functions = map[string]definition{
 	"exp":     {1, 1, floats(math.Exp)},
 }
 
-// floats makes a function of one of package math. Results are rounded to 15 decimals, so that sin(pi) is 0.
+// floats adapts a function of package math. It rounds results to 15 decimals, so that sin(pi) is 0.
 func floats(f func(float64) float64) func([]*big.Rat) (*big.Rat, error) {
 	return func(a []*big.Rat) (*big.Rat, error) {
 		x, _ := a[0].Float64()
@@ -56,7 +56,7 @@ func floats(f func(float64) float64) func([]*big.Rat) (*big.Rat, error) {
 	}
 }
 
-// logarithm makes a function that has no result at 0 and below.
+// logarithm adapts a function that is undefined at 0 and below.
 func logarithm(f func(float64) float64) func([]*big.Rat) (*big.Rat, error) {
 	return func(a []*big.Rat) (*big.Rat, error) {
 		if a[0].Sign() <= 0 {
@@ -79,7 +79,7 @@ func sqrt(a []*big.Rat) (*big.Rat, error) {
 	return rat(math.Sqrt(x))
 }
 
-// round rounds half away from zero, to so many decimals.
+// round rounds half away from zero, to the number of decimals in the second argument.
 func round(a []*big.Rat) (*big.Rat, error) {
 	scale := big.NewRat(1, 1)
 	if len(a) == 2 {

@@ -35,7 +35,7 @@ const (
 	percent  tokenKind = '%'
 	of       tokenKind = 'O'
 	off      tokenKind = '-' // as in "10% off 80"
-	filler   tokenKind = ' ' // says nothing
+	filler   tokenKind = ' ' // ignored
 	unknown  tokenKind = '?'
 )
 
@@ -44,19 +44,19 @@ func (t token) endsOperand() bool {
 	return t.kind == number || t.kind == closed || t.kind == constant || t.kind == percent
 }
 
-// startsOperand reports whether an operand may begin with t, a sign aside.
+// startsOperand reports whether an operand may begin with t, after a sign.
 func (t token) startsOperand() bool {
 	return t.kind == number || t.kind == open || t.kind == constant || t.kind == function
 }
 
-// unknownError is about a word that is no arithmetic.
+// unknownError is the error for a word that is not arithmetic.
 type unknownError struct{ word string }
 
 func (e *unknownError) Error() string {
 	return fmt.Sprintf("I do not understand %q: %v", shorten(e.word), errHelp)
 }
 
-// lexemes are what words, phrases and signs stand for.
+// lexemes maps words, phrases and signs to tokens.
 var lexemes = map[string]token{
 	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "multiplied by": op("*"), "over": op("/"), "divided by": op("/"),
 	"mod": op("mod"), "modulo": op("mod"), "raised to": op("^"), "to the power of": op("^"), "raised to the power of": op("^"),
@@ -79,7 +79,7 @@ func fn(text string) token    { return token{kind: function, text: text} }
 func num(a, b int64) token    { return token{kind: number, value: big.NewRat(a, b)} }
 func shorten(s string) string { return fmt.Sprintf("%.40s", s) }
 
-// split finds lexemes, or what is none; splitArguments does where a function is called, and a comma separates arguments.
+// split matches lexemes, or other text; splitArguments is for texts with calls of functions, in which a comma separates arguments.
 var split, splitArguments, call = func() (split, arguments, call *regexp.Regexp) {
 	longest := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
 	phrases := slices.DeleteFunc(slices.SortedFunc(maps.Keys(lexemes), longest), func(s string) bool { return !strings.Contains(s, " ") })
@@ -89,7 +89,7 @@ var split, splitArguments, call = func() (split, arguments, call *regexp.Regexp)
 	return regexp.MustCompile(begin + thousands + rest), regexp.MustCompile(begin + rest), regexp.MustCompile(`(?i)\b(?:` + names + `)\s*[(\[]`)
 }()
 
-// lex cuts s into tokens; words that are no arithmetic become unknown ones.
+// lex splits s into tokens; words that are not arithmetic become unknown tokens.
 func lex(s string) ([]token, error) {
 	re := split
 	if call.MatchString(s) {
@@ -130,10 +130,10 @@ func lex(s string) ([]token, error) {
 	return out, nil
 }
 
-// beforeOperand finds what an operand, or words for one, can begin with.
+// beforeOperand matches the possible beginnings of an operand, or of words for one.
 var beforeOperand = regexp.MustCompile(`^\s*[\pL0-9.($-]`)
 
-// onlyExpression returns the part of s that is an expression, when there is exactly one, between words that are none.
+// onlyExpression returns the expression in s, if there is exactly one, surrounded by other words.
 func onlyExpression(s string) (string, bool) {
 	tokens, err := lex(s)
 	if err != nil || strings.ContainsAny(s, "=<>!") {

@@ -19,13 +19,13 @@ const (
 //go:embed units.txt
 var unitsText string
 
-// unit is a unit of measurement: a quantity x of it is x*size + zero in the base unit of its dimension.
+// unit is a unit of measurement: x of it are x*size + zero in the base unit of its dimension.
 type unit struct {
 	dimension  string
 	size, zero *big.Rat
 }
 
-// unitNames maps names to units: as they are written, and in lower case where that is not another unit's name.
+// unitNames maps names to units: as written, and in lower case where that is not another unit's name.
 var unitNames = sync.OnceValue(func() map[string]unit {
 	exact, folded := map[string]unit{}, map[string]unit{}
 	for l := range strings.Lines(unitsText) {
@@ -78,7 +78,7 @@ var (
 	startsNumber = regexp.MustCompile(`^[-+]?[\d.,]+\s*(\p{L}[\p{L} ]*)$`)
 )
 
-// convert answers a request such as "10 km in miles". It reports false when the request is no conversion.
+// convert answers a request such as "10 km in miles". It returns false when the request is no conversion.
 func convert(request string) (string, bool, error) {
 	if m := howMany.FindStringSubmatch(request); m != nil {
 		request = m[2] + " in " + m[1]
@@ -121,8 +121,8 @@ func convert(request string) (string, bool, error) {
 	return "", false, nil
 }
 
-// quantity reads numbers with units, such as "5 ft 11 in", and returns their sum in base units. It reports false when s is
-// none; the error is about a number in it.
+// quantity parses numbers with units, such as "5 ft 11 in", and returns their sum in base units. It returns false when s is no quantity; the error is
+// about a number in it.
 func quantity(s string) (*big.Rat, unit, bool, error) {
 	total := new(big.Rat)
 	var first unit
@@ -144,7 +144,7 @@ func quantity(s string) (*big.Rat, unit, bool, error) {
 				return nil, unit{}, false, nil
 			}
 			before = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(m[1]), " and"), ",")
-			if _, _, ok := unitSuffix(before); !ok { // one number, that cannot be computed
+			if _, _, ok := unitSuffix(before); !ok { // a single number that cannot be computed
 				return nil, u, strings.IndexFunc(rest, unicode.IsLetter) < 0, err
 			}
 			if v, err = evaluate(m[2]); err != nil {
@@ -163,7 +163,7 @@ func quantity(s string) (*big.Rat, unit, bool, error) {
 	}
 }
 
-// unitSuffix returns the longest unit that s ends with, and what is before it.
+// unitSuffix returns the longest unit at the end of s, and the text before it.
 func unitSuffix(s string) (string, unit, bool) {
 	s = strings.TrimSpace(s)
 	for i := range s {

@@ -1,4 +1,4 @@
-// Package clock tells the time and date in any time zone or large city, from a request in everyday words.
+// Package clock tells the time and date in any time zone or large city, from requests in everyday words.
 package clock
 
 import (
@@ -11,19 +11,18 @@ import (
 	"time"
 	"unicode"
 
-	_ "time/tzdata" // zones must be known on machines without a database of them
+	_ "time/tzdata" // for machines without a time zone database
 )
 
-// Bounds of a request; what exceeds them is not looked at.
+// Bounds of a request; what exceeds them is ignored.
 const (
 	maxText   = 4000 // bytes
 	maxPlaces = 20
 )
 
-// Answer returns the time and date at now in every place that text names, a line each. Without a place they are given in
-// UTC and in now's own zone. Asked for tomorrow or yesterday, it returns that date; asked for any other time, it says that it
-// knows only this one. Places that are not known get a line that says so; when none is known, Answer returns an error that
-// names them.
+// Answer returns the time and date at now in every place that text names, a line each. Without a place it returns them in UTC and in now's own zone.
+// For tomorrow or yesterday it returns that date; for any other time it says that it only knows the present one. It adds a line for each unknown
+// place; when no place is known, it returns an error that names them.
 func Answer(text string, now time.Time) (string, error) {
 	if len(text) > maxText {
 		text = text[:maxText]
@@ -72,12 +71,12 @@ func dontKnow(names []string) string {
 	return "I know no place called " + strings.Join(quoted, " or ")
 }
 
-// format writes a time as people read it; Go's own layouts have no "UTC+09:00".
+// format formats a time for people; Go's own layouts have no "UTC+09:00".
 func format(t time.Time) string {
 	return t.Format("15:04:05 on Monday, 2 January 2006, UTC-07:00")
 }
 
-// place is where the time is asked for.
+// place is a place whose time is requested.
 type place struct {
 	name string // as people write it
 	zone *time.Location
@@ -90,17 +89,17 @@ func (p place) String() string {
 	return p.name + " (" + p.zone.String() + ")"
 }
 
-// word is a word of a request, in the form that names are looked up in.
+// word is a word of a request, with the form for looking up names.
 type word struct {
 	plain string // folded
 	raw   string
-	brk   bool // a list or sentence goes on before it: "," "and"
+	brk   bool // it begins another item, after "," or "and"
 }
 
-// utcOffset is a zone by its offset.
+// utcOffset matches a zone given by its offset.
 var utcOffset = regexp.MustCompile(`^(?:utc|gmt)?([+-])(\d{1,2})(?::?(\d\d))?$`)
 
-// places finds what places text names, and what it seems to name but is not known.
+// places returns the places that text names, and names that seem to be unknown places.
 func places(text string) (found []place, unknown []string) {
 	words := split(text)
 	ix := index()
@@ -128,8 +127,7 @@ func places(text string) (found []place, unknown []string) {
 	return found, strange
 }
 
-// unmatched returns the phrases that should be places and are not known: those after "in", and, less surely, those after
-// "at" and "for".
+// unmatched returns phrases that should be places but are unknown: strange ones follow "in"; doubtful ones follow "at" or "for".
 func unmatched(words []word, known []bool) (strange, doubtful []string) {
 	for i := 0; i < len(words); {
 		to := &strange
@@ -166,16 +164,16 @@ func unmatched(words []word, known []bool) (strange, doubtful []string) {
 }
 
 var (
-	// before are the words that a place follows.
+	// before are words that precede a place.
 	before = []string{"in", "at", "for"}
-	// fillers are words that are no part of a place's name where one is expected.
+	// fillers are words that are not part of a place's name.
 	fillers = strings.Fields(`a an the this that now right currently current present please today tomorrow yesterday moment time times date day
 		week weekday hour hours local zone timezone zones timezones city of town country capital both is it what whats be there
 		here me us you my your place places world around respectively 12 24 12h 24h format clock english words iso also too same tell
 		give show then`)
 )
 
-// split cuts text into words. A break is noted before a word that begins another item.
+// split splits text into words. It sets brk for a word that begins another item.
 func split(text string) []word {
 	var out []word
 	brk := false

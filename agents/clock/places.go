@@ -17,7 +17,7 @@ type names struct {
 	longest int                // words in the longest name
 }
 
-// named is a name of a place and the zone it is in.
+// named is a name of a place, with its zone.
 type named struct{ name, zone string }
 
 // index returns the names in places.txt.
@@ -59,7 +59,7 @@ func (ix *names) add(key, name, zone string) {
 	ix.longest = max(ix.longest, strings.Count(key, " ")+1)
 }
 
-// match returns the places of the longest name that words begin with, and how many words it has.
+// match returns the places of the longest name at the beginning of words, and its number of words.
 func (ix *names) match(words []word) (int, []place) {
 	if p, ok := offsetZone(words[0].plain); ok {
 		return 1, []place{p}
@@ -92,7 +92,7 @@ func (ix *names) match(words []word) (int, []place) {
 	return 0, nil
 }
 
-// folding maps letters with accents to plain ones, and leaves out what people write or do not write.
+// folding replaces accented letters by plain ones, and removes optional characters.
 var folding = strings.NewReplacer(
 	"à", "a", "á", "a", "â", "a", "ã", "a", "ä", "a", "å", "a", "ā", "a", "ă", "a", "ą", "a", "æ", "ae", "ç", "c", "ć", "c", "č", "c", "ď", "d",
 	"đ", "d", "è", "e", "é", "e", "ê", "e", "ë", "e", "ē", "e", "ė", "e", "ę", "e", "ě", "e", "ğ", "g", "ì", "i", "í", "i", "î", "i", "ï", "i",
@@ -102,7 +102,7 @@ var folding = strings.NewReplacer(
 	".", "", "'", "", "’", "", "_", " ",
 )
 
-// fold returns s in lower case, without accents and dots, and each word without a possessive s.
+// fold returns s in lower case, without accents, dots and possessive endings.
 func fold(s string) string {
 	words := strings.Fields(strings.ToLower(s))
 	for i, w := range words {

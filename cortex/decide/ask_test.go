@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// A decision that is taken as it is must be what the log gives back, to the last nil.
+// FuzzSameWhenLogged checks that the decision that is used equals the one read from the log, including nil values.
 func FuzzSameWhenLogged(f *testing.F) {
 	for _, seed := range []struct {
 		text, id, input string
@@ -68,7 +68,7 @@ func FuzzSameWhenLogged(f *testing.F) {
 	})
 }
 
-// Most decisions are words and names, and must not take the long way.
+// TestSameWhenLogged checks that most decisions need no encoding.
 func TestSameWhenLogged(t *testing.T) {
 	if sameWhenLogged(&llm.Decision{Kind: llm.KindRespond, Say: "<Hello>"}) == nil {
 		t.Error("an answer takes the long way")

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// BenchmarkPermit is a decision among 10,000 agents under 100 rules.
+// BenchmarkPermit measures a decision among 10,000 agents under 100 rules.
 func BenchmarkPermit(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("rules:\n")

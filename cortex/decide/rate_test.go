@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRatesAreBounded: of very many agents those that asked the longest ago are forgotten, and not those that ask too often.
+// TestRatesAreBounded checks that of very many agents the least recent are forgotten, and not those that ask too often.
 func TestRatesAreBounded(t *testing.T) {
 	r, now := &rates{}, time.Now()
 	refused := 0

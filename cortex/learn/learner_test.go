@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestWhatWaitsIsBounded holds that a store which hangs costs no memory without end: of many lessons about one agent, of lessons about as
-// many agents, and of notes that others have changed.
+// TestWhatWaitsIsBounded checks that the memory is bounded while the store hangs: with many lessons about one agent, about as many agents, and with
+// many changed notes.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	const n = 10_000
 	type store = storage.Notes // so that the field does not hide the method

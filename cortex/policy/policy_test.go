@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) *policy.Policy {
 	return p
 }
 
-// rules covers every key, and rules that speak of the same agent.
+// rules covers every key, and several rules about the same agent.
 const rules = `
 tenants:
   deny: ["evil-*", "gone"]
@@ -52,9 +52,9 @@ func TestAllows(t *testing.T) {
 		{"user:alice", "bank-1", "", true},
 		{"user:alice", "bank-1", "anything", true},
 		{"agent_planner", "bank-1", "", true},
-		{"agent_planner", "bank-x", "", false}, // in one list and not in the other
+		{"agent_planner", "bank-x", "", false}, // in one of two lists
 		{"user:alice", "bank-x", "", true},
-		{"user", "bank-a/b", "", false}, // a slash is a character like any other
+		{"user", "bank-a/b", "", false}, // a slash is an ordinary character
 		{"user", "bank", "", true},
 		{"user:guest-1", "shell", "run", false},
 		{"user:alice", "shell", "run", true},
@@ -217,10 +217,10 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// atLine is where an error says which line it is about.
+// atLine matches the line number in an error.
 var atLine = regexp.MustCompile(` \(line [0-9]+\)$`)
 
-// TestParseNamesTheLine also holds that what stands behind a second "---" is not passed over: it may be what denies.
+// TestParseNamesTheLine also checks that a document after a second "---" is not ignored: it may have denials.
 func TestParseNamesTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"rules:\n- {agents: [a], allow: false}\n- agents: [b]\n  alow: false\n": `rule 2: unknown key "alow": did you mean allow? (line 4)`,
@@ -245,7 +245,7 @@ func TestNoRules(t *testing.T) {
 	}
 }
 
-// TestManyRules compares the index with looking at every rule.
+// TestManyRules compares the cached index with a scan of all rules.
 func TestManyRules(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("rules:\n")
@@ -254,7 +254,7 @@ func TestManyRules(t *testing.T) {
 	}
 	p := parse(t, b.String())
 	for i := range 500 {
-		least := i + 1 // agent_12 is agent_1* too
+		least := i + 1 // agent_12 matches agent_1*, too
 		for n := i; n >= 10; n /= 10 {
 			least = n/10 + 1
 		}
@@ -280,7 +280,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkAllows asks for 10,000 agents under 1,000 rules.
+// BenchmarkAllows measures queries about 10,000 agents under 1,000 rules.
 func BenchmarkAllows(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("rules:\n")

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// offering is an agent with these skills; a skill "x:0.9" is offered with that confidence.
+// offering returns an agent with these skills; a skill "x:0.9" has that confidence.
 func offering(id, version string, skills ...string) profile {
 	k := profile{id: id, version: version, spec: agentcard.Spec{Abilities: map[string]agentcard.Ability{}}}
 	for _, s := range skills {
@@ -74,8 +74,8 @@ func TestOffersAreOrdered(t *testing.T) {
 	}
 }
 
-// TestOffersByName holds that a list of agents that were found by a skill's name can be put in order as well, and that the id of
-// a skill counts more than the name of another.
+// TestOffersByName checks that agents that were found by a skill's name are sorted as well, and that the id of a skill takes precedence over the name
+// of another.
 func TestOffersByName(t *testing.T) {
 	a := offering("a", "1.0.0", "s:0.9", "t:0.1")
 	a.skills[0].Name = "T"
@@ -91,7 +91,7 @@ func TestOffersByName(t *testing.T) {
 	}
 }
 
-// TestManyOffersAreOrdered holds the order of ids among so many equals that sorting them would mix them.
+// TestManyOffersAreOrdered checks the order of ids among so many equals that an unstable sort would mix them.
 func TestManyOffersAreOrdered(t *testing.T) {
 	var agents []profile
 	var want []string
@@ -141,7 +141,7 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// TestAbilitiesAreMadeOnce holds that readers of one snapshot share one projection, also when they come at the same time.
+// TestAbilitiesAreMadeOnce checks that concurrent readers of one snapshot share one list.
 func TestAbilitiesAreMadeOnce(t *testing.T) {
 	s := registryOf(offering("a", "1.0.0", "s"), offering("b", "1.0.0", "s")).Snapshot()
 	views := make([][]registry.Ability, 8)
@@ -160,8 +160,8 @@ func TestAbilitiesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestStrictAbilitiesInAnyOrder holds that, whatever happens, no two agents that are not refused offer the same ability, and that
-// nobody is refused but for what such an agent offers.
+// TestStrictAbilitiesInAnyOrder checks that in any order of events no two accepted agents offer the same ability, and that agents are refused only
+// because of abilities of accepted ones.
 func TestStrictAbilitiesInAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	r := registry.New(registry.Config{Tenant: "t", StrictAbilities: true})
@@ -204,7 +204,7 @@ func TestStrictAbilitiesInAnyOrder(t *testing.T) {
 	}
 }
 
-// BenchmarkAbilities makes the projection of 10,000 agents with three skills each.
+// BenchmarkAbilities measures the list of abilities of 10,000 agents with three skills each.
 func BenchmarkAbilities(b *testing.B) {
 	var agents []profile
 	for i := range benchAgents {

@@ -7,8 +7,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestVersionsSideBySide holds that of two versions of an agent the higher one speaks for it, in whatever order a reader hears of
-// them: all views agree, also those that begin later and get the retained cards.
+// TestVersionsSideBySide checks that of two versions of an agent the higher one represents it, in whatever order a reader gets them: all registries
+// agree, including later ones that get the retained cards.
 func TestVersionsSideBySide(t *testing.T) {
 	announce := func(instance, version string) *transport.Event {
 		card := agentCard("echo", "version "+version)

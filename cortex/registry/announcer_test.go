@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// cardsOf gathers what comes on the cards topic, in short.
+// cardsOf collects the events of the cards topic, in short form.
 func cardsOf(t *testing.T, tr transport.Transport) func() []string {
 	t.Helper()
 	sub, err := tr.Subscribe(t.Context(), transport.Cards("t"), nil)
@@ -57,7 +57,7 @@ func cardsOf(t *testing.T, tr transport.Transport) func() []string {
 	}
 }
 
-// TestAnnounce holds what the registry of a running Cortex tells the world, and that another's tells nothing.
+// TestAnnounce checks what the registry of a running Cortex publishes, and that other registries publish nothing.
 func TestAnnounce(t *testing.T) {
 	for _, announce := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAnnounce(t *testing.T) {
 				t.Errorf("announce %v: told differs (-want +got):\n%s", announce, d)
 			}
 			stop()
-			stop = run() // what was kept is not told again
+			stop = run() // restored agents are not announced again
 			if d := cmp.Diff([]string(nil), got()); d != "" {
 				t.Errorf("announce %v: told after a restart differs (-want +got):\n%s", announce, d)
 			}
@@ -120,7 +120,7 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// sorted returns lines with those of first before the others, since the cards themselves come when they come.
+// sorted returns lines with those in first before the others, since the order of cards varies.
 func sorted(lines, first []string) []string {
 	slices.SortStableFunc(lines, func(a, b string) int {
 		x, y := slices.Index(first, a), slices.Index(first, b)
@@ -138,7 +138,7 @@ func sorted(lines, first []string) []string {
 	return lines
 }
 
-// mute is a transport that publishes nothing until it is told to, and then fails.
+// mute is a transport that blocks publishing until it is released, and then fails.
 type mute struct {
 	*script
 	fail chan struct{}
@@ -153,7 +153,7 @@ func (m *mute) Publish(ctx context.Context, _ transport.Topic, _ *transport.Even
 	}
 }
 
-// TestAnnounceHoldsNobodyUp holds that cards are taken in whatever becomes of what is told of them, and that the loss is logged.
+// TestAnnounceHoldsNobodyUp checks that cards are handled even if events cannot be published, and that the loss is logged.
 func TestAnnounceHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const agents = 5000

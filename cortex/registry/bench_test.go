@@ -19,7 +19,7 @@ func benchEvents(description string) []*transport.Event {
 	return events
 }
 
-// BenchmarkJoin is 10,000 cards that are new, and one snapshot.
+// BenchmarkJoin measures 10,000 new cards, and one snapshot.
 func BenchmarkJoin(b *testing.B) {
 	events := benchEvents("an agent of ordinary abilities")
 	b.ReportAllocs()
@@ -42,7 +42,7 @@ func benchRegistry() (*registry.Registry, []*transport.Event) {
 	return r, events
 }
 
-// BenchmarkSeen is one card that is known already, among 10,000.
+// BenchmarkSeen measures one known card, among 10,000.
 func BenchmarkSeen(b *testing.B) {
 	r, events := benchRegistry()
 	b.ReportAllocs()
@@ -51,7 +51,7 @@ func BenchmarkSeen(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot is what a reader pays among 10,000 agents.
+// BenchmarkSnapshot measures the cost of a reader among 10,000 agents.
 func BenchmarkSnapshot(b *testing.B) {
 	r, events := benchRegistry()
 	changed := benchEvents("b")
@@ -75,7 +75,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// BenchmarkStrictLeave is one of 5,000 agents that have an ability for themselves going, while as many are refused for another.
+// BenchmarkStrictLeave measures that one of 5,000 agents with an exclusive ability leaves, while as many are refused for another ability.
 func BenchmarkStrictLeave(b *testing.B) {
 	r := registry.New(registry.Config{Tenant: "t", StrictAbilities: true})
 	own := func(i int) *transport.Card {

@@ -18,7 +18,7 @@ func withSkills(name string, ids ...string) *a2a.AgentCard {
 	return c
 }
 
-// TestStrictAbilities holds that an ability is one agent's, who was there first, until that one goes or gives it up.
+// TestStrictAbilities checks that an ability belongs to the first agent with it, until that leaves or gives it up.
 func TestStrictAbilities(t *testing.T) {
 	w := newWorldOf(registry.Config{
 		StrictAbilities: true, WellKnown: []registry.WellKnown{{ID: "listed", Card: withSkills("listed", "l")}},
@@ -31,7 +31,7 @@ func TestStrictAbilities(t *testing.T) {
 	say("first/2", "first", "x", "y") // the same agent
 	say("second/1", "second", "x", "z")
 	say("third/1", "third", "x")
-	say("fourth/1", "fourth", "z") // what second would have is not second's
+	say("fourth/1", "fourth", "z") // a refused agent claims none of its abilities
 	say("fifth/1", "fifth", "l")
 	w.want(t, "registered first/1", "instance-joined first/2", "registered second/1", "refused second/1 "+taken,
 		"registered third/1", "refused third/1 "+taken, "registered fourth/1",
@@ -53,7 +53,7 @@ func TestStrictAbilities(t *testing.T) {
 		`refused first/2 its ability "x" is that of second already, and abilities are strict here`)
 }
 
-// TestStrictAfterRestart holds that who was there first is so after a restart, whoever is loaded first.
+// TestStrictAfterRestart checks that the first agent stays first after a restart, in whatever order agents are loaded.
 func TestStrictAfterRestart(t *testing.T) {
 	for range 5 {
 		synctest.Test(t, func(t *testing.T) {

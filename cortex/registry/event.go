@@ -13,26 +13,26 @@ type EventKind string
 // The kinds of events. Each follows from comparing the state before and after a change. Every agent that is not well known is registered once and
 // deregistered once, whatever its instances do in between.
 const (
-	// EventRegistered: the agent is present, since its first instance is, or it is well known.
+	// EventRegistered means that the agent is present, since its first instance is, or it is well known.
 	EventRegistered EventKind = "registered"
-	// EventUpdated: the agent's card has changed, or it takes work again.
+	// EventUpdated means that the agent's card has changed, or it takes work again.
 	EventUpdated EventKind = "updated"
-	// EventCapabilities: its skills have changed, according to Added and Removed. It follows an EventUpdated.
+	// EventCapabilities means that its skills have changed, according to Added and Removed. It follows an EventUpdated.
 	EventCapabilities EventKind = "capabilities-changed"
-	// EventSeen: an instance was announced again without a change. It is sent only with Config.Seen.
+	// EventSeen means that an instance was announced again without a change. It is sent only with Config.Seen.
 	EventSeen EventKind = "seen"
-	// EventDraining: an instance takes no new work; if it was the last one that did, neither does the agent.
+	// EventDraining means that an instance takes no new work; if it was the last one that did, neither does the agent.
 	EventDraining EventKind = "draining"
-	// EventJoined: another instance of the agent is present.
+	// EventJoined means that another instance of the agent is present.
 	EventJoined EventKind = "instance-joined"
-	// EventLeft: an instance is gone, but the agent is not. It has a Reason.
+	// EventLeft means that an instance is gone, but the agent is not. It has a Reason.
 	EventLeft EventKind = "instance-left"
-	// EventDeregistered: the last instance is gone, and the agent with it. It has a Reason.
+	// EventDeregistered means that the last instance is gone, and the agent with it. It has a Reason.
 	EventDeregistered EventKind = "deregistered"
 	// EventConflict warns that instances of one agent announce different cards: during an update, or when two agents have the same name by mistake. It
 	// is sent once for each set of cards.
 	EventConflict EventKind = "conflict"
-	// EventRefused: the agent may not be given work, for Reason. An EventUpdated follows when it may be again.
+	// EventRefused means that the agent may not be given work, for Reason. An EventUpdated follows when it may be again.
 	EventRefused EventKind = "refused"
 )
 

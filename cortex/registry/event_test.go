@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestContentDecides holds that what happened follows from the card, not from the envelope or the sender's words.
+// TestContentDecides checks that events follow from the card, not from the envelope or the sender's claims.
 func TestContentDecides(t *testing.T) {
 	w := newWorld()
 	w.announce("echo/1", "a")
@@ -42,7 +42,7 @@ func TestSkills(t *testing.T) {
 	w.want(t, "updated echo/1")
 	say("echo/1", nameless, a, nameless, a2a.AgentSkill{ID: "0"})
 	w.want(t, "updated echo/1", "capabilities-changed echo/1 +0 +C -b")
-	say("echo/2", b) // one that comes with another card speaks for the agent
+	say("echo/2", b) // the instance with the new card represents the agent
 	w.want(t, "instance-joined echo/2", "updated echo/2", "capabilities-changed echo/2 +b -0 -C -a", "conflict echo/2")
 	w.goes("echo/2", transport.GoneLeft)
 	w.want(t, "instance-left echo/2 requested", "updated echo/2", "capabilities-changed echo/2 +0 +C +a -b")
@@ -89,7 +89,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestTenantScope holds that an agent that is there for another tenant only gets nothing to do, and says why.
+// TestTenantScope checks that an agent for another tenant gets no work, and that the reason is reported.
 func TestTenantScope(t *testing.T) {
 	scoped := func(id, scope string) *a2a.AgentCard {
 		return agentcard.Attach(agentCard(id, "a"), &agentcard.Spec{TenantScope: scope, OwnerTeam: "team"})

@@ -11,8 +11,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestCardsAreBounded has agents announce more than their cards may have together: what is too much is ignored, and said. Instances share a
-// card, and who leaves makes room.
+// TestCardsAreBounded announces cards above the total limit: the excess is ignored, and reported. Instances share a card, and an agent that leaves
+// makes room.
 func TestCardsAreBounded(t *testing.T) {
 	r := registry.New(registry.Config{})
 	say := func(id, instance, text string, gone transport.GoneReason) {
@@ -22,7 +22,7 @@ func TestCardsAreBounded(t *testing.T) {
 		}
 		r.Apply(&transport.Event{ID: "c", From: id, Payload: c})
 	}
-	text := strings.Repeat("x", 1<<20) // larger than a transport takes, for the test to be short
+	text := strings.Repeat("x", 1<<20) // larger than a transport permits, to shorten the test
 	n := 0
 	for ; n < 200 && len(r.Trouble()) == 0; n++ {
 		say(fmt.Sprint("agent", n), "1", text, "")
@@ -35,7 +35,7 @@ func TestCardsAreBounded(t *testing.T) {
 	if n != 128 || known != 127 {
 		t.Errorf("%d agents of %d are known, want 127 of 128", known, n)
 	}
-	say("agent0", "3", text, "") // it has this card already
+	say("agent0", "3", text, "") // a known card
 	if a, _ := r.Snapshot().Get("agent0"); a == nil || len(a.Instances) != 3 {
 		t.Errorf("agent0 is %v, want three instances", a)
 	}

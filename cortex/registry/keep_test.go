@@ -28,7 +28,7 @@ type shelf struct {
 	writes  int
 	err     error         // of every write
 	loadErr error         // after all that Load yields
-	held    chan struct{} // unless nil, writes wait for a value of it
+	held    chan struct{} // unless nil, writes wait for an element of it
 }
 
 func newShelf() *shelf { return &shelf{notes: map[string]string{}} }
@@ -94,7 +94,7 @@ type life struct {
 	events []string
 }
 
-// live begins a Run and has the transport deliver what it retains.
+// live begins a Run and delivers the retained cards.
 func live(t *testing.T, cfg registry.Config, retained ...*transport.Event) *life {
 	l := &life{t: t, tr: &script{events: make(chan *transport.Event), closed: make(chan struct{})}}
 	cfg.Tenant, cfg.Logger = "t", slog.New(slog.NewTextHandler(&l.log, nil))
@@ -153,7 +153,7 @@ func (l *life) want(events ...string) {
 	l.events = nil
 }
 
-// TestRestart has Cortex restart within and beyond the time that cards hold, among agents that live and that died meanwhile.
+// TestRestart restarts Cortex within and after the lifetime of cards, with agents that are alive and agents that have died in the meantime.
 func TestRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -180,7 +180,7 @@ func TestRestart(t *testing.T) {
 				}
 				l = live(t, registry.Config{Keep: s}, retained...)
 				l.want("registered alive/", "registered constant/", "registered dead/", "registered leaves/", "registered vanished/",
-					"deregistered vanished/1 requested") // nothing but a goodbye takes away a card that holds for ever
+					"deregistered vanished/1 requested") // only a goodbye removes a card without TTL
 				if r, ok := l.Snapshot().Get("alive"); !ok || !r.Routable() || !r.RegisteredAt.Equal(before.RegisteredAt) || r.Instances[0].LastSeen.After(began) {
 					t.Errorf("after the restart alive is %+v, want it as it was", r)
 				}
@@ -202,7 +202,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestUpdatedWhileAway holds that a retained card counts more than what was kept.
+// TestUpdatedWhileAway checks that a retained card takes precedence over a stored one.
 func TestUpdatedWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -263,7 +263,7 @@ func TestBadNotes(t *testing.T) {
 			t.Errorf("%d notes were reported, want %d:\n%s", got, len(bad), &l.log)
 		}
 		l.stop()
-		delete(s.notes, "bad id") // which cannot be named
+		delete(s.notes, "bad id") // which is an invalid name
 		if d := cmp.Diff(map[string]string{"good": good}, s.notes); d != "" {
 			t.Errorf("notes afterwards differ (-want +got):\n%s", d)
 		}
@@ -278,7 +278,7 @@ func TestBadNotes(t *testing.T) {
 	})
 }
 
-// TestKeepWrites holds what is written when: not what is merely seen, and what comes often only once.
+// TestKeepWrites checks when notes are written: not for heartbeats, and once for several changes in short time.
 func TestKeepWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -302,7 +302,7 @@ func TestKeepWrites(t *testing.T) {
 
 		s.held = make(chan struct{})
 		l.beat("echo/2")
-		for i := range 50 { // nobody is held up
+		for i := range 50 { // nobody is delayed
 			l.publish("echo/1", transport.Card{Card: agentCard("echo", fmt.Sprint(i)), TTL: ttl})
 		}
 		close(s.held)
@@ -329,7 +329,7 @@ func TestKeepWrites(t *testing.T) {
 	})
 }
 
-// TestKeepTells holds that it is told at once when nothing can be kept, however many wait.
+// TestKeepTells checks that a failure to store is logged at once, however many notes wait.
 func TestKeepTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -353,14 +353,14 @@ func TestKeepTells(t *testing.T) {
 	})
 }
 
-// TestFlush holds that what happened just before the end is kept, unless that takes too long.
+// TestFlush checks that the latest changes are stored at the end, unless that takes too long.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.held = make(chan struct{})
 		l := live(t, registry.Config{Keep: s})
 		l.beat("echo/1")
-		go func() { s.held <- struct{}{} }() // one write for the end
+		go func() { s.held <- struct{}{} }() // one write at the end
 		synctest.Wait()
 		l.beat("more/1")
 		go func() {
@@ -372,7 +372,7 @@ func TestFlush(t *testing.T) {
 			t.Errorf("%d notes are kept, want both", n)
 		}
 
-		s.held = make(chan struct{}) // for ever
+		s.held = make(chan struct{}) // never continues
 		l = live(t, registry.Config{Keep: s})
 		l.beat("third/1")
 		began := time.Now()

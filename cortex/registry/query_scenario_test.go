@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestQueriesOnTransport holds that what an agent says of itself is found by it after any transport: what a card has no field for too.
+// TestQueriesOnTransport checks that agents are found by their properties after any transport, including those that a card has no field for.
 func TestQueriesOnTransport(t *testing.T) {
 	onEach(t, func(t *testing.T, dial func() transport.Transport) {
 		agent, n := dial(), run(t, dial(), registry.Config{})
@@ -60,7 +60,7 @@ func TestQueriesOnTransport(t *testing.T) {
 	})
 }
 
-// next waits for one event, whatever it is.
+// next waits for one event.
 func (n *node) next() {
 	n.t.Helper()
 	select {

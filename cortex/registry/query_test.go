@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// profile is an agent of a test.
+// profile describes an agent of a test.
 type profile struct {
 	id, version, description string
 	skills                   []a2a.AgentSkill
@@ -30,7 +30,7 @@ func (k profile) event() *transport.Event {
 	return cardEvent(&transport.Card{AgentID: k.id, Instance: "1", Card: card, TTL: ttl, Draining: k.draining})
 }
 
-// registryOf returns a registry of tenant t that knows these agents.
+// registryOf returns a registry of tenant t with these agents.
 func registryOf(agents ...profile) *registry.Registry {
 	r := registry.New(registry.Config{Tenant: "t"})
 	for _, k := range agents {
@@ -170,7 +170,7 @@ func TestQueryErrors(t *testing.T) {
 	}
 }
 
-// TestPages holds that pages of any size are the whole list, also when agents come and go in between.
+// TestPages checks that pages of any size make up the whole list, even when agents come and go in between.
 func TestPages(t *testing.T) {
 	r := registryOf(shop...)
 	for limit := 1; limit < 8; limit++ {
@@ -199,7 +199,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestFindIsNaive holds that Find gives what a filter gives that looks at one thing after the other and has no tricks.
+// TestFindIsNaive compares Find with a simple filter.
 func TestFindIsNaive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pick := func(from ...string) string { return from[rng.IntN(len(from))] }
@@ -274,7 +274,7 @@ func TestFindIsNaive(t *testing.T) {
 	}
 }
 
-// versionsOf are, of the versions of agents in TestFindIsNaive, those that fit a constraint.
+// versionsOf has the versions in TestFindIsNaive that match each constraint.
 var versionsOf = map[string][]string{
 	">=1.2.0 <2.0.0": {"1.2.3"},
 	"*":              {"1.0.0", "1.2.3", "2.0.0", "3"},
@@ -284,7 +284,7 @@ var versionsOf = map[string][]string{
 	"!=1.0.0":        {"1.2.3", "2.0.0", "3"},
 }
 
-// naive finds q's agents, the slow way.
+// naive finds q's agents with a simple filter.
 func naive(agents []*registry.Record, q registry.Query) []string {
 	list := []string{}
 	for _, r := range agents {
@@ -332,7 +332,7 @@ func naive(agents []*registry.Record, q registry.Query) []string {
 	return list
 }
 
-// BenchmarkFind looks for something among 10,000 agents that nobody is.
+// BenchmarkFind searches 10,000 agents without a match.
 func BenchmarkFind(b *testing.B) {
 	var agents []profile
 	for i := range benchAgents {

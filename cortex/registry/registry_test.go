@@ -25,7 +25,7 @@ const ttl = 90 * time.Second
 
 var epoch = time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
 
-// world is a registry with a clock, and what it reported.
+// world is a registry with a clock, and the events that it has reported.
 type world struct {
 	*registry.Registry
 	now    time.Time
@@ -50,7 +50,7 @@ func newWorldOf(cfg registry.Config) *world {
 	return w
 }
 
-// text is an event in short: "instance-left echo/1 expired", "capabilities-changed echo/1 +a -b".
+// text is the short form of an event: "instance-left echo/1 expired", "capabilities-changed echo/1 +a -b".
 func text(e registry.Event) string {
 	line := fmt.Sprintf("%s %s/%s %s", e.Kind, e.AgentID, e.Instance, e.Reason)
 	for _, id := range e.Added {
@@ -70,7 +70,7 @@ func cardEvent(c *transport.Card) *transport.Event {
 	return &transport.Event{ID: "e", Time: epoch, From: c.AgentID, Tenant: "t", Payload: c}
 }
 
-// publish applies what an instance, "echo/1", publishes now.
+// publish applies a card of an instance such as "echo/1", published now.
 func (w *world) publish(instance string, c transport.Card) *transport.Event {
 	c.AgentID, c.Instance, _ = strings.Cut(instance, "/")
 	w.sent++
@@ -95,7 +95,7 @@ func (w *world) goes(instance string, why transport.GoneReason) {
 	w.publish(instance, transport.Card{Gone: why})
 }
 
-// pass lets time pass, with the sweeps that belong to it.
+// pass lets time pass, with sweeps.
 func (w *world) pass(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(min(5*time.Second, end.Sub(w.now)))
@@ -185,7 +185,7 @@ func TestInstances(t *testing.T) {
 		t.Errorf("instances = %+v, want a and b with the same card", r.Instances)
 	}
 
-	// A new version comes beside the old one: one warning, the newer card holds, however often the others are seen.
+	// A new version joins the old one: one warning, and the newer card represents the agent, however often the others are seen.
 	w.announce("echo/c", "v2")
 	w.want(t, "instance-joined echo/c", "updated echo/c", "conflict echo/c")
 	for range 3 {
@@ -195,13 +195,13 @@ func TestInstances(t *testing.T) {
 		w.wantAgents(t, "echo:active:v2+")
 	}
 	w.want(t)
-	w.announce("echo/d", "v2") // the same two cards: nothing new to warn of
+	w.announce("echo/d", "v2") // the same two cards: no new warning
 	w.want(t, "instance-joined echo/d")
 	w.announce("echo/a", "v3")
 	w.want(t, "updated echo/a", "conflict echo/a")
 	w.wantAgents(t, "echo:active:v3+")
 
-	// An active instance speaks before one that drains, and an older card is back when the newer goes.
+	// An active instance takes precedence over a draining one, and an older card returns when the newer one leaves.
 	w.drain("echo/a", "v3")
 	w.want(t, "draining echo/a", "updated echo/a")
 	w.wantAgents(t, "echo:active:v2+")
@@ -212,7 +212,7 @@ func TestInstances(t *testing.T) {
 	w.goes("echo/b", transport.GoneLeft)
 	w.want(t, "instance-left echo/b requested", "draining echo/b", "updated echo/b")
 	w.wantAgents(t, "echo:draining:v3")
-	w.announce("echo/e", "v4") // beside one that drains: an update as it should be
+	w.announce("echo/e", "v4") // beside a draining one: a regular update
 	w.want(t, "instance-joined echo/e", "updated echo/e")
 	w.wantAgents(t, "echo:active:v4+")
 	w.goes("echo/e", transport.GoneLeft)
@@ -307,7 +307,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSnapshot holds that a snapshot never changes, and that asking again costs nothing when nothing happened.
+// TestSnapshot checks that a snapshot is immutable, and that asking again is free when nothing has changed.
 func TestSnapshot(t *testing.T) {
 	w := newWorld()
 	for _, id := range []string{"m/1", "z/1", "a/1", "B/1", "m/2"} {
@@ -346,7 +346,7 @@ func TestSnapshot(t *testing.T) {
 		}
 	}
 
-	// Merely seen: the same snapshot for up to a second.
+	// Only seen: the same snapshot for up to a second.
 	s = w.Snapshot()
 	w.now = w.now.Add(999 * time.Millisecond)
 	w.announce("z/1", "old")
@@ -359,7 +359,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestRetained holds that a card which was published before the registry began does not look just seen.
+// TestRetained checks that a card that was published before the registry began does not count as just seen.
 func TestRetained(t *testing.T) {
 	now := epoch.Add(time.Minute)
 	r := registry.New(registry.Config{Tenant: "t", Now: func() time.Time { return now }})
@@ -446,7 +446,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// script is a transport with one subscription, which delivers what is sent on events.
+// script is a transport with one subscription, which delivers what the test sends to events.
 type script struct {
 	transport.Transport
 	events chan *transport.Event
@@ -524,7 +524,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestRunAgain holds that a Run that follows one which the transport ended tells only what is new.
+// TestRunAgain checks that a Run after one that the transport has ended reports only changes.
 func TestRunAgain(t *testing.T) {
 	var events []string
 	r := registry.New(registry.Config{

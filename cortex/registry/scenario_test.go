@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// patience bounds every wait for what must come.
+// patience bounds every wait.
 const patience = 30 * time.Second
 
 // onEach runs a scenario on every transport.
@@ -52,7 +52,7 @@ func dialNATS(t *testing.T, o *nats.Options) *nats.Bus {
 	return bus
 }
 
-// node is a registry that runs on a transport, with a clock of its own.
+// node is a registry that runs on a transport, with its own clock.
 type node struct {
 	*registry.Registry
 	t      *testing.T
@@ -80,7 +80,7 @@ func (c *clock) add(d time.Duration) time.Time {
 	return c.now
 }
 
-// run begins a Run, and returns when it has the cards that are there.
+// run begins a Run, and returns when the registry has the present cards.
 func run(t *testing.T, bus transport.Transport, cfg registry.Config) *node {
 	t.Helper()
 	n := &node{t: t, bus: bus, events: make(chan string, 1000), clock: &clock{now: time.Now().Round(0)}}
@@ -104,7 +104,7 @@ func run(t *testing.T, bus transport.Transport, cfg registry.Config) *node {
 	return n
 }
 
-// want waits for these events, and no others before the last of them.
+// want waits for these events, and checks that no others come before the last of them.
 func (n *node) want(events ...string) {
 	n.t.Helper()
 	var got []string
@@ -121,14 +121,14 @@ func (n *node) want(events ...string) {
 	}
 }
 
-// pass lets time pass, with the sweeps that belong to it.
+// pass lets time pass, with sweeps.
 func (n *node) pass(d time.Duration) {
 	for range d / (5 * time.Second) {
 		n.Sweep(n.clock.add(5 * time.Second))
 	}
 }
 
-// publish publishes what an instance, "echo/1", has to say.
+// publish publishes a card of an instance such as "echo/1".
 func publish(t *testing.T, bus transport.Transport, instance string, c transport.Card) {
 	t.Helper()
 	c.AgentID, c.Instance, _ = strings.Cut(instance, "/")
@@ -142,7 +142,7 @@ func publish(t *testing.T, bus transport.Transport, instance string, c transport
 	}
 }
 
-// told subscribes to what is told of agents.
+// told subscribes to AgentEvents.
 func told(t *testing.T, bus transport.Transport) func(want string) {
 	t.Helper()
 	sub, err := bus.Subscribe(t.Context(), transport.Cards("t"), nil)
@@ -173,7 +173,7 @@ func told(t *testing.T, bus transport.Transport) func(want string) {
 	}
 }
 
-// TestLife is an agent's life, as the running Cortex sees it, an observer, and who reads what Cortex tells.
+// TestLife follows an agent's life, as seen by the running Cortex, an observer, and a subscriber of Cortex's events.
 func TestLife(t *testing.T) {
 	onEach(t, func(t *testing.T, dial func() transport.Transport) {
 		agent := dial()
@@ -216,7 +216,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestAllAgree has an agent fall silent whose card the transport would retain for ever: the running Cortex takes it away for all.
+// TestAllAgree lets an agent fall silent whose card has no TTL: the running Cortex removes it for all.
 func TestAllAgree(t *testing.T) {
 	onEach(t, func(t *testing.T, dial func() transport.Transport) {
 		agent := dial()
@@ -227,7 +227,7 @@ func TestAllAgree(t *testing.T) {
 		cortex.Sweep(cortex.clock.read())
 		cortex.pass(90 * time.Second)
 		cortex.want("deregistered beats/1 missed-heartbeats")
-		observer.want("deregistered beats/1 missed-heartbeats") // whose own clock stands still
+		observer.want("deregistered beats/1 missed-heartbeats") // the observer's own clock stands still
 		if late := run(t, dial(), registry.Config{}); len(late.Snapshot().Agents()) != 0 {
 			t.Error("who comes later still finds the card")
 		}
@@ -237,7 +237,7 @@ func TestAllAgree(t *testing.T) {
 	})
 }
 
-// TestRestartOnTransport has Cortex restart within and beyond the time that the transport retains cards.
+// TestRestartOnTransport restarts Cortex within and after the time for which the transport retains cards.
 func TestRestartOnTransport(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"within": time.Hour, "beyond": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestRestartOnTransport(t *testing.T) {
 					n.want("registered " + id + "/1")
 				}
 				n.stop()
-				if ttl == time.Second { // while Cortex is away, somebody sees that they expire
+				if ttl == time.Second { // while Cortex is away, an observer sees that they expire
 					observer := run(t, dial(), registry.Config{})
 					observer.want("registered alive/1", "registered dead/1")
 					for _, id := range []string{"alive", "dead"} {
@@ -278,12 +278,12 @@ func TestRestartOnTransport(t *testing.T) {
 	}
 }
 
-// TestLeftWhileAway has agents say goodbye just before the end of Cortex, so that it does not hear of it, and while it is away.
+// TestLeftWhileAway lets agents say goodbye just before the end of Cortex, which does not hear it, and while it is away.
 func TestLeftWhileAway(t *testing.T) {
 	onEach(t, func(t *testing.T, dial func() transport.Transport) {
 		agent, s := dial(), newShelf()
 		inner := dial()
-		_, remembers := inner.(*nats.Bus) // who left; only a server outlives Cortex
+		_, remembers := inner.(*nats.Bus) // goodbyes; only a server outlives Cortex
 		deaf := &deafBus{Transport: inner}
 		n := run(t, deaf, registry.Config{Keep: s, Announce: true})
 		for _, id := range []string{"before", "dead", "stays", "while"} {
@@ -307,7 +307,7 @@ func TestLeftWhileAway(t *testing.T) {
 	})
 }
 
-// deafBus is a transport whose first subscription hears nothing more from a moment on.
+// deafBus is a transport whose first subscription stops receiving at some time.
 type deafBus struct {
 	transport.Transport
 	is   atomic.Bool
@@ -337,7 +337,7 @@ func (s deafSubscription) Serve(ctx context.Context, h transport.Handler) error 
 	})
 }
 
-// TestLostConnection has the server away until the cards in it have expired: the agents are not to blame.
+// TestLostConnection stops the server until the cards in it have expired: the agents must not be removed.
 func TestLostConnection(t *testing.T) {
 	t.Parallel()
 	o := &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"}
@@ -349,7 +349,7 @@ func TestLostConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Listen = u.Host // the next one's, too
+	o.Listen = u.Host // the same for the next server
 	agent := dialNATS(t, &nats.Options{URL: srv.URL()})
 	conn := make(chan bool, 10)
 	bus := dialNATS(t, &nats.Options{URL: srv.URL(), OnConn: func(up bool, _ error) { conn <- up }})
@@ -374,7 +374,7 @@ func TestLostConnection(t *testing.T) {
 	becomes(false)
 	n.Pause()
 	n.pass(10 * time.Minute)
-	<-time.After(2 * time.Second) // their leases end meanwhile
+	<-time.After(2 * time.Second) // their leases end in the meantime
 	if srv, err = nats.StartServer(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +395,7 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// TestForeignHost has a host that writes its announcements itself, every two minutes, and leaves by saying so in one.
+// TestForeignHost runs a host that announces itself every two minutes, and leaves with an announcement that says so.
 func TestForeignHost(t *testing.T) {
 	t.Parallel()
 	srv, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir()})

@@ -17,20 +17,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// known is what can be known of an agent, as a line.
+// known is what can be known about an agent, in comparable form.
 type known struct {
 	State, Card, Skills string
 	Instances           int
 }
 
-// truth is a model of what is there, as plain as can be.
+// truth is a simple model of the present agents.
 type truth map[string]map[string]*process
 
 type process struct {
 	heartbeat, ttl time.Duration
 	heard          time.Time
-	card           int // which of its cards
-	since          int // when it began to announce it
+	card           int // number of its card
+	since          int // when it first announced it
 	draining       bool
 }
 
@@ -41,14 +41,14 @@ func (p *process) dead(now time.Time) bool {
 	return p.ttl > 0 && now.Sub(p.heard) > p.ttl+5*time.Second
 }
 
-// sweep takes the dead out.
+// sweep removes the dead.
 func (m truth) sweep(now time.Time) {
 	for _, instances := range m {
 		maps.DeleteFunc(instances, func(_ string, p *process) bool { return p.dead(now) })
 	}
 }
 
-// known returns what is to be known of who is there.
+// known returns what should be known about the present agents.
 func (m truth) known() map[string]known {
 	all := map[string]known{}
 	for id, instances := range m {
@@ -91,7 +91,7 @@ func skillIDs(c *a2a.AgentCard) string {
 	return strings.Join(slices.Compact(ids), " ")
 }
 
-// story is what somebody knows who hears of events only, and takes from each no more than its kind says.
+// story is what a listener knows that only uses the kinds of events.
 type story map[string]known
 
 func (s story) hear(t *testing.T, e registry.Event) {
@@ -128,8 +128,8 @@ func (s story) hear(t *testing.T, e registry.Event) {
 	s[e.AgentID] = k
 }
 
-// TestStorm has ten thousand agents join, change, drain, leave, expire and fall silent for a minute while others read: at the end
-// the snapshot is the truth, and so is what the events tell.
+// TestStorm lets ten thousand agents join, change, drain, leave, expire and fall silent for a minute with concurrent readers: in the end the snapshot
+// and the listener's knowledge equal the model.
 func TestStorm(t *testing.T) {
 	const agents, perSecond = 10_000, 400
 	random := rand.New(rand.NewPCG(4, 2))
@@ -147,7 +147,7 @@ func TestStorm(t *testing.T) {
 	})
 	r.Apply(&transport.Event{Tenant: "t", Payload: &transport.Synced{}})
 
-	look := make(chan struct{}, 2) // a value when readers should look again
+	look := make(chan struct{}, 2) // an element when readers should look again
 	var readers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {

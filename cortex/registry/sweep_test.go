@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// start is a registry that has swept once, as Run does.
+// start returns a registry that has swept once, as Run does.
 func start(cfg registry.Config) *world {
 	w := newWorldOf(cfg)
 	w.Sweep(w.now)
@@ -25,7 +25,7 @@ func TestSilence(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		heartbeat, ttl time.Duration
-		lives          time.Duration // at least for so long
+		lives          time.Duration // at least for this long
 		dies           time.Duration // at the latest
 		why            string
 	}{
@@ -60,7 +60,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestExpiredByTransport holds why an agent is gone whose card the transport took away.
+// TestExpiredByTransport checks the reason when the transport removes an agent's card.
 func TestExpiredByTransport(t *testing.T) {
 	w := start(registry.Config{})
 	w.beat("beats/1", 30*time.Second, 90*time.Second)
@@ -71,7 +71,7 @@ func TestExpiredByTransport(t *testing.T) {
 	w.want(t, "deregistered beats/1 missed-heartbeats", "deregistered leased/1 expired")
 }
 
-// TestSilentInstance holds that silence is of an instance, and the others go on.
+// TestSilentInstance checks that silence removes one instance, and not the others.
 func TestSilentInstance(t *testing.T) {
 	w := start(registry.Config{})
 	w.beat("x/2", 30*time.Second, 0)
@@ -85,7 +85,7 @@ func TestSilentInstance(t *testing.T) {
 	w.want(t, "deregistered x/1 missed-heartbeats")
 }
 
-// TestPause has Cortex away for ten minutes in different ways, among agents that live, that died meanwhile, and that leave.
+// TestPause makes Cortex absent for ten minutes in different ways, with agents that are alive, have died in the meantime, or leave.
 func TestPause(t *testing.T) {
 	for name, away := range map[string]func(w *world){
 		"lost connection": func(w *world) {
@@ -99,7 +99,7 @@ func TestPause(t *testing.T) {
 		},
 		"suspended machine": func(w *world) {
 			w.now = w.now.Add(10 * time.Minute)
-			w.goes("nobody/1", transport.GoneLeft) // the first that is heard
+			w.goes("nobody/1", transport.GoneLeft) // the first one heard
 		},
 		"suspended machine that sweeps first": func(w *world) {
 			w.now = w.now.Add(10 * time.Minute)
@@ -129,12 +129,12 @@ func TestPause(t *testing.T) {
 			}
 			w.events = nil
 			away(w)
-			for _, a := range agents[:3] { // the transport had none of it
+			for _, a := range agents[:3] { // the transport has not retained them
 				w.goes(a, transport.GoneExpired)
 			}
 			w.goes("leaves/1", transport.GoneLeft)
 			w.want(t, "deregistered leaves/1 requested")
-			w.beat("late/1", 30*time.Second, 0) // which the grace is not for
+			w.beat("late/1", 30*time.Second, 0) // for which there is no grace
 			w.pass(85 * time.Second)
 			w.beat("alive/1", 30*time.Second, 90*time.Second)
 			w.want(t, "registered late/1")
@@ -142,7 +142,7 @@ func TestPause(t *testing.T) {
 			w.want(t)
 			w.pass(time.Second)
 			w.want(t, "deregistered dead/1 missed-heartbeats", "deregistered late/1 missed-heartbeats", "deregistered leased/1 missed-heartbeats")
-			w.goes("alive/1", transport.GoneExpired) // it was heard of, and is as others are
+			w.goes("alive/1", transport.GoneExpired) // it was heard of, and is treated as others
 			w.want(t, "deregistered alive/1 missed-heartbeats")
 			w.pass(149 * time.Second)
 			w.want(t)
@@ -157,7 +157,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestReread holds that an old announcement is no sign of life when the transport delivers again what it retains.
+// TestReread checks that an old announcement is no heartbeat when the transport delivers its retained cards again.
 func TestReread(t *testing.T) {
 	w := start(registry.Config{})
 	e := w.beat("x/1", 30*time.Second, 90*time.Second)
@@ -173,14 +173,14 @@ func TestReread(t *testing.T) {
 	w.goes("x/1", transport.GoneExpired)
 	w.want(t)
 	w.pass(20 * time.Second)
-	w.Apply(constant) // from a host that always says the very same
+	w.Apply(constant) // from a host whose announcements never differ
 	w.pass(60 * time.Second)
 	w.want(t, "deregistered x/1 missed-heartbeats")
 	w.pass(40 * time.Second)
 	w.want(t, "deregistered y/1 missed-heartbeats")
 }
 
-// TestSweepIsSteady holds that sweeps that come as they should are no pause.
+// TestSweepIsSteady checks that regular sweeps do not count as a pause.
 func TestSweepIsSteady(t *testing.T) {
 	w := start(registry.Config{})
 	w.beat("x/1", 30*time.Second, 0)
@@ -192,7 +192,7 @@ func TestSweepIsSteady(t *testing.T) {
 	w.want(t, "deregistered x/1 missed-heartbeats")
 }
 
-// TestManySilent has every agent but a few fall silent at once, in neighbouring places of the order.
+// TestManySilent lets all agents but a few fall silent at once, at neighbouring positions.
 func TestManySilent(t *testing.T) {
 	w := start(registry.Config{})
 	for i := range 100 {

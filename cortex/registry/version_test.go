@@ -7,9 +7,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 )
 
-// TestVersionOrder holds that the versions of agents have the precedence of semantic versions.
+// TestVersionOrder checks that agents' versions have the precedence of semantic versions.
 func TestVersionOrder(t *testing.T) {
-	order := []string{ // from https://semver.org, section 11, and beyond it
+	order := []string{ // from https://semver.org, section 11, and more
 		"", "0.0.0-0", "0", "0.9.10", "1.0.0-1", "1.0.0-2", "1.0.0-10", "1.0.0--", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta",
 		"1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "v1.0.1", "1.2", "1.10.0", "2", "10.0.0",
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document/documenttest"
 )
 
-// FuzzReadWellKnown holds that nothing panics, that errors are a line, and that no id is there twice.
+// FuzzReadWellKnown checks that nothing panics, that errors are one line, and that ids are unique.
 func FuzzReadWellKnown(f *testing.F) {
 	for _, s := range documenttest.Seeds() {
 		f.Add(s)

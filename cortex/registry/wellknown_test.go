@@ -70,7 +70,7 @@ func TestReadWellKnown(t *testing.T) {
 	}
 }
 
-// TestReadWellKnownSpecs holds that what a list says beyond A2A is read, above all whom an agent is for.
+// TestReadWellKnownSpecs checks that the list's extensions to A2A are read, especially the tenant scope.
 func TestReadWellKnownSpecs(t *testing.T) {
 	list, err := registry.ReadWellKnown(strings.NewReader(`[
 		{"name": "a", "spec": {"tenant_scope": "acme"}, "skills": [{"id": "x", "name": "X"}]},

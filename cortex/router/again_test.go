@@ -12,8 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// TestLearnStepByStep holds that an index which learned and unlearned bit by bit, while cards changed, says what one says that was
-// made of what is left.
+// TestLearnStepByStep checks that an index whose evidence and cards were changed step by step equals one that was built from the final state.
 func TestLearnStepByStep(t *testing.T) {
 	texts := append(append([]string{}, gardening...), "water the tulips at noon", "", "mow the lawn behind the house", "prune the roses in my garden")
 	es := did(texts...)
@@ -48,7 +47,7 @@ func TestLearnStepByStep(t *testing.T) {
 	}
 }
 
-// TestNothingIsReadTwice holds that a card that is put again and a text that is learned again are not taken apart again.
+// TestNothingIsReadTwice checks that an unchanged card and unchanged evidence are not parsed again.
 func TestNothingIsReadTwice(t *testing.T) {
 	x := router.New(nil)
 	c := card("Green", "cares for plants")
@@ -71,7 +70,7 @@ func TestNothingIsReadTwice(t *testing.T) {
 	read = x.Read()
 	tulips := did("water the tulips")
 	tulips[0].ID = "tulips"
-	x.Learn("agent_green", append(tulips, es[:3]...)) // one of them was forgotten
+	x.Learn("agent_green", append(tulips, es[:3]...)) // one of them was removed
 	if n := x.Read() - read; n != 2 {
 		t.Errorf("%d texts were read, want the two new ones", n)
 	}
@@ -83,7 +82,7 @@ func TestNothingIsReadTwice(t *testing.T) {
 	}
 }
 
-// TestPutSeesEveryChange holds that whatever changes of what is read of a card changes what is found.
+// TestPutSeesEveryChange checks that every change of a part of a card that is parsed changes the results.
 func TestPutSeesEveryChange(t *testing.T) {
 	for name, set := range map[string]func(c *a2a.AgentCard, s *a2a.AgentSkill, word string){
 		"name":            func(c *a2a.AgentCard, _ *a2a.AgentSkill, word string) { c.Name = word },
@@ -106,7 +105,7 @@ func TestPutSeesEveryChange(t *testing.T) {
 	}
 }
 
-// TestKeepBeyondTheBest holds that agents are found behind many better ones that are passed over.
+// TestKeepBeyondTheBest checks that agents are found behind many better ones that Keep rejects.
 func TestKeepBeyondTheBest(t *testing.T) {
 	x := router.New(nil)
 	for i := range 200 {

@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// synthetic makes cards and requests of invented words, as common and as rare as words are.
+// synthetic makes cards and requests of invented words with realistic frequencies.
 type synthetic struct {
 	r     *rand.Rand
 	zipf  *rand.Zipf

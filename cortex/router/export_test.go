@@ -1,4 +1,4 @@
 package router
 
-// Read is how many texts Put and Learn have taken apart.
+// Read returns the number of texts that Put and Learn have parsed.
 func (x *Index) Read() int { return x.reader.texts }

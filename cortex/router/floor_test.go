@@ -6,8 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// The requests of testdata are few and easy: what is reached with them says whether something broke, not how good it is.
-// README.md has the figures on public data.
+// TestFloor detects regressions on the few and easy requests of testdata; it does not measure quality. README.md has the figures on public data.
 func TestFloor(t *testing.T) {
 	x := put(agents(t))
 	var fit, none, top1, recall5, kept, refused int

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// timed returns an index with the cards of testdata, and what sets its clock.
+// timed returns an index with the cards of testdata, and its clock.
 func timed(t *testing.T) (*router.Index, *time.Time) {
 	now := noon
 	x := router.New(&router.Options{Now: func() time.Time { return now }})
@@ -25,7 +25,7 @@ func timed(t *testing.T) (*router.Index, *time.Time) {
 	return x, &now
 }
 
-// did makes evidence of texts, each asked by somebody else an hour ago.
+// did makes evidence of texts, each from a different user an hour ago.
 func did(texts ...string) []router.Evidence {
 	var es []router.Evidence
 	for i, s := range texts {
@@ -34,7 +34,7 @@ func did(texts ...string) []router.Evidence {
 	return es
 }
 
-// Words that stand on no card of testdata.
+// Words that are on no card of testdata.
 var gardening = []string{"prune the roses in my garden", "when do I prune roses", "prune my apple trees and roses", "how to prune roses well"}
 
 func TestLearn(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLearnOfASkillThatIsGone(t *testing.T) {
 	}
 }
 
-// What is learned of one agent takes nothing from another, and nothing of other topics.
+// TestLearnTakesNothingFromOthers checks that evidence of one agent affects neither other agents nor other topics.
 func TestLearnTakesNothingFromOthers(t *testing.T) {
 	x, _ := timed(t)
 	texts := requests(t)
@@ -153,7 +153,7 @@ func TestLearnTakesNothingFromOthers(t *testing.T) {
 	}
 }
 
-// Of many requests some are a little like any other: that ranks an agent, and does not make it fit.
+// TestLearnOfMuchIsNotOfAll checks that accidental similarity with one of many requests ranks an agent, but does not make it fit.
 func TestLearnOfMuchIsNotOfAll(t *testing.T) {
 	x, _ := timed(t)
 	var much []string
@@ -172,7 +172,7 @@ func TestLearnOfMuchIsNotOfAll(t *testing.T) {
 	}
 }
 
-// One of several askers decides little.
+// TestLearnWeighsAskers checks that one of several users has little influence.
 func TestLearnWeighsAskers(t *testing.T) {
 	const text = "prune the roses"
 	score := func(from func(i int) string) float64 {
@@ -186,7 +186,7 @@ func TestLearnWeighsAskers(t *testing.T) {
 	}
 	alone := score(func(int) string { return "ann" })
 	each := score(func(i int) string { return fmt.Sprint(i) })
-	flood := score(func(i int) string { return []string{"ann", "bob"}[min(1, i/4)] }) // the first four are of the roses
+	flood := score(func(i int) string { return []string{"ann", "bob"}[min(1, i/4)] }) // the first four are about roses
 	if alone != each {
 		t.Errorf("the score is %.3f of one asker and %.3f of six, want the same", alone, each)
 	}
@@ -206,10 +206,10 @@ func TestLearnIsBounded(t *testing.T) {
 	for i := range 500 {
 		e := router.Evidence{ID: fmt.Sprint(i), From: fmt.Sprint(i), Time: noon.Add(-time.Duration(i) * time.Hour)}
 		e.Text = "prune roses of kind " + e.ID
-		many = append(many, e, e) // the same counts once
+		many = append(many, e, e) // duplicates count once
 	}
 	var once []router.Evidence
-	for i := 64*2 - 1; i > 0; i -= 2 { // and the order does not matter
+	for i := 64*2 - 1; i > 0; i -= 2 { // in reverse order
 		once = append(once, many[i])
 	}
 	if d := cmp.Diff(newest(once), newest(many)); d != "" {
@@ -220,7 +220,7 @@ func TestLearnIsBounded(t *testing.T) {
 	x.Search(text, nil)
 }
 
-// TestLearnKeepsEachSkill holds that a skill which is asked for often does not push out what was learned of another.
+// TestLearnKeepsEachSkill checks that a frequently requested skill does not displace the evidence of another.
 func TestLearnKeepsEachSkill(t *testing.T) {
 	x, _ := timed(t)
 	c := card("Home", "does this and that")
@@ -244,7 +244,7 @@ func TestLearnKeepsEachSkill(t *testing.T) {
 	}
 }
 
-// TestNewest has the newest of each skill, and the same number of each when they are too many.
+// TestNewest checks that Newest returns the latest of each skill, and the same number of each when there are too many.
 func TestNewest(t *testing.T) {
 	of := func(skill string, n int) (es []router.Evidence) {
 		for i := range n {

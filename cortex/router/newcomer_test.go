@@ -12,8 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// town is invented agents of two skills each, and what they are asked for. Each skill has words of its own, half of which stand on its
-// card; in a request stand two of them, perhaps none of the card's, among words that all askers use and no card has.
+// town has invented agents with two skills each, and requests for them. Each skill has its own words, half of which are on its card; a request has
+// two of them, perhaps none of the card's, and words that all users use and no card has.
 type town struct {
 	r      *rand.Rand
 	words  map[string][]string // by skill
@@ -65,8 +65,8 @@ func (s *town) request(id, skill string) string {
 	return strings.Join(said, " ")
 }
 
-// TestUnaskedAgentsKeepTheirRequests holds that what some agents have learned takes no requests from those that were not asked yet,
-// nor from skills that were not of agents that were, and costs those that learned nothing.
+// TestUnaskedAgentsKeepTheirRequests checks that evidence about some agents takes no requests from agents, or skills, without evidence, and that
+// compensating for that does not cost the agents with evidence anything.
 func TestUnaskedAgentsKeepTheirRequests(t *testing.T) {
 	for name, taught := range map[string]func(i int, skill string) bool{
 		"agents": func(i int, _ string) bool { return i%2 == 0 },
@@ -76,7 +76,7 @@ func TestUnaskedAgentsKeepTheirRequests(t *testing.T) {
 			s := newTown()
 			x := router.New(&router.Options{Now: func() time.Time { return noon }})
 			type asked struct{ id, text string }
-			requests := map[bool][]asked{} // by whether the skill is taught
+			requests := map[bool][]asked{} // by whether the skill has evidence
 			lessons := map[string][]router.Evidence{}
 			for i := range townsfolk {
 				id := fmt.Sprint("agent_", i)

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// TestNumbersInNames holds that agents whose names end in a number do not stand in front of the one that calculates.
+// TestNumbersInNames checks that agents whose names end with a number do not rank before the one that calculates.
 func TestNumbersInNames(t *testing.T) {
 	x := router.New(nil)
 	x.Put("agent_calc", &a2a.AgentCard{Name: "agent_calc", Description: "Does arithmetic", Skills: []a2a.AgentSkill{

@@ -12,14 +12,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// card returns a card with one skill, which has the same description.
+// card returns a card with one skill that has the same description.
 func card(name, description string, examples ...string) *a2a.AgentCard {
 	return &a2a.AgentCard{Name: name, Description: description, Skills: []a2a.AgentSkill{
 		{ID: "only", Name: name, Description: description, Examples: examples},
 	}}
 }
 
-// agents are the cards of testdata, by id.
+// agents returns the cards of testdata, by id.
 func agents(t testing.TB) map[string]*a2a.AgentCard {
 	t.Helper()
 	m := map[string]*a2a.AgentCard{}
@@ -40,7 +40,7 @@ type request struct {
 	Agents []string
 }
 
-// requests are those of testdata.
+// requests returns the requests of testdata.
 func requests(t testing.TB) []request {
 	t.Helper()
 	var rs []request
@@ -80,7 +80,7 @@ func put(cards map[string]*a2a.AgentCard) *router.Index {
 	return x
 }
 
-// first returns the id and score of the best hit, or "" when there is none.
+// first returns the id and score of the best hit, or "".
 func first(x *router.Index, text string) (string, float64) {
 	hits := x.Search(text, nil)
 	if len(hits) == 0 {
@@ -89,7 +89,7 @@ func first(x *router.Index, text string) (string, float64) {
 	return hits[0].ID, hits[0].Score
 }
 
-// scoreOf returns what an agent scores, 0 where it is not among the hits.
+// scoreOf returns an agent's score, 0 if it is not among the hits.
 func scoreOf(x *router.Index, id, text string) float64 {
 	for _, h := range x.Search(text, &router.SearchOptions{Limit: 1000}) {
 		if h.ID == id {

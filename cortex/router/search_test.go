@@ -109,7 +109,7 @@ func TestSearchNamesTheSkillsThatFit(t *testing.T) {
 	}
 }
 
-// The built-in agents are three: the threshold has to hold for them as for thousands.
+// TestFitsAmongThreeAgents checks that the threshold works for the three built-in agents as for thousands.
 func TestFitsAmongThreeAgents(t *testing.T) {
 	x := router.New(nil)
 	x.Put("agent_echo", &a2a.AgentCard{
@@ -168,7 +168,7 @@ func TestFitsAmongThreeAgents(t *testing.T) {
 	}
 }
 
-// The better comes first also where both fit beyond doubt.
+// TestSureHitsAreRankedToo checks that the better agent comes first even where both certainly fit.
 func TestSureHitsAreRankedToo(t *testing.T) {
 	x := router.New(nil)
 	x.Put("agent_b", card("Violin tuning", "tunes violins", "tune my violin", "is my violin in tune"))
@@ -185,7 +185,7 @@ func TestSureHitsAreRankedToo(t *testing.T) {
 	}
 }
 
-// Of cards with the same words the one that has them for a name comes first, in whatever order of ids.
+// TestNamesInRequests checks that of cards with the same words the one that has them as its name comes first, for any ids.
 func TestNamesInRequests(t *testing.T) {
 	x := put(agents(t))
 	x.Put("agent_market", card("getMarketDemand", "figures of a region"))
@@ -196,7 +196,7 @@ func TestNamesInRequests(t *testing.T) {
 	}
 }
 
-// A name of which the request has every word says more than the same words in a name and a description.
+// TestWholeNamesInRequests checks that a name that the request contains completely counts more than the same words in a name and a description.
 func TestWholeNamesInRequests(t *testing.T) {
 	skilled := func(name, description string) *a2a.AgentCard {
 		return &a2a.AgentCard{Name: "Office", Description: "keeps books", Skills: []a2a.AgentSkill{{ID: "s", Name: name, Description: description}}}
@@ -210,7 +210,7 @@ func TestWholeNamesInRequests(t *testing.T) {
 	}
 }
 
-// The more agents, the better is the best of them by chance: what hardly fits among few does not fit among many.
+// TestFitsAmongMany checks that an agent that barely fits among few does not fit among many, where the best is better by chance.
 func TestFitsAmongMany(t *testing.T) {
 	x := router.New(nil)
 	x.Put("agent_boats", card("Boats", "rents boats on the lake by the hour"))
@@ -227,7 +227,8 @@ func TestFitsAmongMany(t *testing.T) {
 	}
 }
 
-// The result is a function of what is there: a long history of comings and goings leaves no trace, to the last bit.
+// TestSearchDependsOnTheAgentsAlone checks that the result depends on the present agents only: a long history of changes leaves no trace, to the last
+// bit.
 func TestSearchDependsOnTheAgentsAlone(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	clock := &router.Options{Now: func() time.Time { return now }}
@@ -279,7 +280,7 @@ func TestSearchDependsOnTheAgentsAlone(t *testing.T) {
 	}
 }
 
-// Forms of one word are one term, whichever came first.
+// TestFormsOfAWordInAnyOrder checks that inflected forms of a word are one term, whichever came first.
 func TestFormsOfAWordInAnyOrder(t *testing.T) {
 	cards := []*a2a.AgentCard{card("Repairs", "a service for boilers"), card("Churches", "services on Sundays"), card("Serving", "serves and served")}
 	a, b := router.New(nil), router.New(nil)
@@ -294,7 +295,8 @@ func TestFormsOfAWordInAnyOrder(t *testing.T) {
 	}
 }
 
-// More equals than are compared in detail: which of them are found does not depend on which came first either.
+// TestEqualsInTheOrderOfTheirIDs checks that of more equal agents than are compared in detail, those found do not depend on the order in which they
+// were added.
 func TestEqualsInTheOrderOfTheirIDs(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	clock := &router.Options{Now: func() time.Time { return now }}
@@ -363,7 +365,7 @@ func TestHostileCards(t *testing.T) {
 	}
 }
 
-// A card without examples stands beside cards that have them.
+// TestCardsWithoutExamples checks cards without examples among cards with examples.
 func TestCardsWithoutExamples(t *testing.T) {
 	cards := agents(t)
 	bare := func(c *a2a.AgentCard) *a2a.AgentCard {
@@ -393,7 +395,7 @@ func TestCardsWithoutExamples(t *testing.T) {
 	}
 	mixed, alike := right(put(half)), right(put(none))
 	x := put(half)
-	// Said as many examples say it, but about something that only a bare card is about.
+	// Worded as in many examples, but about the topic of a card without examples.
 	for i := range 6 {
 		x.Put(fmt.Sprint("agent_polite_", i),
 			card(fmt.Sprint("Polite ", i), "answers politely", "could you kindly look up when and where", "where can I kindly look up how"))

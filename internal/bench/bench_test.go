@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// soon is how long a message waits for its answer where answers are lost. A slow answer is late then, but not lost.
+// soon is the wait for an answer where answers are lost. A slower answer is late then, but not lost.
 const soon = 200 * time.Millisecond
 
 func TestTurns(t *testing.T) {
@@ -78,7 +78,7 @@ func TestDelayHasNoFloor(t *testing.T) {
 	}
 }
 
-// breaking changes what is published on a bus. publish returns the events that are published instead.
+// breaking replaces the events that are published on a bus by those that publish returns.
 type breaking struct {
 	transport.Transport
 	publish func(t transport.Topic, e *transport.Event) []*transport.Event
@@ -102,8 +102,7 @@ func isAnswer(t transport.Topic, e *transport.Event) bool {
 	return ok && t.Kind == transport.KindLive
 }
 
-// TestWhatIsLostIsCounted breaks the ways of messages and answers, and wants to see it in the counts. Of each conversation one turn
-// is not measured, but counted.
+// TestWhatIsLostIsCounted loses messages and answers, and checks the counts. One turn of each conversation is counted, but not measured.
 func TestWhatIsLostIsCounted(t *testing.T) {
 	var third atomic.Int64
 	for name, test := range map[string]struct {
@@ -169,7 +168,7 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 	}
 }
 
-// TestInterruption ends a measurement in its midst: nothing is left.
+// TestInterruption interrupts a measurement: nothing is left behind.
 func TestInterruption(t *testing.T) {
 	folder := temporary(t)
 	why := errors.New("enough")
@@ -199,7 +198,7 @@ func TestDiscovery(t *testing.T) {
 	check(t, figures, "card_p50", "card_p99", "prompt", "turn_crowd_p50", "turn_quiet_p50", "turn_added")
 }
 
-// TestBuild makes a store as Restart does, and reads it again.
+// TestBuild builds a store as Restart does, and reads it.
 func TestBuild(t *testing.T) {
 	dir := t.TempDir()
 	if err := build(t.Context(), RestartConfig{Conversations: 20, Agents: 3}, dir); err != nil {
@@ -248,7 +247,7 @@ func TestRestartSaysWhyItFails(t *testing.T) {
 	empty(t, folder)
 }
 
-// check wants figures of these cases, in this order, each with a number.
+// check checks for figures of these cases, in this order, each with a number.
 func check(t *testing.T, figures []Figure, cases ...string) {
 	t.Helper()
 	if len(figures) != len(cases) {
@@ -261,7 +260,7 @@ func check(t *testing.T, figures []Figure, cases ...string) {
 	}
 }
 
-// temporary gives the test a folder of its own for temporary folders.
+// temporary returns a new folder, in which the test's temporary folders are created.
 func temporary(t *testing.T) string {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -291,7 +290,7 @@ func BenchmarkTurns(b *testing.B) {
 	}
 }
 
-// TestCount holds what counts as lost and as twice.
+// TestCount checks which messages count as lost and as duplicates.
 func TestCount(t *testing.T) {
 	u := &user{said: 5, answers: map[string]int{"once": 1, "three times": 3, "late": 1}, logged: map[string]bool{"late": true, "not shown": true}}
 	if got, want := u.count(), (tally{lost: 1, dup: 2}); got != want {
@@ -299,7 +298,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestConnections wants users and agents on TCP when they are to be, and the orchestrator never.
+// TestConnections checks that users and agents use TCP if configured, and that the orchestrator never does.
 func TestConnections(t *testing.T) {
 	for _, tcp := range []bool{false, true} {
 		n, err := startNode(t.Context(), nodeConfig{dir: t.TempDir(), tcp: tcp})

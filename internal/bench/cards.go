@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	cardTTL       = time.Hour        // longer than a measurement: nobody refreshes these cards unless it says so
-	heartbeat     = 30 * time.Second // of an agent, as agents have it by default
-	cardPublishes = 16               // at once
+	cardTTL       = time.Hour        // longer than a measurement: these cards are not refreshed unless stated
+	heartbeat     = 30 * time.Second // the default of agents
+	cardPublishes = 16               // concurrent
 )
 
 var (
@@ -28,7 +28,7 @@ var (
 	cardPlaces = []string{"Lisbon", "Oslo", "Accra", "Lima", "Hanoi", "Perth", "Quebec", "Turin", "Izmir", "Dakar", "Cork", "Osaka", "Bergen"}
 )
 
-// crowdCard returns the card of an agent of a crowd: cards of about the size and the words that people write.
+// crowdCard returns the card of an agent of a crowd, with a realistic size and wording.
 func crowdCard(i int) *a2a.AgentCard {
 	pick := func(list []string, step int) string { return list[i/step%len(list)] }
 	verb, thing, place := pick(cardVerbs, 1), pick(cardThings, len(cardVerbs)), pick(cardPlaces, 7)
@@ -51,12 +51,12 @@ func crowdCard(i int) *a2a.AgentCard {
 
 func crowdID(i int) string { return fmt.Sprintf("crowd_%05d", i+1) }
 
-// announce publishes a card as an agent's kit does.
+// announce publishes a card as the agents' kit does.
 func announce(ctx context.Context, tr transport.Transport, card *a2a.AgentCard) error {
 	return announceAs(ctx, tr, card.Name, &transport.Card{Card: card, TTL: cardTTL})
 }
 
-// announceAs publishes what an agent says of itself.
+// announceAs publishes a card of an agent.
 func announceAs(ctx context.Context, tr transport.Transport, id string, c *transport.Card) error {
 	now := time.Now()
 	c.AgentID, c.Instance = id, "bench"
@@ -67,7 +67,7 @@ func announceAs(ctx context.Context, tr transport.Transport, id string, c *trans
 	return nil
 }
 
-// crowd announces n agents on a node and waits until the registry has them.
+// crowd announces agents on a node and waits until the registry has them.
 func (n *node) crowd(count int, progress Progress) error {
 	what := plural(count, "agent")
 	var done atomic.Int64
@@ -89,7 +89,7 @@ func (n *node) crowd(count int, progress Progress) error {
 	return n.await(defaultLimit, what+" are not all in the registry", func(context.Context) (bool, error) { return len(n.Routable("")) >= want, nil })
 }
 
-// noted waits until the registry has written down all agents that it knows.
+// noted waits until the registry has stored all agents that it knows.
 func (n *node) noted() error {
 	want := len(n.Routable(""))
 	return n.await(5*defaultLimit, "the agents are not all written down", func(ctx context.Context) (bool, error) {
@@ -104,7 +104,7 @@ func (n *node) noted() error {
 	})
 }
 
-// beat announces the crowd again and again, as its heartbeats would, while on; until ctx ends.
+// beat announces the crowd at the rate of its heartbeats, while on is set, until ctx ends.
 func (n *node) beat(ctx context.Context, count int, on *atomic.Bool) error {
 	if count == 0 {
 		return nil

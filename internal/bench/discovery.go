@@ -20,18 +20,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// DiscoveryConfig configures Discovery. Agents is required: how many there are.
+// DiscoveryConfig configures Discovery. Agents, their number, is required.
 type DiscoveryConfig struct {
 	Agents   int
-	Cards    int           // that are published to be found; 0 is 200
-	Turns    int           // that are measured; 0 is 500
-	Limit    time.Duration // after which nothing more is begun, of each part; 0 is a minute
+	Cards    int           // to publish and find; 0 is 200
+	Turns    int           // to measure; 0 is 500
+	Limit    time.Duration // of each part, after which nothing more begins; 0 is a minute
 	Progress Progress
 }
 
-// Discovery measures what many agents cost: how long it takes until a new one is in the prompt of a request that it fits, how large
-// that prompt is, and how much longer a turn takes than with one agent. Prompts are rendered as for a model, and the agents'
-// heartbeats go on.
+// Discovery measures the cost of many agents: the time until a new one is in the prompt of a request that it fits, the size of that prompt, and how
+// much longer a turn takes than with one agent. Prompts are rendered as for a model, and the agents' heartbeats continue.
 func Discovery(ctx context.Context, cfg DiscoveryConfig) (figures []Figure, err error) {
 	cfg.Limit, cfg.Cards, cfg.Turns = cmp.Or(cfg.Limit, defaultLimit), cmp.Or(cfg.Cards, 200), cmp.Or(cfg.Turns, 500)
 	err = withFolder(func(dir string) error {
@@ -82,7 +81,7 @@ func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, a
 	s := &side{width: 1, n: cfg.Cards, do: func(ctx context.Context, _ int) (time.Duration, error) {
 		i++
 		card := crowdCard(i)
-		// Nobody else has heard of it.
+		// A word that no other card has.
 		word := strings.Map(func(r rune) rune { return 'k' + r - '0' }, fmt.Sprint(100_000+i))
 		card.Name = "new_" + word
 		card.Skills[0].Name, card.Skills[0].Description = "tune a "+word, "Tunes any kind of "+word
@@ -156,7 +155,7 @@ func (n *node) crowdedTurns(cfg DiscoveryConfig, quiet *node) ([]Figure, error) 
 	}, beats.Wait()
 }
 
-// rendering is a decider that renders the prompt of each decision, as one with a model does.
+// rendering is a decider that also renders the prompt of each decision, as one with a model does.
 type rendering struct {
 	llm.Decider
 	templates *prompt.Templates
@@ -170,7 +169,7 @@ func (r rendering) Decide(ctx context.Context, t *llm.Turn, stream func(string))
 	return r.Decider.Decide(ctx, t, stream)
 }
 
-// sizeOf returns how long a prompt is, in bytes.
+// sizeOf returns the size of a prompt, in bytes.
 func sizeOf(p *prompt.Prompt) int {
 	size := len(p.System)
 	for _, m := range p.Messages {
@@ -179,7 +178,7 @@ func sizeOf(p *prompt.Prompt) int {
 	return size
 }
 
-// arrivals tell when an agent is in the registry.
+// arrivals reports when an agent is in the registry.
 type arrivals struct{ expected atomic.Pointer[arrival] }
 
 type arrival struct {
@@ -187,7 +186,7 @@ type arrival struct {
 	there chan struct{}
 }
 
-// expect returns a channel that gets a value when the agent with this id is there. One at a time.
+// expect returns a channel that receives a value when the agent with this id is present. Only one agent can be expected at a time.
 func (a *arrivals) expect(id string) <-chan struct{} {
 	x := &arrival{id, make(chan struct{}, 1)}
 	a.expected.Store(x)

@@ -1,3 +1,3 @@
-// Package bench measures Cortex beside its floor: what the same messages cost without anything being kept. Floor and product run in
-// the same process, one after the other in short pieces, so that a busy machine slows both alike; the ratio is the result.
+// Package bench measures Cortex relative to its floor: the cost of the same messages without storing anything. Floor and product run in the same
+// process, alternating in short pieces, so that a busy machine slows both equally; the ratio is the result.
 package bench

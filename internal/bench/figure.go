@@ -2,23 +2,22 @@ package bench
 
 import "fmt"
 
-// Figure is a measured number, with what it is held against.
+// Figure is a measured number, with its target.
 type Figure struct {
 	Case  string  `json:"case"`
 	What  string  `json:"what"` // for people
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	// Least is what it has to be at least, and Aim what it should be; or at most, for what is better when it is Less. 0: nothing is
-	// asked of it.
+	// Least is the required value, and Aim the desired one: a minimum, or with Less a maximum. 0: no target.
 	Least float64 `json:"at_least,omitempty"`
 	Aim   float64 `json:"aim,omitempty"`
 	Less  bool    `json:"less_is_better,omitempty"`
 }
 
-// Asked reports whether something is asked of the figure.
+// Asked reports whether the figure has a target.
 func (f Figure) Asked() bool { return f.Least != 0 }
 
-// Met reports whether it is what it has to be at least.
+// Met reports whether the figure has the required value.
 func (f Figure) Met() bool {
 	if f.Less {
 		return f.Value <= f.Least
@@ -26,7 +25,7 @@ func (f Figure) Met() bool {
 	return f.Value >= f.Least
 }
 
-// goal is what is asked of turns with a number of conversations at once.
+// goal is the target of turns with a number of concurrent conversations.
 type goal struct {
 	contexts   int
 	least, aim float64
@@ -38,8 +37,8 @@ var (
 	goalsDelayed = []goal{{256, 90, 97}, {1000, 80, 90}}                         // percent of the ideal
 )
 
-// Compare returns what turns cost beside their floor, or, with a Delay, how near they come to the ideal, in which nothing but the
-// decisions takes time. What is asked of turns is asked of those with one delegation.
+// Compare returns the cost of turns relative to their floor, or, with a Delay, relative to the ideal, in which only the decisions take time. Only
+// turns with one delegation have targets.
 func Compare(cfg TurnsConfig, floor, turn Line) []Figure {
 	if turn.Turns == 0 {
 		return nil
@@ -72,7 +71,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// plural says how many of something there are.
+// plural formats a number of things.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestCompare holds what is asked of turns.
+// TestCompare checks the targets of turns.
 func TestCompare(t *testing.T) {
 	line := func(transport string, contexts int, p50, perSecond float64) Line {
 		return Line{Transport: transport, Contexts: contexts, Turns: 10, P50: p50, PerSecond: perSecond}
@@ -87,7 +87,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestLineAsJSON holds the form of a line, which programs read.
+// TestLineAsJSON checks the JSON of a line, which programs read.
 func TestLineAsJSON(t *testing.T) {
 	got, err := json.Marshal(Line{"turn", "tcp", 64, 1000, 1, 2, 3.5, 4.5, 5.5, 6.5})
 	want := `{"case":"turn","transport":"tcp","contexts":64,"turns":1000,"lost":1,"dup":2,"p50_us":3.5,"p99_us":4.5,"per_s":5.5,"stored_per_turn":6.5}`

@@ -14,15 +14,15 @@ const (
 	floorAgent  = "bench.floor.agent"
 )
 
-// floor is the way of a turn with nothing on it: user → cortex → agent → cortex → user, as two requests of core NATS within each
-// other, on the connections of a node. Nothing is kept, nothing is decided.
+// floor is the path of a turn without its work: user → cortex → agent → cortex → user, as two nested requests of core NATS, on the connections of a
+// node. Nothing is stored or decided.
 type floor struct {
 	user *nats.Conn
 	subs []*nats.Subscription
 	data []byte
 }
 
-// newFloor begins to answer on a node's connections. The caller ends that with Close.
+// newFloor starts to answer on a node's connections, until Close.
 func newFloor(n *node) (*floor, error) {
 	f := &floor{user: n.userBus.Conn(), data: bytes.Repeat([]byte("f"), payload)}
 	agent, orch := n.agentBus.Conn(), n.bus.Conn()
@@ -33,7 +33,7 @@ func newFloor(n *node) (*floor, error) {
 	}{
 		{agent, floorAgent, func(m *nats.Msg) { m.Respond(m.Data) }}, //nolint:errcheck // the request tells
 		{orch, floorCortex, func(m *nats.Msg) {
-			go func() { // requests wait for the agent beside each other
+			go func() { // concurrent requests wait for the agent
 				if answer, err := orch.Request(floorAgent, m.Data, defaultWait); err == nil {
 					m.Respond(answer.Data) //nolint:errcheck // the request tells
 				}
@@ -53,14 +53,14 @@ func newFloor(n *node) (*floor, error) {
 	return f, nil
 }
 
-// Close ends the answering.
+// Close stops answering.
 func (f *floor) Close() {
 	for _, s := range f.subs {
 		s.Unsubscribe() //nolint:errcheck // or the connection is closed
 	}
 }
 
-// turn goes the way once.
+// turn makes one round trip.
 func (f *floor) turn(context.Context, int) (time.Duration, error) {
 	begin := time.Now()
 	if _, err := f.user.Request(floorCortex, f.data, defaultWait); err != nil {

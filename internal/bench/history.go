@@ -10,22 +10,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// HistoryConfig configures History. Entries is required: the length of the conversation that is measured, at least 100.
+// HistoryConfig configures History. Entries is required: the length of the measured conversation, at least 100.
 type HistoryConfig struct {
 	Entries  int
-	Limit    time.Duration // after which nothing more is begun, of each part; 0 is a minute
+	Limit    time.Duration // of each part, after which nothing more begins; 0 is a minute
 	Progress Progress
 }
 
 const (
-	historyTurns   = 300 // that are measured in the long conversation, and as many in new ones
+	historyTurns   = 300 // measured in the long conversation, and as many in new ones
 	historyAppends = 2000
 	historyLoads   = 10
 	entriesATurn   = 2
 )
 
-// History measures what the length of a conversation costs: a turn when it is half as long as asked for, an append at its end, and
-// a load by a process that does not know it. The conversation is made by turns.
+// History measures the cost of a long conversation: of a turn when it has half of its length, of an append at its end, and of a load by a process
+// without a cache. The conversation is made by turns.
 func History(ctx context.Context, cfg HistoryConfig) (figures []Figure, err error) {
 	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
 	err = withNode(ctx, nodeConfig{workers: 1}, func(n *node) error {
@@ -88,10 +88,10 @@ func (n *node) historyTurns(cfg HistoryConfig, long *user) ([]Figure, error) {
 	}, err
 }
 
-// onlyLog hides that a store keeps snapshots.
+// onlyLog hides a store's support for snapshots.
 type onlyLog struct{ storage.Store }
 
-// historyLoads measures how long it takes to load the long conversation, with and without a snapshot.
+// historyLoads measures the time to load the long conversation, with and without a snapshot.
 func (n *node) historyLoads(cfg HistoryConfig) ([]Figure, error) {
 	load := func(s storage.Store) *side {
 		return &side{width: 1, n: historyLoads, do: func(ctx context.Context, _ int) (time.Duration, error) {
@@ -114,7 +114,7 @@ func (n *node) historyLoads(cfg HistoryConfig) ([]Figure, error) {
 	}, err
 }
 
-// historyAppends compares an append behind the long conversation with one behind a single entry.
+// historyAppends compares an append to the long conversation with one after a single entry.
 func (n *node) historyAppends(cfg HistoryConfig) ([]Figure, error) {
 	var last conversation.Version
 	var e *conversation.Entry
@@ -124,7 +124,7 @@ func (n *node) historyAppends(cfg HistoryConfig) ([]Figure, error) {
 		}
 		e, last = entry, entry.Version
 	}
-	// From here on the conversation is no conversation any more: only the store sees it.
+	// From here on the conversation's log is invalid: only the store reads it.
 	atEnd := &side{width: 1, n: historyAppends, do: func(ctx context.Context, _ int) (took time.Duration, err error) {
 		begin := time.Now()
 		last, err = n.store.Append(ctx, "", "long", last, e)

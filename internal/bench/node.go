@@ -25,31 +25,31 @@ import (
 
 const (
 	startTimeout = 30 * time.Second
-	// agentConcurrency lets an agent work on what all conversations want of it: what is measured is Cortex, not an agent that is busy.
+	// agentConcurrency is high enough that an agent is never busy: the measurement is about Cortex.
 	agentConcurrency = 1024
 )
 
-// nodeConfig says what a node is made of; only dir is required.
+// nodeConfig configures a node; only dir is required.
 type nodeConfig struct {
-	dir     string               // its data folder, laid out as that of `cortex serve`
-	tcp     bool                 // users and agents reach the server over TCP
-	workers int                  // agents that do what they are told, see workerID
+	dir     string               // its data folder, with the layout of `cortex serve`
+	tcp     bool                 // users and agents connect over TCP
+	workers int                  // number of agents that echo their tasks, see workerID
 	decider llm.Decider          // nil is the fake
-	timeout time.Duration        // of tasks; 0 is Cortex's own
-	onEvent func(registry.Event) // nil tells nobody
+	timeout time.Duration        // of tasks; 0 is Cortex's default
+	onEvent func(registry.Event) // nil: not called
 
-	// Tests break what is between the users, the server and the orchestrator.
+	// Tests make the connections of users and of the orchestrator fail.
 	userBus, cortexBus func(transport.Transport) transport.Transport
 }
 
-// node is a Cortex as `cortex serve` wires it, with agents and connections for users, all in this process.
+// node is a Cortex wired as by `cortex serve`, with agents and connections for users, all in this process.
 type node struct {
 	*directory.Directory
 	server *nats.Server
 	store  *jetstore.Store
 	orch   *cortex.Orchestrator
 
-	bus, userBus, agentBus *nats.Bus // a connection for each of the three sides
+	bus, userBus, agentBus *nats.Bus // one connection for each of the three sides
 	users, cortex          transport.Transport
 	agents                 []string // ids of the workers
 
@@ -65,18 +65,18 @@ const (
 	watching
 )
 
-// stage is parts of a node that end together.
+// stage has the parts of a node that end together.
 type stage struct {
 	errgroup.Group
 	ctx context.Context
 	end context.CancelFunc
 }
 
-// startNode starts a node and returns when it takes work. The caller ends it with Close.
+// startNode starts a node and returns when it accepts work. The caller ends it with Close.
 func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 	n := new(node)
 	n.ctx, n.stop = context.WithCancelCause(ctx)
-	// What runs ends with Close, one part after the other, not with ctx.
+	// The parts end with Close, one after the other, not with ctx.
 	for i := range n.stages {
 		n.stages[i].ctx, n.stages[i].end = context.WithCancel(context.WithoutCancel(ctx))
 	}
@@ -121,11 +121,11 @@ func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 	if err := n.await(startTimeout, "the agents did not come up", up); err != nil {
 		return nil, err
 	}
-	n.run(orchestrating, n.orch.Run) // what is said before it has begun waits for it
+	n.run(orchestrating, n.orch.Run) // earlier messages wait in its inbox
 	return n, nil
 }
 
-// workerID is the id of the agent with this number.
+// workerID returns the id of the agent with this number.
 func workerID(i int) string { return fmt.Sprintf("worker_%d", i+1) }
 
 // connect starts the server and connects the three sides.
@@ -156,7 +156,7 @@ func (n *node) connect(ctx context.Context, cfg nodeConfig) (err error) {
 	return nil
 }
 
-// run runs a part of the node; when it ends by itself, the node ends.
+// run runs a part of the node; when the part ends by itself, the node ends.
 func (n *node) run(stage int, f func(context.Context) error) {
 	s := &n.stages[stage]
 	s.Go(func() error {
@@ -172,10 +172,10 @@ func (n *node) run(stage int, f func(context.Context) error) {
 	})
 }
 
-// pollEvery is the time between two looks at something that tells nobody when it changes.
+// pollEvery is the interval of polling.
 const pollEvery = 5 * time.Millisecond
 
-// await returns nil when done is true, and an error that begins with what when it is not within limit.
+// await polls done until it returns true. After limit it returns an error that begins with what.
 func (n *node) await(limit time.Duration, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(n.ctx, limit)
 	defer cancel()
@@ -200,10 +200,10 @@ func (n *node) await(limit time.Duration, what string, done func(context.Context
 	}
 }
 
-// errLate is returned for what took too long.
+// errLate is the error of a wait that took too long.
 var errLate = errors.New("it took too long")
 
-// Close ends the node: the orchestrator, then the agents, then the registry, then the server. What is stored stays.
+// Close ends the node: the orchestrator, then the agents, then the registry, then the server. Stored data stays.
 func (n *node) Close() (err error) {
 	for i := range n.stages {
 		n.stages[i].end()
@@ -221,9 +221,9 @@ func (n *node) Close() (err error) {
 	return err
 }
 
-// settle waits until nothing waits in any inbox, for a while.
+// settle waits a bounded time until all inboxes are empty.
 func (n *node) settle() error {
-	// What is in an agent's inbox may be in the orchestrator's by the time the agents are asked.
+	// An event may move from an agent's inbox to the orchestrator's during the check.
 	inboxes := slices.Concat([]string{transport.Cortex}, n.agents, []string{transport.Cortex})
 	return n.await(defaultWait, "the inboxes are not empty", func(ctx context.Context) (bool, error) {
 		for _, id := range inboxes {
@@ -235,7 +235,7 @@ func (n *node) settle() error {
 	})
 }
 
-// stored returns how many messages the server has stored in its streams since it was set up.
+// stored returns how many messages the server has stored in its streams since its creation.
 func (n *node) stored(ctx context.Context) (uint64, error) {
 	js, err := jetstream.New(n.bus.Conn())
 	if err != nil {

@@ -30,9 +30,8 @@ const (
 	restartAim    = 2
 )
 
-// Restart measures how long a `cortex serve` needs until it is ready on a store with many conversations and agents, after it was
-// stopped and after it was killed, and how much memory it needs then. Each conversation has had a turn; building them is measured
-// as well, so that it is known what the wait was for.
+// Restart measures how long a `cortex serve` takes to become ready on a store with many conversations and agents, after it was stopped and after it
+// was killed, and its memory then. Each conversation has had one turn. The time to build the store is also measured.
 func Restart(ctx context.Context, cfg RestartConfig) (figures []Figure, err error) {
 	err = withFolder(func(dir string) error {
 		figures, err = restart(ctx, cfg, dir)
@@ -83,7 +82,7 @@ func restart(ctx context.Context, cfg RestartConfig, dir string) ([]Figure, erro
 	return figures, nil
 }
 
-// build fills a data folder and stops.
+// build fills a data folder.
 func build(ctx context.Context, cfg RestartConfig, dir string) error {
 	n, err := startNode(ctx, nodeConfig{dir: dir, workers: 1})
 	if err != nil {
@@ -100,7 +99,7 @@ func build(ctx context.Context, cfg RestartConfig, dir string) error {
 	return errors.Join(err, n.Close())
 }
 
-// conversations stores count conversations of one turn each: copies of a real one.
+// conversations stores count conversations with one turn each, which are copies of a real one.
 func (n *node) conversations(count int, progress Progress) error {
 	u, err := n.newUser("model", 0)
 	if err != nil {
@@ -144,7 +143,7 @@ func (n *node) storeCopy(ctx context.Context, contextID string, model []*convers
 			if len(running) != 1 {
 				return fmt.Errorf("store %s: %d tasks run, want the one that there was", contextID, len(running))
 			}
-			cause.TaskID = running[0].ID // ids of tasks follow from the conversation
+			cause.TaskID = running[0].ID // ids of tasks are derived from the conversation
 		}
 		switch p := cause.Payload.(type) {
 		case *a2a.Message:
@@ -168,7 +167,7 @@ func (n *node) storeCopy(ctx context.Context, contextID string, model []*convers
 	return nil
 }
 
-// idleMemory returns how much of this process's memory a server takes that has just read a data folder, in bytes.
+// idleMemory returns how much of this process's memory a server uses that has just opened a data folder, in bytes.
 func idleMemory(ctx context.Context, dir string) (float64, error) {
 	before := heap()
 	s, err := nats.StartServer(ctx, &nats.ServerOptions{Dir: filepath.Join(dir, "nats")})
@@ -179,10 +178,10 @@ func idleMemory(ctx context.Context, dir string) (float64, error) {
 	return max(0, heap()-before), nil
 }
 
-// heap returns how much memory is in use, in bytes.
+// heap returns the memory in use, in bytes.
 func heap() float64 {
 	runtime.GC()
-	runtime.GC() // what the first one found finalizers for
+	runtime.GC() // frees objects with finalizers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)

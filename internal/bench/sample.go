@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sample is what was measured of something that was done many times.
+// sample is the measurement of a repeated action.
 type sample struct {
 	latencies []time.Duration
-	took      time.Duration // all of it, on the clock
+	took      time.Duration // of all together, on the clock
 }
 
 func (s *sample) add(o *sample) {
@@ -21,7 +21,7 @@ func (s *sample) add(o *sample) {
 	s.took += o.took
 }
 
-// quantile returns the latency that a share q of all do not exceed, in microseconds; 0 when there are none.
+// quantile returns the latency that a share q of all do not exceed, in microseconds; 0 without any.
 func (s *sample) quantile(q float64) float64 {
 	if len(s.latencies) == 0 {
 		return 0
@@ -30,7 +30,7 @@ func (s *sample) quantile(q float64) float64 {
 	return micros(s.latencies[min(int(q*float64(len(s.latencies))), len(s.latencies)-1)])
 }
 
-// perSecond returns how many there were in a second.
+// perSecond returns the number of actions per second.
 func (s *sample) perSecond() float64 {
 	if s.took <= 0 {
 		return 0
@@ -40,11 +40,11 @@ func (s *sample) perSecond() float64 {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// action does the thing once, for the worker with this number, and returns how long it took. An error ends the measurement, but for
-// errLost: that one does not count.
+// action performs the action once, for the worker with this number, and returns its duration. An error ends the measurement, except errLost, which
+// only makes the action not count.
 type action func(ctx context.Context, worker int) (time.Duration, error)
 
-// spread does something n times, width at once, and begins no more of them after end or when outer ends.
+// spread performs an action n times, width concurrently, and starts none after end or when outer has ended.
 func spread(outer context.Context, width, n int, end time.Time, do action) (*sample, error) {
 	var next atomic.Int64
 	latencies := make([][]time.Duration, width)
@@ -67,21 +67,21 @@ func spread(outer context.Context, width, n int, end time.Time, do action) (*sam
 	}
 	err := g.Wait()
 	if outer.Err() != nil {
-		err = context.Cause(outer) // why, rather than that
+		err = context.Cause(outer) // the reason, rather than the cancellation
 	}
 	return &sample{slices.Concat(latencies...), time.Since(begin)}, err
 }
 
-// side is one of several things that are measured against each other.
+// side is one of several actions that are compared.
 type side struct {
 	do     action
-	width  int // how many at once
+	width  int // concurrent
 	n      int // in all
 	sample sample
 }
 
-// interleave measures sides in turn, each in as many pieces, so that whatever else the machine does meets them alike. It begins
-// nothing more when the limit is over. done is told how many pieces of how many are done.
+// interleave measures sides alternately, each in this many pieces, so that other load on the machine affects them equally. It starts nothing after
+// limit. done is called with the progress in pieces.
 func interleave(ctx context.Context, pieces int, limit time.Duration, done func(done, total int), sides ...*side) error {
 	end := time.Now().Add(limit)
 	for p := range pieces {

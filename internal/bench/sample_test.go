@@ -31,7 +31,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestInterleave wants the sides to take turns, and no turn to be left out or done twice.
+// TestInterleave checks that the sides alternate, and that no action is left out or repeated.
 func TestInterleave(t *testing.T) {
 	var order []string
 	mark := func(name string) action {
@@ -92,7 +92,7 @@ func TestSpread(t *testing.T) {
 		}
 	})
 	t.Run("as many at once as wanted", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { // which notices when they wait for each other in vain
+		synctest.Test(t, func(t *testing.T) { // detects a deadlock
 			var together sync.WaitGroup
 			together.Add(4)
 			_, err := spread(t.Context(), 4, 4, time.Now().Add(time.Hour), func(context.Context, int) (time.Duration, error) {

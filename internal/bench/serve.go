@@ -19,29 +19,28 @@ import (
 
 const (
 	readyTimeout = 2 * time.Minute
-	askReady     = 20 * time.Millisecond // between two questions
+	askReady     = 20 * time.Millisecond // interval of polling
 	stopTimeout  = time.Minute
 )
 
-// process is a `cortex serve` of its own.
+// process is a separate `cortex serve`.
 type process struct {
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
 	ended  chan error
 
 	ready  time.Duration // from its start until it was ready
-	agents int           // that it knew then
+	agents int           // known at that time
 }
 
-// startServe starts a server process on a data folder and returns when it says that it is ready. It ends when ctx does; the caller
-// ends it with stop or kill.
+// startServe starts a server process on a data folder and returns when it is ready. It ends when ctx does; the caller ends it with stop or kill.
 func startServe(ctx context.Context, binary, data string) (*process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{cancel: cancel, ended: make(chan error, 1)}
 	p.cmd = exec.CommandContext(ctx, binary, "serve", "--data", data, "--http", "127.0.0.1:0", "--agents", "none", "--log-format", "json")
 	p.cmd.Args[0] = "cortex"
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "CORTEX_") { // settings of somebody else's
+		if !strings.HasPrefix(v, "CORTEX_") { // settings of the user's own Cortex
 			p.cmd.Env = append(p.cmd.Env, v)
 		}
 	}
@@ -81,7 +80,7 @@ func startServe(ctx context.Context, binary, data string) (*process, error) {
 	return nil, err
 }
 
-// read reads the process's log until it ends, and returns its last line. It tells where health is asked for.
+// read reads the process's log until it ends, and returns its last line. It sends the address of the health checks.
 func (p *process) read(logs io.Reader, health chan<- string) (last string) {
 	lines := bufio.NewScanner(logs)
 	lines.Buffer(nil, 1<<20)
@@ -110,7 +109,7 @@ func (p *process) read(logs io.Reader, health chan<- string) (last string) {
 	return last
 }
 
-// awaitReady asks for url until the answer is that the process is ready.
+// awaitReady polls url until the process is ready.
 func awaitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -124,7 +123,7 @@ func awaitReady(ctx context.Context, url string) error {
 		}
 		answer, err := http.DefaultClient.Do(req)
 		if err == nil {
-			why, _ = io.ReadAll(io.LimitReader(answer.Body, 300)) // the status is what counts
+			why, _ = io.ReadAll(io.LimitReader(answer.Body, 300)) // optional: the status matters
 			answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
 				return nil
@@ -138,7 +137,7 @@ func awaitReady(ctx context.Context, url string) error {
 	}
 }
 
-// resident returns how much memory a process has, in bytes, or false where that cannot be told.
+// resident returns the resident memory of a process in bytes, or false where it is unknown.
 func resident(pid int) (float64, bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -153,7 +152,7 @@ func resident(pid int) (float64, bool) {
 	return 0, false
 }
 
-// stop ends the process as a person does and waits for it.
+// stop interrupts the process and waits for its end.
 func (p *process) stop() error {
 	p.cancel()
 	if err := <-p.ended; err != nil && !errors.Is(err, context.Canceled) {
@@ -162,9 +161,9 @@ func (p *process) stop() error {
 	return nil
 }
 
-// kill ends the process without a warning and waits for it.
+// kill kills the process and waits for its end.
 func (p *process) kill() {
 	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
-	<-p.ended            //nolint:errcheck // it was to end
+	<-p.ended            //nolint:errcheck // its end was intended
 	p.cancel()
 }

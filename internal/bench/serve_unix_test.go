@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// program writes a program that stands in for cortex: it leaves its id in a file, says what a server says, and then
-// does something. The settings of others are none of its business.
+// program writes a program that replaces cortex: it writes its pid to a file, prints a server's log, and then executes then. It fails if it has
+// settings of the user's own Cortex.
 func program(t *testing.T, pidFile, then string, log ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cortex")
@@ -33,7 +33,7 @@ func program(t *testing.T, pidFile, then string, log ...string) string {
 	return path
 }
 
-// gone wants the process that wrote its id into a file to have ended.
+// gone checks that the process whose pid is in a file has ended.
 func gone(t *testing.T, pidFile string) {
 	t.Helper()
 	var pid int

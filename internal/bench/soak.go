@@ -18,8 +18,8 @@ import (
 
 // SoakConfig configures Soak. For is required.
 type SoakConfig struct {
-	For      time.Duration  // how long it lasts, at the pace that was found before
-	Line     func(SoakLine) // is called with each line as it comes; nil tells nobody
+	For      time.Duration  // how long it lasts, after measuring the pace
+	Line     func(SoakLine) // called with each line; nil: not called
 	Progress Progress
 
 	wait               time.Duration // for an answer
@@ -27,28 +27,27 @@ type SoakConfig struct {
 }
 
 const (
-	soakChats    = 16               // users who talk to agents that answer at once, each in a long conversation and a new one
+	soakChats    = 16               // users of agents that answer at once, each with a long conversation and a new one
 	soakLong     = 1000             // turns of a long conversation
 	soakRound    = 100              // turns of such a user, of which newTurns are in a new conversation
-	soakPatient  = 2                // users whose agents never answer, until the deadline; and as many who cancel before
-	soakShare    = 1.0 / 3          // of what the machine can do
-	soakPace     = 20 * time.Second // how long that is measured, at most
-	soakPieces   = 10               // in so many pieces
-	soakTimeout  = 20 * time.Second // of tasks: the timer of a finished conversation has it loaded once more, and comes later than that
-	soakErase    = 10 * time.Second // between two conversations that are erased: it costs the server much more than a turn
+	soakPatient  = 2                // users whose agents never answer, until the deadline; and as many who cancel before that
+	soakShare    = 1.0 / 3          // of the machine's capacity
+	soakPace     = 20 * time.Second // how long the capacity is measured, at most
+	soakPieces   = 10               // in this many pieces
+	soakTimeout  = 20 * time.Second // of tasks: the timer of a finished conversation comes after this, and loads the conversation once more
+	soakErase    = 10 * time.Second // between two conversations that are erased, which costs the server much more than a turn
 	soakCrowd    = 50               // agents that are only announced: enough for shortlists
 	soakEvery    = time.Minute      // between two lines, of a run that is long enough
 	soakLines    = 10               // at least
-	soakVerdict  = 10 * time.Minute // shorter runs say nothing: what grows at the beginning is the warming up
-	soakHeap     = 10               // percent that the last third of the heap's lines may be above the second: as much comes and goes
-	soakRoutines = 5                // the same of goroutines
+	soakVerdict  = 10 * time.Minute // shorter runs are inconclusive: growth at the beginning is warming up
+	soakHeap     = 10               // percent by which the last third of the heap's lines may exceed the second: normal variation
+	soakRoutines = 5                // the same for goroutines
 )
 
-// Soak lets a node work for a long time, at a third of what the machine can do, and looks at what it uses. Some conversations are
-// new all the time and some are long; turns have one delegation or three; an agent fails now and then, others come, change and go;
-// users cancel; deadlines pass. What is in memory of a conversation is let go a while after it is finished, and some are erased; else its log is
-// kept, as it is by a Cortex without --retain. So the server's files grow, and its index of them by about 0.2 KB a conversation;
-// what else grows is a leak. The figures compare the last third with the second one.
+// Soak runs a node for a long time at a third of the machine's capacity, and measures its resources. Some conversations are new, some are long; turns
+// have one delegation or three; an agent fails now and then, others come, change and go; users cancel; deadlines pass. Finished conversations leave
+// the memory after a while, and some are erased; the logs of others stay, as without --retain. So the server's files grow, and its index of them by
+// about 0.2 KB per conversation; any other growth is a leak. The figures compare the last third with the second one.
 func Soak(ctx context.Context, cfg SoakConfig) (sum SoakSum, figures []Figure, err error) {
 	setup := nodeConfig{workers: 3, timeout: soakTimeout, userBus: cfg.userBus, cortexBus: cfg.cortexBus}
 	err = withNode(ctx, setup, func(n *node) error {
@@ -60,7 +59,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (sum SoakSum, figures []Figure, e
 	return sum, figures, err
 }
 
-// SoakSum is what happened in a Soak.
+// SoakSum is the summary of a Soak.
 type SoakSum struct {
 	Case          string `json:"case"` // "soak_sum"
 	Turns         int    `json:"turns"`
@@ -70,7 +69,7 @@ type SoakSum struct {
 	Late          int    `json:"late"`     // turns with a task past its deadline
 	Retries       int    `json:"retries"`  // of tasks
 	Agents        int    `json:"agents"`   // that came and left
-	Cards         int    `json:"cards"`    // that changed or were taken back
+	Cards         int    `json:"cards"`    // that changed or were removed
 	Lost          int    `json:"lost"`     // messages without an answer
 	Dup           int    `json:"dup"`      // answers beyond the first
 }
@@ -79,7 +78,7 @@ type SoakSum struct {
 type soak struct {
 	n    *node
 	cfg  SoakConfig
-	pace *rate.Limiter // of the users who talk to agents that answer at once
+	pace *rate.Limiter // of the users whose agents answer at once
 
 	began                 time.Time
 	turns, canceled, late atomic.Int64
@@ -106,7 +105,7 @@ func (s *soak) run() error {
 	}
 
 	users, ctx := errgroup.WithContext(s.n.ctx)
-	more, enough := context.WithCancel(ctx) // until it ends, something more is begun
+	more, enough := context.WithCancel(ctx) // until it ends, new turns begin
 	defer enough()
 	for i := range soakChats {
 		users.Go(func() error { return s.chat(ctx, more, i) })
@@ -138,11 +137,11 @@ func (s *soak) run() error {
 	return s.end()
 }
 
-// watch finds the pace, and then writes lines until the time is over.
+// watch measures the pace, then writes lines until the time is over.
 func (s *soak) watch(ctx context.Context) error {
 	s.cfg.Progress.tell("what the machine can do", 0, 1)
 	piece, can := min(s.cfg.For/10, soakPace)/soakPieces, 0.0
-	for range soakPieces { // the best one counts: the first ones warm up, and others use the machine, too
+	for range soakPieces { // the best one counts: the first ones warm up, and the machine may have other load
 		begin, before := time.Now(), s.turns.Load()
 		select {
 		case <-time.After(piece):
@@ -185,7 +184,7 @@ func (s *soak) tell(l SoakLine) {
 	}
 }
 
-// end holds that what was erased has not come back, when nothing is under way any more.
+// end checks that erased conversations have not come back, when all work has ended.
 func (s *soak) end() error {
 	if err := s.n.settle(); err != nil {
 		return err
@@ -201,7 +200,7 @@ func (s *soak) end() error {
 	return nil
 }
 
-// finish ends a conversation: what happened in it is counted, and it is let go or, now and then, erased.
+// finish ends a conversation: it counts the results, and releases the conversation or, now and then, erases it.
 func (s *soak) finish(ctx context.Context, u *user) error {
 	defer u.Close()
 	got, err := u.tally(ctx)
@@ -219,7 +218,7 @@ func (s *soak) finish(ctx context.Context, u *user) error {
 	}
 	s.mu.Unlock()
 	if erases {
-		for { // a server that is busy answers too late; what is interrupted is done again
+		for { // a busy server answers too late; an interrupted deletion may be repeated
 			_, err := erase.Conversation(ctx, s.n.store, s.n.bus, "", u.contextID)
 			if !errors.Is(err, transport.ErrUnavailable) || ctx.Err() != nil {
 				return err
@@ -229,13 +228,13 @@ func (s *soak) finish(ctx context.Context, u *user) error {
 	return s.forget(ctx, now)
 }
 
-// finished is a conversation that has ended, and when.
+// finished is a conversation that has ended, and the time.
 type finished struct {
 	contextID string
 	at        time.Time
 }
 
-// forget has Cortex let go of what is in memory of the conversations whose timers have come by now.
+// forget makes Cortex release the memory of the conversations whose timers have passed.
 func (s *soak) forget(ctx context.Context, now time.Time) error {
 	for {
 		s.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// soakTime is long enough for a deadline to pass while everything else goes on.
+// soakTime is long enough for a deadline to pass during other work.
 const soakTime = 4 * time.Second
 
 func TestSoak(t *testing.T) {
@@ -67,7 +67,7 @@ func TestSoak(t *testing.T) {
 	empty(t, folder)
 }
 
-// TestSoakCountsWhatIsLost loses a message, and shows answers twice.
+// TestSoakCountsWhatIsLost loses a message, and duplicates answers.
 func TestSoakCountsWhatIsLost(t *testing.T) {
 	temporary(t)
 	sum, _, err := Soak(t.Context(), SoakConfig{
@@ -90,7 +90,7 @@ func TestSoakCountsWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestInterruptedSoak tells what it has found until then.
+// TestInterruptedSoak checks the results of an interrupted soak.
 func TestInterruptedSoak(t *testing.T) {
 	folder := temporary(t)
 	why := errors.New("enough")
@@ -104,7 +104,7 @@ func TestInterruptedSoak(t *testing.T) {
 
 func TestSoakVerdict(t *testing.T) {
 	var lines []SoakLine
-	for i := range 30 { // 100 MB that grow by 1 MB a minute; what is before the second third does not count
+	for i := range 30 { // 100 MB that grow by 1 MB a minute; the first third does not count
 		lines = append(lines, SoakLine{Seconds: float64(60 * (i + 1)), Heap: 100 + float64(max(0, i-10)), RSS: 200, Goroutines: 400 - i/20})
 	}
 	lines[0].Heap = 10_000
@@ -129,7 +129,7 @@ func TestSoakVerdict(t *testing.T) {
 	}
 }
 
-// TestUserCancels has a user cancel what would take an hour.
+// TestUserCancels has a user cancel a turn that would take an hour.
 func TestUserCancels(t *testing.T) {
 	n, err := startNode(t.Context(), nodeConfig{dir: t.TempDir(), workers: 1, decider: slow{fake.New(nil), time.Hour}})
 	if err != nil {

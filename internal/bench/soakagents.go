@@ -17,16 +17,16 @@ import (
 const (
 	flakyID     = "flaky"
 	sleeperID   = "sleeper"
-	visitors    = 8                      // agents that come and go, under so many names
-	visitorsIn  = 4                      // of them that are there
-	visitEvery  = 500 * time.Millisecond // one goes and one comes, and one card changes
-	sleeperTime = time.Second            // for a task of an agent that never does one
+	visitors    = 8                      // agents that come and go, under this many names
+	visitorsIn  = 4                      // of them present
+	visitEvery  = 500 * time.Millisecond // interval at which one leaves, one comes, and one card changes
+	sleeperTime = time.Second            // of a task of an agent that never does one
 )
 
-// visitorID is the id of the agent that comes and goes with this number.
+// visitorID returns the id of the visiting agent with this number.
 func visitorID(i int) string { return fmt.Sprintf("visitor_%d", i%visitors+1) }
 
-// hire lets the agents of a soak work until ctx ends, and returns when those that stay can be given work.
+// hire runs the agents of a soak until ctx ends, and returns when the permanent ones can be given work.
 func (s *soak) hire(ctx context.Context, g *errgroup.Group) error {
 	var asked atomic.Int64
 	retries := 1
@@ -56,7 +56,7 @@ func (s *soak) serve(ctx context.Context, card *a2a.AgentCard, h agents.Handler)
 	return agents.Serve(ctx, s.n.agentBus, card, h, &agents.Options{Concurrency: agentConcurrency})
 }
 
-// soakCard returns a card that changes with each revision.
+// soakCard returns a card that differs in each revision.
 func soakCard(id string, revision int) *a2a.AgentCard {
 	return &a2a.AgentCard{
 		Name: id, Version: fmt.Sprintf("1.%d.0", revision), Description: fmt.Sprintf("Is here for the %d. time", revision+1),
@@ -64,7 +64,7 @@ func soakCard(id string, revision int) *a2a.AgentCard {
 	}
 }
 
-// comeAndGo lets agents join and leave, each under its old name with a new card, until ctx ends.
+// comeAndGo makes agents join and leave, each under its old name with a new card, until ctx ends.
 func (s *soak) comeAndGo(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var leave []context.CancelFunc
@@ -90,7 +90,7 @@ func (s *soak) comeAndGo(ctx context.Context) error {
 	}
 }
 
-// change changes the cards of the crowd, one after the other, and takes some back for a while.
+// change changes the cards of the crowd one after the other, and removes some for a while.
 func (s *soak) change(ctx, more context.Context) error {
 	tick := time.NewTicker(visitEvery)
 	defer tick.Stop()

@@ -12,22 +12,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 )
 
-// SoakLine is what a node uses at a moment of a Soak. Sizes are in MB.
+// SoakLine has the resources of a node at one time of a Soak. Sizes are in MB.
 type SoakLine struct {
 	Case          string  `json:"case"` // "soak"
 	Seconds       float64 `json:"s"`    // since the beginning
 	Turns         int     `json:"turns"`
-	PerSecond     float64 `json:"per_s"`      // since the line before
+	PerSecond     float64 `json:"per_s"`      // since the previous line
 	Heap          float64 `json:"heap_mb"`    // in use after a collection
-	RSS           float64 `json:"rss_mb"`     // 0 where the system does not tell
+	RSS           float64 `json:"rss_mb"`     // 0 where it is unknown
 	Goroutines    int     `json:"goroutines"` // of the node, its agents and the users
-	Files         int     `json:"files"`      // that are open; 0 where the system does not tell
-	Conversations int     `json:"kept"`       // that are in the log
+	Files         int     `json:"files"`      // open; 0 where it is unknown
+	Conversations int     `json:"kept"`       // in the log
 	Entries       uint64  `json:"entries"`    // in the log
 	Log           float64 `json:"log_mb"`     // in the server's files
-	Inbox         uint64  `json:"inbox"`      // messages that wait in the inboxes, timers among them
+	Inbox         uint64  `json:"inbox"`      // messages in the inboxes, including timers
 	InboxSize     float64 `json:"inbox_mb"`   // in the server's files
-	Lost          int     `json:"lost"`       // messages without an answer, in conversations that are finished
+	Lost          int     `json:"lost"`       // messages without an answer, in finished conversations
 	Dup           int     `json:"dup"`        // answers beyond the first
 }
 
@@ -36,7 +36,7 @@ const (
 	mega        = 1 << 20
 )
 
-// line looks at the node.
+// line measures the node.
 func (s *soak) line(ctx context.Context) (SoakLine, error) {
 	l := SoakLine{Case: "soak", Seconds: round(time.Since(s.began).Seconds()), Turns: int(s.turns.Load())}
 	js, err := jetstream.New(s.n.bus.Conn())
@@ -67,7 +67,7 @@ func (s *soak) line(ctx context.Context) (SoakLine, error) {
 		l.RSS = round(rss / mega)
 	}
 	if files, err := os.ReadDir("/dev/fd"); err == nil {
-		l.Files = len(files) - 1 // the folder itself
+		l.Files = len(files) - 1 // without the folder itself
 	}
 	return l, nil
 }

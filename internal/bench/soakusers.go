@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// talker is somebody who holds one conversation after the other, each of so many turns.
+// talker has one conversation after the other, each with this many turns.
 type talker struct {
 	s     *soak
 	name  string
@@ -17,7 +17,7 @@ type talker struct {
 	user  *user
 }
 
-// say says something in the conversation, or in the next one. What is lost is counted when the conversation ends.
+// say sends a message in the conversation, or in the next one. A lost answer is counted when the conversation ends.
 func (t *talker) say(ctx context.Context, what saying) (err error) {
 	if t.user == nil {
 		t.begun++
@@ -46,11 +46,11 @@ func (t *talker) end(ctx context.Context) error {
 	return t.s.finish(ctx, u)
 }
 
-// chat talks to agents that answer at once, in a long conversation and in new ones. Turns have one delegation, three, or one to an agent
-// that fails now and then.
+// chat talks to agents that answer at once, in a long conversation and in new ones. Turns have one delegation, three, or one to an agent that fails
+// now and then.
 func (s *soak) chat(ctx, more context.Context, i int) error {
 	fresh := &talker{s: s, name: fmt.Sprintf("new-%d", i+1), turns: newTurns}
-	long := &talker{s: s, name: fmt.Sprintf("long-%d", i+1), turns: soakLong * (i + 1) / soakChats} // they do not all end at once
+	long := &talker{s: s, name: fmt.Sprintf("long-%d", i+1), turns: soakLong * (i + 1) / soakChats} // different lengths, so that they do not all end at once
 	all := s.n.agents
 	for turn := 0; s.pace.Wait(more) == nil; turn++ {
 		t := long
@@ -74,8 +74,7 @@ func (s *soak) chat(ctx, more context.Context, i int) error {
 	return errors.Join(ctx.Err(), fresh.end(ctx), long.end(ctx))
 }
 
-// unanswered asks an agent that never answers, again and again: the deadline passes, or the user cancels before, at once or when the agent is
-// at work.
+// unanswered repeatedly asks an agent that never answers: the deadline passes, or the user cancels before, at once or while the agent works.
 func (s *soak) unanswered(ctx, more context.Context, t *talker, patience func() time.Duration, count *atomic.Int64) error {
 	for more.Err() == nil {
 		if err := t.say(ctx, saying{to: []string{sleeperID}, any: true, cancel: patience()}); err != nil {
@@ -86,7 +85,7 @@ func (s *soak) unanswered(ctx, more context.Context, t *talker, patience func() 
 	return errors.Join(ctx.Err(), t.end(ctx))
 }
 
-// visit talks to the agents that come and go, whether they are there or not.
+// visit talks to the visiting agents, whether they are present or not.
 func (s *soak) visit(ctx, more context.Context) error {
 	t := &talker{s: s, name: "visit", turns: 5 * newTurns}
 	tick := time.NewTicker(visitEvery / 4)

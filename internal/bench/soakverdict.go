@@ -4,8 +4,7 @@ import (
 	"math"
 )
 
-// verdict compares the last third of a run's lines with the second one. Nothing is asked of a short run, and what it would be in an
-// hour says so.
+// verdict compares the last third of a run's lines with the second one. A short run has no targets, and its figures are extrapolated to an hour.
 func verdict(lines []SoakLine) []Figure {
 	if len(lines) < 3 {
 		return nil
@@ -34,7 +33,7 @@ func verdict(lines []SoakLine) []Figure {
 	return list
 }
 
-// growth returns by how many percent the mean of the last third of lines is above that of the second, and what that makes in an hour.
+// growth returns by how many percent the mean of the last third of lines exceeds that of the second, and the growth per hour.
 func growth(lines []SoakLine, of func(SoakLine) float64) (percent, hourly float64) {
 	third := len(lines) / 3
 	mean := func(lines []SoakLine, of func(SoakLine) float64) (sum float64) {

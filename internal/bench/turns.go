@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Progress is told how far a measurement is: what is being done, and how much of it. It must not block.
+// Progress is called with the progress of a measurement: what is being done, and how much of it. It must not block.
 type Progress func(what string, done, total int)
 
 func (p Progress) tell(what string, done, total int) {
@@ -26,12 +26,12 @@ func (p Progress) tell(what string, done, total int) {
 	}
 }
 
-// Line is what was measured of turns, or of their floor, with a number of conversations at once. Times are in microseconds.
+// Line is the measurement of turns, or of their floor, with a number of concurrent conversations. Times are in microseconds.
 type Line struct {
 	Case      string  `json:"case"`      // "floor" or "turn"
 	Transport string  `json:"transport"` // of users and agents: "inproc" or "tcp"
 	Contexts  int     `json:"contexts"`
-	Turns     int     `json:"turns"` // that were measured
+	Turns     int     `json:"turns"` // measured
 	Lost      int     `json:"lost"`  // messages without an answer
 	Dup       int     `json:"dup"`   // answers beyond the first
 	P50       float64 `json:"p50_us"`
@@ -42,13 +42,13 @@ type Line struct {
 
 // TurnsConfig configures Turns. Contexts is required.
 type TurnsConfig struct {
-	Contexts    int           // conversations at once
-	Turns       int           // of all conversations together; 0 is 10,000, or 20 of each when that is more
-	TCP         bool          // users and agents are connected over TCP; the orchestrator always is in its server's process
-	Delay       time.Duration // how long each of the two decisions of a turn takes; the fake's own time is 0
-	Delegations int           // tasks that a turn gives, each to another agent; 0 is 1
-	Limit       time.Duration // after which nothing more is begun; 0 is a minute
-	Progress    Progress      // nil tells nobody
+	Contexts    int           // concurrent conversations
+	Turns       int           // of all conversations together; 0 is 10,000, or 20 of each if that is more
+	TCP         bool          // users and agents connect over TCP; the orchestrator is always in its server's process
+	Delay       time.Duration // duration of each of a turn's two decisions; the fake itself takes no time
+	Delegations int           // tasks of a turn, each for another agent; 0 is 1
+	Limit       time.Duration // after which nothing more begins; 0 is a minute
+	Progress    Progress      // nil: not called
 
 	wait               time.Duration // for an answer
 	userBus, cortexBus func(transport.Transport) transport.Transport
@@ -57,14 +57,14 @@ type TurnsConfig struct {
 const (
 	defaultLimit = time.Minute
 	defaultTurns = 10_000
-	defaultEach  = 20 // turns of each conversation at least
+	defaultEach  = 20 // turns of each conversation, at least
 	maxPieces    = 20
-	minPerPiece  = 10 // turns of each conversation, so that what is lost at the ends of a piece does not count
-	floorsATurn  = 5  // how many times the floor is measured for each turn, since it is that much faster at least
+	minPerPiece  = 10 // turns of each conversation, so that the ends of a piece do not matter
+	floorsATurn  = 5  // measurements of the floor per turn, which is at least this much faster
 )
 
-// Turns measures turns beside their floor, on a node of its own in a temporary folder, and returns both. With a Delay there is no
-// floor: the Line is zero, and the ideal is Contexts turns in two Delays. It ends early when ctx does.
+// Turns measures turns and their floor, on a node of its own in a temporary folder, and returns both. With a Delay there is no floor: the Line is
+// zero, and the ideal is Contexts turns in two Delays. It ends early when ctx does.
 func Turns(ctx context.Context, cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 	cfg.Delegations, cfg.Limit = max(1, cfg.Delegations), cmp.Or(cfg.Limit, defaultLimit)
 	cfg.Turns = cmp.Or(cfg.Turns, max(defaultTurns, defaultEach*cfg.Contexts))
@@ -76,7 +76,7 @@ func Turns(ctx context.Context, cfg TurnsConfig) (floorLine, turnLine Line, err 
 	return floorLine, turnLine, err
 }
 
-// withFolder calls f with a temporary folder, which is removed afterwards.
+// withFolder calls f with a temporary folder, which it removes afterwards.
 func withFolder(f func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "cortex-bench-")
 	if err != nil {
@@ -86,7 +86,7 @@ func withFolder(f func(dir string) error) (err error) {
 	return f(dir)
 }
 
-// withNode calls f with a node in a temporary folder, and ends it.
+// withNode calls f with a node in a temporary folder, and ends the node.
 func withNode(ctx context.Context, cfg nodeConfig, f func(*node) error) error {
 	return withFolder(func(dir string) error {
 		cfg.dir = dir
@@ -125,7 +125,7 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 	pieces := min(max(1, cfg.Turns/(minPerPiece*cfg.Contexts)), maxPieces)
 	tell := func(done, total int) { cfg.Progress.tell(what, done, total) }
 	cfg.Progress.tell(what, 0, 1)
-	for _, s := range sides { // once each, so that everything is set up
+	for _, s := range sides { // once each, to set up everything
 		if _, err := spread(ctx, s.width, s.width, time.Now().Add(cfg.Limit), s.do); err != nil {
 			return floorLine, turnLine, err
 		}
@@ -134,7 +134,7 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 	if err != nil {
 		return floorLine, turnLine, err
 	}
-	if cfg.Delay > 0 { // with nothing to take turns with, pieces would only be more beginnings, in which all speak at once
+	if cfg.Delay > 0 { // with a single side, pieces would only add beginnings, at which all users speak at once
 		sides, pieces = sides[1:], 1
 		turns.do, tell = counted(turns.do, cfg.Turns, tell), func(int, int) {}
 	}
@@ -163,7 +163,7 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 	return floorLine, turnLine, err
 }
 
-// counted is do, which tells how many of total were done.
+// counted wraps do to report the progress.
 func counted(do action, total int, tell func(done, total int)) action {
 	var done atomic.Int64
 	return func(ctx context.Context, worker int) (time.Duration, error) {
@@ -173,9 +173,9 @@ func counted(do action, total int, tell func(done, total int)) action {
 	}
 }
 
-// count waits until Cortex has done everything, and returns what happened to all messages.
+// count waits until Cortex has done everything, and returns the results of all messages.
 func (n *node) count(users []*user) (sum tally, err error) {
-	if err := n.settle(); err != nil && !errors.Is(err, errLate) { // what is lost may be what is left
+	if err := n.settle(); err != nil && !errors.Is(err, errLate) { // lost messages may be what is left
 		return sum, err
 	}
 	tallies := make([]tally, len(users))
@@ -204,10 +204,10 @@ func newLine(name string, cfg TurnsConfig, s *side) Line {
 	return l
 }
 
-// round leaves two digits behind the point.
+// round rounds to two decimals.
 func round(x float64) float64 { return math.Round(100*x) / 100 }
 
-// slow is a decider whose every decision takes a while, as a model's does.
+// slow is a decider with a delay, as a model has.
 type slow struct {
 	llm.Decider
 	delay time.Duration

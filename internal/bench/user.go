@@ -17,37 +17,37 @@ import (
 
 const (
 	sender      = "user"
-	payload     = 256              // bytes of what a user says, and of what the floor carries
-	defaultWait = 30 * time.Second // for an answer, until it is taken for lost
-	lookEvery   = 2 * time.Second  // how often a user who waits looks into the log, as a chat does
+	payload     = 256              // bytes of a user's message, and of the floor's
+	defaultWait = 30 * time.Second // after which an answer counts as lost
+	lookEvery   = 2 * time.Second  // how often a waiting user reads the log, as a chat does
 )
 
-// errLost says that a message was not answered.
+// errLost means that a message was not answered.
 var errLost = errors.New("no answer")
 
-// user is a person in a conversation of their own, who says one thing after the other. What happened to each message is counted.
+// user is a person with a conversation, who sends one message after the other. The results of all messages are counted.
 type user struct {
 	n         *node
 	contextID string
 	wait      time.Duration
 	live      transport.Subscription
 	served    chan struct{}
-	got       chan struct{} // the message that waits is answered
-	fence     chan struct{} // the fence came by
+	got       chan struct{} // the awaited message is answered
+	fence     chan struct{} // the fence has arrived
 
 	mu      sync.Mutex
 	said    int
-	waiting string          // id of the message whose answer is waited for
-	wants   map[string]int  // by the id of the message: how many agents have to say it back; absent: all of the node's
-	answers map[string]int  // by the id of the message: how many came
-	logged  map[string]bool // messages that are answered in the log
-	wrong   string          // the first answer that was none
+	waiting string          // id of the message whose answer is awaited
+	wants   map[string]int  // by message id: how many agents have to echo it; missing: all of the node's
+	answers map[string]int  // by message id: number of answers
+	logged  map[string]bool // messages whose answers are in the log
+	wrong   string          // the first wrong answer
 }
 
-// tally is what happened to messages.
+// tally has the results of messages.
 type tally struct {
 	lost, dup int
-	wrong     string // the first answer that was none, for people
+	wrong     string // the first wrong answer, for people
 }
 
 func (t *tally) add(o tally) {
@@ -78,13 +78,13 @@ func (n *node) newUser(contextID string, wait time.Duration) (*user, error) {
 	return u, nil
 }
 
-// Close ends the watching.
+// Close stops watching.
 func (u *user) Close() {
 	u.live.Close()
 	<-u.served
 }
 
-// watch counts the answers that are shown.
+// watch counts the answers that are published.
 func (u *user) watch(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Delta:
@@ -107,7 +107,7 @@ func (u *user) watch(_ context.Context, e *transport.Event) error {
 	return nil
 }
 
-// right reports whether an answer says what the message with this id wanted to hear, from each agent that it was for.
+// right reports whether an answer has what the message with this id asked for, from each agent.
 func (u *user) right(id string, m *a2a.Message) bool {
 	text := transport.Text(m.Parts)
 	failed, _ := m.Metadata[transport.MetaFailed].(bool)
@@ -132,7 +132,7 @@ func (u *user) right(id string, m *a2a.Message) bool {
 	return false
 }
 
-// words are what a user says to each of k agents, which say it back: the message's id and filler, together as long as the payload.
+// words returns the text for each agent, which the agents echo: the message's id and filler, together as long as the payload.
 func words(id string, agents []string) string {
 	var b strings.Builder
 	for i, agent := range agents {
@@ -148,20 +148,20 @@ func words(id string, agents []string) string {
 	return b.String()
 }
 
-// saying is something that a user says to agents.
+// saying is a message to agents.
 type saying struct {
-	to     []string      // agents, which say it back
-	any    bool          // any answer is one, since they may not
-	cancel time.Duration // after which the user does not want it any more, and says so as often until it ends; 0 is never
+	to     []string      // agents, which echo it
+	any    bool          // any answer counts, since they may not echo
+	cancel time.Duration // time after which the user cancels it, repeatedly until it ends; 0: never
 }
 
-// turn says one thing to all agents of the node, see say.
+// turn sends a message to all agents of the node, see say.
 func (u *user) turn(ctx context.Context) (time.Duration, error) {
 	return u.say(ctx, saying{to: u.n.agents})
 }
 
-// say says one thing and returns how long the answer took: from before the message is published until the answer is there. It
-// returns errLost when there is none. One turn at a time.
+// say sends a message and returns how long the answer took: from before the message is published until the answer arrives. It returns errLost when
+// there is none. One turn at a time.
 func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 	want := len(s.to)
 	if s.any {
@@ -218,7 +218,7 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 	}
 }
 
-// publish publishes something that the user says or wants.
+// publish publishes an event of the user.
 func (u *user) publish(ctx context.Context, t transport.Topic, id string, p transport.Payload) error {
 	err := u.n.users.Publish(ctx, t, &transport.Event{
 		ID: id, Time: time.Now(), From: sender, To: transport.Cortex, ContextID: u.contextID, Payload: p,
@@ -229,7 +229,7 @@ func (u *user) publish(ctx context.Context, t transport.Topic, id string, p tran
 	return nil
 }
 
-// cancel stops the turn of a message, as a chat does.
+// cancel cancels the turn of a message, as a chat does.
 func (u *user) cancel(ctx context.Context, id string) error {
 	x := &transport.Cancel{Turn: transport.TurnID("", u.contextID, sender, id), Reason: "by the user"}
 	if err := u.publish(ctx, transport.Control("", transport.Cortex), id+"-cancel", x); err != nil {
@@ -238,7 +238,7 @@ func (u *user) cancel(ctx context.Context, id string) error {
 	return u.publish(ctx, transport.Inbox("", transport.Cortex), id+"-cancel", x)
 }
 
-// stopWaiting leaves an answer that is still to come to the count.
+// stopWaiting stops waiting for an answer, which is then only counted.
 func (u *user) stopWaiting() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -249,7 +249,7 @@ func (u *user) stopWaiting() {
 	}
 }
 
-// look reads the answer to a message from the log, which makes up for what was not shown.
+// look reads the answer to a message from the log, in case the published one was missed.
 func (u *user) look(ctx context.Context, id string) (bool, error) {
 	conv, err := storage.Load(ctx, u.n.store, "", u.contextID)
 	if err != nil {
@@ -265,12 +265,12 @@ func (u *user) look(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// fenceTurn marks what is sent behind everything else.
+// fenceTurn marks the event that is sent after all others.
 const fenceTurn = "fence"
 
-// tally returns what happened to the user's messages. The node is settled: what Cortex shows has been sent.
+// tally returns the results of the user's messages. The node has settled, so Cortex has published everything.
 func (u *user) tally(ctx context.Context) (tally, error) {
-	// It is sent by the orchestrator's connection, so that it comes behind everything that it sent.
+	// The orchestrator's connection sends it, so that it arrives after everything that the orchestrator has sent.
 	err := u.n.bus.Publish(ctx, transport.Live("", u.contextID), &transport.Event{
 		ID: u.contextID + "-fence", From: transport.Cortex, ContextID: u.contextID, Payload: &transport.Delta{Turn: fenceTurn, Attempt: "1"},
 	})
@@ -292,7 +292,7 @@ func (u *user) tally(ctx context.Context) (tally, error) {
 	return u.count(), nil
 }
 
-// lookBack reads the answers from the log that did not come in time, and were not shown since.
+// lookBack reads the answers from the log that did not arrive in time, or at all.
 func (u *user) lookBack(ctx context.Context) error {
 	missing := map[string]string{} // messages, by their turns
 	u.mu.Lock()
@@ -323,10 +323,10 @@ func (u *user) lookBack(ctx context.Context) error {
 	return nil
 }
 
-// messageID is the id of the user's message with this number, from 1.
+// messageID returns the id of the user's message with this number, from 1.
 func (u *user) messageID(i int) string { return fmt.Sprintf("%s-%d", u.contextID, i) }
 
-// count returns what happened to the user's messages so far.
+// count returns the results of the user's messages so far.
 func (u *user) count() tally {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -342,10 +342,10 @@ func (u *user) count() tally {
 	return t
 }
 
-// newTurns is how many turns a conversation has while it counts as new.
+// newTurns is the number of turns for which a conversation counts as new.
 const newTurns = 5
 
-// newcomer is a user who goes on to another conversation whenever one is not new any more.
+// newcomer is a user who begins another conversation whenever one is no longer new.
 type newcomer struct {
 	n      *node
 	prefix string

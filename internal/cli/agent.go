@@ -274,7 +274,7 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	}
 	err = agents.Serve(ctx, conn.whole(), card, x, o)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause // the orchestrator refused it
+		return cause // the server no longer accepts it
 	}
 	if ctx.Err() != nil {
 		say("%s has left", name)

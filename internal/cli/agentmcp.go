@@ -145,9 +145,11 @@ func (e *env) listServers(cmd *cobra.Command, f *mcpFlags) error {
 func (f *mcpFlags) servers(cmd *cobra.Command, args []string) ([]*mcp.Server, error) {
 	if f.url != "" || f.name != "" {
 		if f.name == "" {
-			if u, err := url.Parse(f.url); err == nil {
-				f.name = u.Hostname()
+			u, err := url.Parse(f.url)
+			if err != nil || u.Hostname() == "" {
+				return nil, usagef("--url %s: want a URL such as https://example.com/mcp", prompt.Clean(f.url, 100))
 			}
+			f.name = u.Hostname()
 		}
 		s, err := mcp.FromCommand(f.name, args, f.url, os.LookupEnv)
 		if err != nil {

@@ -33,7 +33,7 @@ func (e *env) newAgents() *cobra.Command {
 	})
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.PersistentFlags().StringVar(&e.settings.node.wellKnown, "well-known", "", "`FILE`: JSON list of agents that are shown even while they do not run")
-	c.PersistentFlags().BoolVar(&e.settings.node.strict, "strict-abilities", false, "the Cortex on the server that --nats names has this flag, too")
+	c.PersistentFlags().BoolVar(&e.settings.node.strict, "strict-abilities", false, "with --nats: the Cortex there has this flag")
 	setting(c.PersistentFlags(), "well-known", "strict-abilities")
 	c.AddCommand(
 		list(&cobra.Command{

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 )
 
-// TestAskInterrupted ends a question whose agent never comes: the exit status says so, and nothing looks like an answer.
+// TestAskInterrupted interrupts a question whose agent never comes: the exit status shows that, and there is no output that looks like an answer.
 func TestAskInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "wk.json")
@@ -37,8 +37,8 @@ func TestAskInterrupted(t *testing.T) {
 	}
 }
 
-// TestAskJSON has each event of a turn as a line: what was said, who got which work and why, what came of it, and the answer; and in a last line
-// what a script wants to know.
+// TestAskJSON checks that each event of a turn is a line: the message, the delegations with their reasons, the results, and the answer; and that the
+// last line has the summary for scripts.
 func TestAskJSON(t *testing.T) {
 	var stdout, stderr output
 	if code := cli.Run(t.Context(), []string{"ask", "--data", t.TempDir(), "--json", "Echo this!"}, strings.NewReader(""), &stdout, &stderr); code != 0 {

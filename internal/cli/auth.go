@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -230,13 +231,20 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 
 // advise prints commands in a column, each with its purpose.
 func (e *env) advise(pairs ...string) {
-	width := 0
-	for i := 0; i < len(pairs); i += 2 {
-		width = max(width, len(pairs[i]))
+	width := screenWidth(e.stderr)
+	for i := 0; i < len(pairs) && width > 0; i += 2 {
+		if table.Width(pairs[i])+table.Width(pairs[i+1])+6 > width { // one below the other, so that the command can be copied
+			for i := 0; i < len(pairs); i += 2 {
+				_, _ = printText(e.stderr, "    # %s\n    %s", pairs[i+1], pairs[i])
+			}
+			return
+		}
 	}
+	t := table.Table{Columns: make([]table.Column, 2)}
 	for i := 0; i < len(pairs); i += 2 {
-		fmt.Fprintf(e.stderr, "    %-*s  %s\n", width, pairs[i], pairs[i+1])
+		t.Row("    "+pairs[i], pairs[i+1])
 	}
+	_, _ = io.WriteString(e.stderr, t.Render(0, nil))
 }
 
 func tenantFlag(tenant string) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 )
 
-// TestSoakScreen holds what people and programs see of a soak: of one that lost something, and of one that was interrupted.
+// TestSoakScreen checks the output of a soak for people and programs: of one with lost messages, and of one that was interrupted.
 func TestSoakScreen(t *testing.T) {
 	lines := []bench.SoakLine{
 		{

@@ -40,8 +40,8 @@ func serveWith(t *testing.T, roles []role.Role, args ...string) (stderr *output,
 	return stderr, stop
 }
 
-// TestServiceWaitsForRoles has a service with two roles. It is not ready before both are; then one asks Cortex for what an agent of the other does,
-// and its failure is told while Cortex goes on.
+// TestServiceWaitsForRoles runs a service with two roles. It is not ready before both are; then one asks Cortex for the work of the other's agent,
+// and its failure is reported while Cortex continues.
 func TestServiceWaitsForRoles(t *testing.T) {
 	begin, fail, asked := make(chan struct{}), make(chan struct{}), make(chan string, 1)
 	barge := &a2a.AgentCard{Name: "barge", Description: "Carries", Version: "1", Skills: []a2a.AgentSkill{{ID: "carry", Name: "Carry", Description: "Carries", Tags: []string{"carry"}}}}
@@ -127,7 +127,7 @@ func TestServiceWaitsForRoles(t *testing.T) {
 	}
 }
 
-// TestRoleThatCannotRun ends the service: nobody would look for the reason elsewhere.
+// TestRoleThatCannotRun checks that a role's permanent failure ends the service.
 func TestRoleThatCannotRun(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

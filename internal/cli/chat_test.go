@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// cutAt listens for clients of the server at url, and cuts each connection as soon as its client says word; cut is called before.
+// cutAt is a proxy for the server at url, which cuts each connection as soon as its client sends word, after calling cut.
 func cutAt(t *testing.T, url, word string, cut func()) (at string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,8 +67,8 @@ func cutAt(t *testing.T, url, word string, cut func()) (at string) {
 	return "nats://" + l.Addr().String()
 }
 
-// TestChatJoinsOneThatEnds has a chat join a Cortex that ends before the chat has looked for the conversations: it starts its own at once,
-// and says nothing of a connection that its user never had.
+// TestChatJoinsOneThatEnds lets a chat join a Cortex that ends before the chat has read the conversations: the chat starts its own at once, and does
+// not mention the lost connection.
 func TestChatJoinsOneThatEnds(t *testing.T) {
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -77,7 +77,7 @@ func TestChatJoinsOneThatEnds(t *testing.T) {
 	defer server.Shutdown()
 	data := t.TempDir()
 	var out bytes.Buffer
-	if code := Run(t.Context(), []string{"ask", "--data", data, "Echo this!"}, strings.NewReader(""), &out, &out); code != exitOK { // there is a store
+	if code := Run(t.Context(), []string{"ask", "--data", data, "Echo this!"}, strings.NewReader(""), &out, &out); code != exitOK { // so that there is a store
 		t.Fatalf("ask = %d, %s", code, &out)
 	}
 	own, err := claimData(t.Context(), data)
@@ -99,13 +99,13 @@ func TestChatJoinsOneThatEnds(t *testing.T) {
 	if code != exitOK || stdout.String() != "Echo: Echo this!\n" || stderr.Len() > 0 {
 		t.Errorf("chat = %d, %q, %q, want the answer and nothing else", code, &stdout, &stderr)
 	}
-	if n := asked.Load(); n < 1 || n > 5 { // one, if this machine is not busy
+	if n := asked.Load(); n < 1 || n > 5 { // one, unless this machine is busy
 		t.Errorf("the chat asked %d times at the address of the one that had ended, want once", n)
 	}
 }
 
-// TestEntrance ends a Cortex while a chat is on its way in, and after that: until the chat is in it begins again, and its user hears nothing of
-// it; then they do.
+// TestEntrance ends a Cortex while a chat joins it, and after that: until the chat has joined it starts over without a message to its user; later the
+// user is told.
 func TestEntrance(t *testing.T) {
 	for _, within := range []bool{true, false} {
 		server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})

@@ -32,10 +32,10 @@ import (
 const (
 	crowdSize  = 10_000
 	crowdSteps = 60  // simulated seconds
-	crowdOps   = 100 // things that happen to agents in each
+	crowdOps   = 100 // changes of agents in each second
 )
 
-// craft is what an agent of the crowd does: a word of its own, and how often it changed its card.
+// craft returns the skill of an agent of the crowd: a unique word, and the revision of its card.
 func craft(i, revision int) string {
 	letters := make([]byte, 0, 8)
 	for n := i*7 + revision*70_001; len(letters) < 6; n /= 20 {
@@ -56,8 +56,8 @@ func craftsman(i, revision int) *transport.Card {
 	}
 }
 
-// TestCrowd has 10,000 agents join, change, drain and leave at random for a minute of simulated time, while turns run. In the end the
-// registry, the index and the prompt agree with what was announced last, and every turn was answered once.
+// TestCrowd lets 10,000 agents join, change, drain and leave at random for a minute of simulated time, while turns run. In the end the registry, the
+// index and the prompt agree with the latest announcements, and every turn was answered once.
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := memory.New(nil)
@@ -92,7 +92,7 @@ func TestCrowd(t *testing.T) {
 				happens[n] = random.IntN(crowdSize)
 			}
 			if second == 0 {
-				happens = random.Perm(crowdSize) // all come
+				happens = random.Perm(crowdSize) // all join
 			}
 			for _, i := range happens {
 				revision, there := truth[i]
@@ -135,7 +135,7 @@ func TestCrowd(t *testing.T) {
 			}
 			<-time.After(time.Second)
 		}
-		<-time.After(30 * time.Second) // what was given to agents that do not answer ends
+		<-time.After(30 * time.Second) // until tasks of agents that do not answer have ended
 		synctest.Wait()
 		stop()
 		running.Wait()
@@ -166,7 +166,7 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// serveWorker is the one agent that does what it is asked.
+// serveWorker runs the one agent that does its tasks.
 func serveWorker(ctx context.Context, t *testing.T, bus transport.Transport, running *sync.WaitGroup) *transport.Card {
 	card := &transport.Card{AgentID: "agent_silver", Instance: "1", Card: &a2a.AgentCard{
 		Name: "agent_silver", Description: "Polishes silver", Version: "1.0.0",
@@ -190,7 +190,7 @@ func serveWorker(ctx context.Context, t *testing.T, bus transport.Transport, run
 	return card
 }
 
-// wantFound compares the index with one that was made of the truth alone, and looks into prompts.
+// wantFound compares the index with one that was built from truth alone, and checks prompts.
 func wantFound(t *testing.T, d *directory.Directory, fresh *router.Index, truth map[int]int, draining map[int]bool) {
 	t.Helper()
 	templates, err := prompt.New("")
@@ -220,7 +220,7 @@ func wantFound(t *testing.T, d *directory.Directory, fresh *router.Index, truth 
 	}
 }
 
-// wantAnswered holds that each message was answered once, those for the agent that works by it.
+// wantAnswered checks that each message was answered once, and those for the working agent by it.
 func wantAnswered(t *testing.T, store *memstore.Store, asked int) {
 	t.Helper()
 	answers := map[string]*conversation.Turn{}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestClaimLost takes away what a process stands on, in every way that there is.
+// TestClaimLost removes or replaces the files of a claim in every possible way.
 func TestClaimLost(t *testing.T) {
 	write := func(path string) error { return os.WriteFile(path, nil, 0o600) }
 	for name, test := range map[string]struct {
@@ -53,7 +53,7 @@ func TestClaimLost(t *testing.T) {
 	}
 }
 
-// TestClaimLostLeavesOthersAlone: who lost the folder does not take away what its new owner has left there.
+// TestClaimLostLeavesOthersAlone checks that a process that has lost the folder does not remove its new owner's files.
 func TestClaimLostLeavesOthersAlone(t *testing.T) {
 	data := t.TempDir()
 	first, err := claimData(t.Context(), data)
@@ -80,7 +80,7 @@ func TestClaimLostLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// TestClaimAwaitsTheOther: a process whose lock was removed writes until it has noticed, and the next one waits for that.
+// TestClaimAwaitsTheOther checks that a process waits for the previous owner, whose lock file was removed and which writes until it notices.
 func TestClaimAwaitsTheOther(t *testing.T) {
 	data := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,7 +115,7 @@ func TestClaimAwaitsTheOther(t *testing.T) {
 	}
 }
 
-// TestClaimWatches holds that a loss is noticed within a second.
+// TestClaimWatches checks that a loss is noticed within a second.
 func TestClaimWatches(t *testing.T) {
 	data := t.TempDir()
 	c, err := claimData(t.Context(), data)

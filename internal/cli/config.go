@@ -272,13 +272,13 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	_, listed := s.loadWellKnown(cmd.Context())
 	wrong := slices.DeleteFunc([]error{s.checkLLM(), unknown, rules, listed, s.checkFiles()}, func(err error) bool { return err == nil })
 	for _, err := range wrong {
-		fmt.Fprintln(e.stderr, "cortex: "+oneLine(err))
+		_, _ = printText(e.stderr, "cortex: %s", oneLine(err)) // there is nothing else to tell
 	}
 	if len(wrong) > 0 {
 		return errShown
 	}
 	if s.config == "" {
-		_, err := fmt.Fprintf(e.stdout, "no file is read: %s would be, if it were there; the settings are good\n", cmp.Or(configFile(), "none"))
+		_, err := printText(e.stdout, "no file is read: %s would be, if it were there; the settings are good", cmp.Or(configFile(), "none"))
 		return err
 	}
 	values := 0
@@ -294,7 +294,7 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	if s.budget != (budget.Limits{}) {
 		has = append(has, "a budget")
 	}
-	if _, err := fmt.Fprintf(e.stdout, "%s is good: %s\n", s.config, strings.Join(has, ", ")); err != nil {
+	if _, err := printText(e.stdout, "%s is good: %s", s.config, strings.Join(has, ", ")); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.llms)) { // not an error: the endpoint may never be used, or only on another machine

@@ -7,7 +7,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document/documenttest"
 )
 
-// FuzzConfig holds that nothing panics, and that nothing is taken for a setting that is not.
+// FuzzConfig checks that nothing panics, and that only settings are accepted as settings.
 func FuzzConfig(f *testing.F) {
 	for _, s := range documenttest.Seeds() {
 		f.Add("llm: fake\n" + s)

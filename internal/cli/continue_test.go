@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestContinueIsOnesOwn has two people speak with one Cortex: each goes on with what was theirs, though the other one spoke last.
+// TestContinueIsOnesOwn checks that --continue selects a person's own latest conversation, even if another person spoke last.
 func TestContinueIsOnesOwn(t *testing.T) {
 	k := newKeyed(t)
 	ada, bob := k.person("ada"), k.person("bob")

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// newListening returns what newLinked does, at an address for commands.
+// newListening returns a link as newLinked does, with an address for commands.
 func newListening(t *testing.T) *link {
 	t.Helper()
 	server, err := own.Start(t.Context(), &home.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
@@ -27,7 +27,7 @@ func newListening(t *testing.T) *link {
 	return dialed(t, server, "")
 }
 
-// dialed returns what leads to a server.
+// dialed returns a link to a server.
 func dialed(t *testing.T, server home.Server, creds string) *link {
 	t.Helper()
 	conn, err := server.Dial(t.Context(), &home.Options{Creds: creds})
@@ -50,7 +50,7 @@ func (l *link) run(t *testing.T, args ...string) (status int, stdout, stderr str
 	return status, out.String(), errs.String()
 }
 
-// TestDead looks at, replays and removes what was given up, strangers' texts among it.
+// TestDead shows, replays and removes dead letters, including some with external texts.
 func TestDead(t *testing.T) {
 	l := newListening(t)
 	inbox := transport.Inbox("", "worker")
@@ -166,7 +166,7 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// TestNewDeadJSON writes down a letter that cannot be written among others: the others are still seen.
+// TestNewDeadJSON checks that a dead letter that cannot be encoded does not hide the others.
 func TestNewDeadJSON(t *testing.T) {
 	nested := strings.Repeat("[", 9998) + strings.Repeat("]", 9998)
 	e := &transport.Event{ID: "e", From: "stranger", ContextID: "c"}

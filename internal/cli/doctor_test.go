@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// TestReadyThoughDamaged flips a bit in the log and empties the notes: the service takes work, and says what is damaged.
+// TestReadyThoughDamaged flips a bit in the log and empties the notes: the service accepts work, and reports the damage.
 func TestReadyThoughDamaged(t *testing.T) {
 	data := t.TempDir()
 	serve := func() (stderr *output, url string, stop func() int) {
@@ -74,8 +74,8 @@ func TestReadyThoughDamaged(t *testing.T) {
 	}
 }
 
-// TestFilesTakenAway removes files of the store under a running service: it says so where it is asked whether it is ready, and takes work for as
-// long as only a convenience is gone. The next start works with what is left.
+// TestFilesTakenAway removes files of the store under a running service: the readiness check reports it, and the service accepts work as long as only
+// optional data is missing. The next start works with the rest.
 func TestFilesTakenAway(t *testing.T) {
 	data := t.TempDir()
 	serve := func() (stderr *output, url string, stop func() int) {
@@ -119,8 +119,8 @@ func TestFilesTakenAway(t *testing.T) {
 	})
 }
 
-// TestRepairWithKeys removes a stream of a store with keys. Without them nothing is repaired, nothing is made, and nothing that is known
-// of the loss is forgotten.
+// TestRepairWithKeys removes a stream of a store with keys. Without the keys, nothing is repaired or created, and what is known about the loss is
+// kept.
 func TestRepairWithKeys(t *testing.T) {
 	data, keys, others := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{keys, others} {

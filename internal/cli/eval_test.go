@@ -7,11 +7,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 )
 
-// TestEvalRoutingStatus tells a script whose mistake it was: 2 is the command line's, 1 the files'. Either way it is one line.
+// TestEvalRoutingStatus checks the exit status, 2 for mistakes in the command line and 1 for those in files, and that errors are one line.
 func TestEvalRoutingStatus(t *testing.T) {
 	agents, queries := "--agents=../../cortex/router/eval/testdata/agents.jsonl", "--queries=../../cortex/router/eval/testdata/queries.jsonl"
 	bad := "--queries=" + writeFile(t, "bad.jsonl", "{\"query\":\"q\",\"agents\":[\"\\u001b[2J\\n\"]}\n")
-	t.Setenv("CORTEX_AGENTS", "echo") // the agents of a chat are no file
+	t.Setenv("CORTEX_AGENTS", "echo") // the agents of a chat, not files
 	for name, c := range map[string]struct {
 		args []string
 		want int

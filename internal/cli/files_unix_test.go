@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 )
 
-// TestFilesThatDoNotEnd holds that a command that waits for the rest of a file ends when it is asked to.
+// TestFilesThatDoNotEnd checks that a command that waits for the rest of a file can be interrupted.
 func TestFilesThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -61,8 +61,8 @@ func TestFilesThatDoNotEnd(t *testing.T) {
 	}
 }
 
-// TestFilesOfOthersThatDoNotEnd has a pipe wherever a process leaves something for the next: nobody waits at it, and what is left replaces it.
-// Whether there were keys is not known then, and has to be said.
+// TestFilesOfOthersThatDoNotEnd replaces the files that processes leave for others by pipes: no process waits for them, and they are replaced. Then
+// it is unknown whether there were keys, which the user has to state.
 func TestFilesOfOthersThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -21,7 +21,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// screen returns what is printed on a terminal of some columns.
+// screen returns the output on a terminal with this many columns.
 func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
 	t.Helper()
 	master, tty, err := pty.Open()
@@ -34,7 +34,7 @@ func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
 		t.Fatal(err)
 	}
 	print(tty)
-	const end = "<end>" // what was printed may come in pieces
+	const end = "<end>" // output may arrive in pieces
 	if _, err := tty.WriteString(end); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
 	return out
 }
 
-// TestHistoryKeepsWidth holds that a conversation can be read on a narrow screen: no line is broken by the terminal.
+// TestHistoryKeepsWidth checks that a conversation is readable on a narrow terminal: no line is wrapped by the terminal.
 func TestHistoryKeepsWidth(t *testing.T) {
 	line := &repl.Line{
 		Time: time.Date(2026, 11, 20, 18, 1, 2, 0, time.Local), Kind: repl.LineResult, Who: "agent_ech0 (looks like agent_echo)",
@@ -75,7 +75,7 @@ func TestHistoryKeepsWidth(t *testing.T) {
 	}
 }
 
-// TestPagesKeepWidth holds that what is said of replicas, of the store, of the models and of an agent keeps to a narrow terminal, too.
+// TestPagesKeepWidth checks that the pages about replicas, the store, models and an agent fit a narrow terminal.
 func TestPagesKeepWidth(t *testing.T) {
 	now := time.Now()
 	words := strings.Repeat("many words of a stranger ", 9)
@@ -128,7 +128,7 @@ func TestPagesKeepWidth(t *testing.T) {
 	}
 }
 
-// TestTextKeepsWidth holds that a line beside a list is broken on a terminal, and whole elsewhere.
+// TestTextKeepsWidth checks that a line beside a list is wrapped on a terminal, and not elsewhere.
 func TestTextKeepsWidth(t *testing.T) {
 	const text = "there are more: these are the 50 used last (--limit)"
 	want := "there are more: these are the 50 used\nlast (--limit)\n"

@@ -15,17 +15,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// notHandedOver are the settings of a chat that say nothing of the node which others take over: each process has its own, or the same.
+// notHandedOver are settings of a chat that are not about the node: each process has its own, or the same.
 var notHandedOver = []string{"data", "nats", "log-format", "log-level"}
 
-// TestNodeIsHandedOverWhole gives each setting of a chat a value, and wants it in the node that takes over from it.
+// TestNodeIsHandedOverWhole gives each setting of a chat a value, and checks that the node that takes over has it.
 func TestNodeIsHandedOverWhole(t *testing.T) {
 	e := &env{settings: settings{program: self, node: new(nodeSettings)}}
 	chat, _, err := e.newRoot().Find([]string{"chat"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := chat.PreRunE(chat, nil); err != nil { // it takes the settings of this command
+	if err := chat.PreRunE(chat, nil); err != nil { // reads the settings of this command
 		t.Fatal(err)
 	}
 	samples := map[string]string{
@@ -33,7 +33,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 	}
 	want := map[string]string{}
 	chat.Flags().VisitAll(func(f *pflag.Flag) {
-		if !hasSettingMark(f) || f.Value.Type() == "word" { // which is of a terminal
+		if !hasSettingMark(f) || f.Value.Type() == "word" { // for terminals
 			return
 		}
 		v, ok := samples[f.Value.Type()]
@@ -84,8 +84,8 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 	}
 }
 
-// TestHeirHasItsOwn has a chat take over that was given settings: these are its own, with what they name, and the rest, keys among them, are as
-// they were.
+// TestHeirHasItsOwn checks that a chat that takes over uses its own settings, with what they name, and otherwise those of the previous node,
+// including keys.
 func TestHeirHasItsOwn(t *testing.T) {
 	heir := &settings{program: self, node: newNodeSettings(self, ownAgents...), llms: map[string]*endpoint{"mine": {Provider: "ollama", Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
 	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
@@ -119,7 +119,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 	}
 }
 
-// TestHandoverOfAnotherVersion holds that nothing is left out that a chat does not understand: an --auth of tomorrow, for example.
+// TestHandoverOfAnotherVersion checks that unknown settings prevent a takeover: they could be an --auth of a later version.
 func TestHandoverOfAnotherVersion(t *testing.T) {
 	s := &settings{program: self, node: newNodeSettings(self)}
 	for flags, want := range map[string]string{"none": "does not know", "sync": "", "retain": "--retain"} {
@@ -130,7 +130,7 @@ func TestHandoverOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestPathsAreHandedOverWhole: who takes over may be somewhere else.
+// TestPathsAreHandedOverWhole checks that paths are absolute, since the next process may run in another folder.
 func TestPathsAreHandedOverWhole(t *testing.T) {
 	for _, name := range pathFlags {
 		s := &settings{program: self, node: newNodeSettings(self)}
@@ -155,7 +155,7 @@ func TestPathsAreHandedOverWhole(t *testing.T) {
 	})
 }
 
-// TestUnusedSettingsAreNamed joins a Cortex that is set otherwise than the command that joins it was told.
+// TestUnusedSettingsAreNamed joins a Cortex whose settings differ from those of the command.
 func TestUnusedSettingsAreNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		args, env []string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestImagesSetting holds which endpoints take images when nothing is said of it: those of the vendors, and none that is elsewhere.
+// TestImagesSetting checks which endpoints accept images by default: those of the vendors, but none at another URL.
 func TestImagesSetting(t *testing.T) {
 	t.Setenv("A_KEY", "sk-secret")
 	for entry, want := range map[string]bool{

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestJSONIsPlain holds that what is printed as JSON says the same and moves no terminal.
+// TestJSONIsPlain checks that JSON output decodes to the same texts and contains no terminal sequences.
 func TestJSONIsPlain(t *testing.T) {
 	said := []string{"\u009b31m \x7f \x1b[0m", "a\u202eb\u200d", "\U000e0041", "schön 漢字 \xff", ""}
 	var out bytes.Buffer

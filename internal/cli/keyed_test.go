@@ -23,7 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// keyed is a service that lets in only whom it knows.
+// keyed is a service with keys.
 type keyed struct {
 	t               *testing.T
 	keys, url, data string
@@ -62,7 +62,7 @@ func (k *keyed) start() {
 	})
 }
 
-// person and agent return the credentials of somebody.
+// person and agent return the credentials of a new identity.
 func (k *keyed) person(name string) string { return k.creds(auth.AddUser(k.keys, "", name)) }
 func (k *keyed) agent(id string) string    { return k.creds(auth.AddAgent(k.keys, "", id)) }
 
@@ -74,7 +74,7 @@ func (k *keyed) creds(file string, err error) string {
 	return file
 }
 
-// dial connects somebody.
+// dial connects with credentials.
 func (k *keyed) dial(creds string) *nats.Bus {
 	k.t.Helper()
 	bus, err := nats.Dial(k.t.Context(), &nats.Options{URL: k.url, Creds: creds})
@@ -85,7 +85,7 @@ func (k *keyed) dial(creds string) *nats.Bus {
 	return bus
 }
 
-// run runs a command as somebody.
+// run runs a command with credentials.
 func (k *keyed) run(creds string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
@@ -94,7 +94,7 @@ func (k *keyed) run(creds string, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errs.String()
 }
 
-// serve runs an agent until the test ends, and waits until it is there.
+// serve runs an agent until the test ends, and waits until it is present.
 func (k *keyed) serve(id string, h func(bus *nats.Bus, t *agents.Task) (*agents.Result, error)) {
 	k.t.Helper()
 	creds := k.agent(id)
@@ -117,7 +117,7 @@ func (k *keyed) serve(id string, h func(bus *nats.Bus, t *agents.Task) (*agents.
 	})
 }
 
-// log returns the log of a conversation, as its file has it.
+// log returns the log of a conversation, as it is stored.
 func (k *keyed) log(contextID string) (entries []*conversation.Entry) {
 	k.t.Helper()
 	_, out, _ := k.run(auth.Admin(k.keys, ""), "history", contextID, "--json")
@@ -131,7 +131,7 @@ func (k *keyed) log(contextID string) (entries []*conversation.Entry) {
 	return entries
 }
 
-// words is what somebody says in a conversation, under an id that they choose.
+// words is a message with a chosen id.
 func words(from, contextID, id, text string) *transport.Event {
 	return &transport.Event{
 		ID: id, Time: time.Now(), From: from, To: transport.Cortex, ContextID: contextID,
@@ -139,8 +139,8 @@ func words(from, contextID, id, text string) *transport.Event {
 	}
 }
 
-// TestAnswerIsNotHijacked has a person and an agent say something in ada's conversation under each id that they can read: that of her
-// turn, and that of her message. Her question gets the answer to her own words, and so does each of theirs.
+// TestAnswerIsNotHijacked has a person and an agent send messages in ada's conversation under each id that they can read: that of her turn, and that
+// of her message. Her question gets the answer to her own text, and so do theirs.
 func TestAnswerIsNotHijacked(t *testing.T) {
 	t.Parallel()
 	const demo, theirs = "demo", "hijacked"
@@ -149,7 +149,7 @@ func TestAnswerIsNotHijacked(t *testing.T) {
 	inbox := transport.Inbox("", transport.Cortex)
 
 	var mu sync.Mutex
-	answers := map[[2]string][]string{} // by who asked, and their message
+	answers := map[[2]string][]string{} // by requester and message
 	live, err := bob.Subscribe(t.Context(), transport.Live("", demo), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestAnswerIsNotHijacked(t *testing.T) {
 	}
 }
 
-// TestConversationsBelongToWhoBeganThem has people and agents with keys speak in ada's conversation, before and after she lets them in.
+// TestConversationsBelongToWhoBeganThem has people and agents with keys speak in ada's conversation, before and after she permits it.
 func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 	t.Parallel()
 	const demo = "demo"
@@ -220,7 +220,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 	inbox := transport.Inbox("", transport.Cortex)
 
 	var mu sync.Mutex
-	heard := map[string]string{} // what agents were answered, by their messages
+	heard := map[string]string{} // answers to agents, by their messages
 	listen := func(e *transport.Event) {
 		if m, ok := e.Payload.(*a2a.Message); ok && m.TaskID == "" {
 			mu.Lock()
@@ -276,7 +276,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 	share(bob, "the conversation demo belongs to user:ada. Only they let others in", "bob")
 	share(ada, "is nobody's name", "agent:user:bob")
 	share(ada, "user:bob may speak here", "bob")
-	share(ada, "user:bob may speak here", "bob") // once more
+	share(ada, "user:bob may speak here", "bob") // again
 	share(ada, "user:bоb may speak here\nwarning: user:bоb looks like bob\n", "bоb")
 	share(ada, "may speak here no longer", "bоb", "--revoke")
 	if code, _, errs := k.run(ada, "sessions", "share", demo, "bob"); code != 0 || errs != "" {
@@ -295,7 +295,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 	share(ada, "user:bob may speak here no longer", "bob", "--revoke")
 	ask(bob, refused, "hello")
 
-	// An agent asks while it works, with no name of its task.
+	// An agent makes a request while it works, without naming its task.
 	k.serve("asker", func(bus *nats.Bus, task *agents.Task) (*agents.Result, error) {
 		if err := bus.Publish(t.Context(), inbox, words("asker", demo, "a-"+string(task.ID), "hello")); err != nil {
 			return nil, err
@@ -303,7 +303,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 		_, out, errs := k.run(bob, "tasks", "cancel", string(task.ID))
 		return agents.Text("bob: " + out + errs), nil
 	})
-	ask(ada, "bob: cortex: the conversation demo ", "@asker do it") // what bob was told
+	ask(ada, "bob: cortex: the conversation demo ", "@asker do it") // what bob got
 	taken := slices.ContainsFunc(k.log(demo), func(e *conversation.Entry) bool {
 		_, said := e.Cause.Payload.(*a2a.Message)
 		return said && e.Cause.From == "asker"

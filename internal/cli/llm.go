@@ -67,7 +67,10 @@ func (e *env) newLLMList() *cobra.Command {
 			}
 			t := &table.Table{Columns: []table.Column{{Title: "NAME"}, {Title: "PROVIDER"}, {Title: "MODEL"}, {Title: "STATE"}}, Wrap: true}
 			for _, l := range list {
-				state := "ready"
+				state := "configured"
+				if l.Name == "fake" {
+					state = "ready"
+				}
 				if !l.Ready {
 					state = l.Missing
 				}

@@ -22,7 +22,7 @@ import (
 
 const secret = "sk-very-secret-0123456789"
 
-// orchestrate plays a model that gives what the user said to agent_echo, and answers with what came of it.
+// orchestrate is a model that gives the user's message to agent_echo, and answers with the result.
 func orchestrate(c *llmtest.Call) *llmtest.Reply {
 	last := c.Messages[len(c.Messages)-1].Text()
 	usage := llm.Usage{Input: 1000, Cached: 400, Output: 50}
@@ -36,7 +36,7 @@ func orchestrate(c *llmtest.Call) *llmtest.Reply {
 	}, Usage: usage}
 }
 
-// ran is what a command did.
+// ran is the result of a command.
 type ran struct {
 	code           int
 	stdout, stderr string
@@ -63,13 +63,13 @@ func writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestEveryProvider takes a turn with a delegation through each protocol.
+// TestEveryProvider runs a turn with a delegation over each protocol.
 func TestEveryProvider(t *testing.T) {
 	t.Run("openai", func(t *testing.T) { takesATurn(t, "openai", "", openaitest.Serve(t, orchestrate).URL+"/v1") })
 	t.Run("gemini", func(t *testing.T) { takesATurn(t, "gemini", "", geminitest.Serve(t, orchestrate).URL) })
 }
 
-// takesATurn has the provider at the URL decide in a turn with a delegation, and looks at what is said of its cost.
+// takesATurn runs a turn with a delegation with the provider at the URL, and checks its reported cost.
 func takesATurn(t *testing.T, provider, settings, url string) {
 	t.Helper()
 	t.Setenv("OPENAI_API_KEY", secret)
@@ -82,7 +82,7 @@ func takesATurn(t *testing.T, provider, settings, url string) {
 		t.Fatalf("ask: %q, status %d, want %q; stderr:\n%s", got.stdout, got.code, want, got.stderr)
 	}
 	history := run(t, "history", "--data", data, "c")
-	// Twice: 600 tokens at 2, 400 at 1, 50 at 10 for a million.
+	// Twice: 600 tokens at 2, 400 at 1, 50 at 10 per million.
 	if want := "2000 tokens in (800 cached), 100 out, cost 0.0042\n"; !strings.HasSuffix(history.stdout, want) {
 		t.Errorf("history ends with %q, want %q", history.stdout, want)
 	}
@@ -113,7 +113,7 @@ func serveCortex(t *testing.T, data string, args ...string) *output {
 	return stderr
 }
 
-// TestTroubledModel asks models that do not answer as they should: the user reads what happened, and nothing hangs.
+// TestTroubledModel uses models that fail in various ways: the user gets an explanation, and nothing hangs.
 func TestTroubledModel(t *testing.T) {
 	never := make(chan struct{})
 	fault := func(f llmtest.Fault) llmtest.Handler {
@@ -150,7 +150,7 @@ func TestTroubledModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, timeout := openaitest.Serve(t, c.model).URL, "30s"
-			if strings.Contains(c.want, "0.3s") { // a busy machine may take longer for what does answer
+			if strings.Contains(c.want, "0.3s") { // a busy machine may take longer for answers that do come
 				timeout = "300ms"
 			}
 			config := writeFile(t, "cortex.yaml", fmt.Sprintf("llms: {openai: {base_url: %q, retries: 1, timeout: %s, api_key_file: %q}}", url+"/v1", timeout, writeFile(t, "key", secret+"\n")))
@@ -163,7 +163,7 @@ func TestTroubledModel(t *testing.T) {
 	}
 }
 
-// TestModelIsDown has nobody listening where the model should be.
+// TestModelIsDown uses a model without a listening server.
 func TestModelIsDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -178,7 +178,7 @@ func TestModelIsDown(t *testing.T) {
 	}
 }
 
-// TestOthersGoOn has a model that hangs for one conversation: another is answered meanwhile, and the first one later.
+// TestOthersGoOn lets a model hang for one conversation: another is answered in the meantime, and the first one later.
 func TestOthersGoOn(t *testing.T) {
 	release := make(chan struct{})
 	var asked atomic.Bool
@@ -206,7 +206,7 @@ func TestOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestFallback has the next model answer when the first one cannot.
+// TestFallback checks that the next model answers when the first one fails.
 func TestFallback(t *testing.T) {
 	down := openaitest.Serve(t, func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Error: &llmtest.Fault{Status: 500}} }).URL
 	up := geminitest.Serve(t, orchestrate).URL
@@ -231,7 +231,7 @@ llms:
 	}
 }
 
-// TestModelBelongsToItsLLM holds that a model that the file names for one endpoint is not asked of another.
+// TestModelBelongsToItsLLM checks that a model that the config file names for one endpoint is not used with another.
 func TestModelBelongsToItsLLM(t *testing.T) {
 	var asked []string
 	url := openaitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
@@ -252,8 +252,7 @@ func TestModelBelongsToItsLLM(t *testing.T) {
 	}
 }
 
-// TestTakeover has a chat that knows nothing of models take over from one that was started with a model and a budget: it
-// goes on with both.
+// TestTakeover lets a chat without settings of a model take over from one that was started with a model and a budget: it uses both.
 func TestTakeover(t *testing.T) {
 	url := openaitest.Serve(t, func(*llmtest.Call) *llmtest.Reply {
 		return &llmtest.Reply{Pieces: []string{`{"kind":"respond",`, `"say":"By the model.","delegations":[],"reason":""}`}, Usage: llm.Usage{Input: 3000, Output: 10}}
@@ -290,7 +289,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// startChat runs `cortex chat` with a pipe that the test says things into.
+// startChat runs `cortex chat` with a pipe for the test's input.
 func startChat(t *testing.T, args ...string) (stdin io.WriteCloser, stderr *output, done <-chan ran) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -303,8 +302,7 @@ func startChat(t *testing.T, args ...string) (stdin io.WriteCloser, stderr *outp
 	return w, stderr, end
 }
 
-// TestSilentModel has the next model answer when the first one takes the question and then says nothing, with the timeouts
-// that nobody has set.
+// TestSilentModel checks that the next model answers when the first one accepts the request and then sends nothing, with the default timeouts.
 func TestSilentModel(t *testing.T) {
 	var asked atomic.Int64
 	silent := openaitest.Serve(t, func(*llmtest.Call) *llmtest.Reply {
@@ -329,7 +327,7 @@ llms:
 	}
 }
 
-// TestBudget ends a turn that has spent what it may, and says so.
+// TestBudget checks that a turn ends with an explanation when its budget is used up.
 func TestBudget(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", secret)
 	t.Setenv("OPENAI_BASE_URL", openaitest.Serve(t, orchestrate).URL+"/v1")
@@ -349,7 +347,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestLLMCheck prints what works of an endpoint and what does not.
+// TestLLMCheck checks the report about an endpoint.
 func TestLLMCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		model llmtest.Handler

@@ -9,11 +9,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/openai/openaitest"
 )
 
-// TestSpareTokens has a spare asked for as many tokens as are set for it at most, and for more when that was too few.
+// TestSpareTokens checks that a fallback is asked for at most its own number of tokens, and for more when that was too few.
 func TestSpareTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, spare int
-		want         []int // what the spare is asked for, as long as its answers are too long
+		want         []int // what the fallback is asked for, as long as its answers are too long
 	}{
 		"smaller":         {4000, 500, []int{500, 1000}},
 		"larger":          {500, 4000, []int{500, 1000}},

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestLogIsBounded logs what a stranger may have sent: a number of a megabyte, an error with it, long lists, and what acts on a terminal.
+// TestLogIsBounded logs external input: a number of a megabyte, an error with it, long lists, and terminal sequences.
 func TestLogIsBounded(t *testing.T) {
 	long := strings.Repeat("7", 1<<20)
 	list := make([]string, 100_000)
@@ -53,7 +53,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestLogIsAsItWas holds that what is short is written as before.
+// TestLogIsAsItWas checks that short lines are unchanged.
 func TestLogIsAsItWas(t *testing.T) {
 	var log, plain bytes.Buffer
 	noTime := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

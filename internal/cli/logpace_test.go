@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestLogIsPaced has one agent come and go without end, and one send what is ignored: a few lines of each kind are written and the rest is
-// counted. Beside them another agent comes, a task is sent, and something fails.
+// TestLogIsPaced lets one agent come and go endlessly, and one send events that are ignored: a few lines of each kind are written and the rest is
+// counted. Other lines are still written: another agent comes, a task is sent, and something fails.
 func TestLogIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -51,7 +51,7 @@ func TestLogIsPaced(t *testing.T) {
 	})
 }
 
-// TestLogOfCrowds holds that many names do not make many lines either, nor much to remember.
+// TestLogOfCrowds checks that many names cause neither many lines nor much memory use.
 func TestLogOfCrowds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

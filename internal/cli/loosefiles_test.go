@@ -15,8 +15,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// TestLooseFiles has a person with keys store a file and end before the message, beside one that a message brings. The doctor says whose there is
-// that no conversation has, with a service on the store and without, and that one is removed.
+// TestLooseFiles has a person with keys store a file without sending its message, and another with its message. The doctor reports the owner of the
+// orphan, with and without a running service, and the orphan is removed.
 func TestLooseFiles(t *testing.T) {
 	k := newKeyed(t)
 	creds := k.person("ada")
@@ -57,7 +57,7 @@ func TestLooseFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // as several replicas
+	for range 2 { // as several replicas do
 		later := &erase.Orphans{Store: store, Bus: bus, Now: func() time.Time { return time.Now().Add(2 * time.Hour) }}
 		if _, err := later.Sweep(t.Context()); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -19,6 +20,9 @@ func meant(c *cobra.Command, word string) string {
 		}
 	}
 	if near := nearest(word, names); near != "" {
+		if sub, _, err := c.Find([]string{near}); err == nil && sub.IsAdditionalHelpTopicCommand() {
+			near = "help " + near
+		}
 		return fmt.Sprintf("did you mean `%s %s`?", c.CommandPath(), near)
 	}
 	return ""
@@ -34,6 +38,8 @@ func nearest(word string, names []string) string {
 		d := levenshtein.ComputeDistance(word, name)
 		if len(word) > 1 && strings.HasPrefix(name, word) {
 			d = 0
+		} else if len(word) > 2 && sorted(word) == sorted(name) { // letters in another order, as in aks
+			d = 1
 		}
 		if d < at {
 			best, at = name, d
@@ -41,6 +47,8 @@ func nearest(word string, names []string) string {
 	}
 	return best
 }
+
+func sorted(word string) string { return string(slices.Sorted(slices.Values([]rune(word)))) }
 
 // flagHint returns what to do about a flag that c does not have.
 func flagHint(c *cobra.Command, err error) string {

@@ -12,15 +12,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestWhileAway holds that people wait for a Cortex that is just starting, for a while, and not at all once they want to go.
+// TestWhileAway checks that commands wait a bounded time for a Cortex that is starting, and stop when they are interrupted.
 func TestWhileAway(t *testing.T) {
 	away := fmt.Errorf("%w: nobody answers", transport.ErrUnavailable)
 	late := fmt.Errorf("%w: %w", transport.ErrUnavailable, context.DeadlineExceeded)
 	other := errors.New("something else")
 	for name, test := range map[string]struct {
 		first  error
-		back   time.Duration // when it is there
-		leave  time.Duration // when they want to go
+		back   time.Duration // when it is available
+		leave  time.Duration // when the command is interrupted
 		want   error
 		waited time.Duration
 		again  error // until then

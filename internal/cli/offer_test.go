@@ -14,7 +14,7 @@ import (
 func TestFindModel(t *testing.T) {
 	for name, c := range map[string]struct {
 		env   map[string]string
-		ports []string // at which something listens
+		ports []string // with a listening program
 		want  modelOffer
 	}{
 		"nothing":          {},
@@ -49,7 +49,7 @@ func TestOfferModel(t *testing.T) {
 		typed    string
 		want     modelChoice
 		answered bool
-		left     string // of what was typed
+		left     string // unread input
 	}{
 		{keyed, "y\nhello\n", modelChoice{LLM: "openai"}, true, "hello\n"},
 		{keyed, " YES \n", modelChoice{LLM: "openai"}, true, ""},
@@ -78,7 +78,7 @@ func TestOfferModel(t *testing.T) {
 	}
 }
 
-// TestListens holds that what is found out of a program of this machine is that it listens: it is sent nothing.
+// TestListens checks that looking for a local program only connects to it, and sends nothing.
 func TestListens(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

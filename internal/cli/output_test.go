@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// full takes nothing, as a disk does on which there is no space.
+// full fails every write, like a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// TestOutputIsLost holds that a command whose output has not arrived says so and fails, whoever printed it.
+// TestOutputIsLost checks that a command whose output fails reports that and fails.
 func TestOutputIsLost(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"help"}, {"--help"}, {"serve", "--help"}, {"help", "settings"}, {"completion", "bash"}, {"version"}, {"version", "--json"}, {"llm", "list"}, {"llm"}, {"auth", "init", t.TempDir() + "/keys"},

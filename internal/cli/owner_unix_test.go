@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestGiveBack lets root leave files in somebody else's data folder: they belong to whom the folder belongs then, but for what has another name
-// elsewhere. Anybody else changes nothing.
+// TestGiveBack lets root leave files in another user's data folder: they get the owner of the folder, except those with several hard links. For other
+// users nothing changes.
 func TestGiveBack(t *testing.T) {
 	root := os.Geteuid() == 0
 	const nobody = 65534

@@ -13,8 +13,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// TestOwnership holds when a service is not ready for want of owners: at the start until all partitions have one, and later when they
-// are without for longer than a change of owner takes.
+// TestOwnership checks when a service is not ready because of partitions without owners: at the start until all have one, and later when one is
+// without for longer than a change of owner takes.
 func TestOwnership(t *testing.T) {
 	none := errors.New("none")
 	now := time.Now()
@@ -39,7 +39,7 @@ func TestOwnership(t *testing.T) {
 	check("somebody did", 9*time.Second, false)
 }
 
-// TestUnownedUnknown holds that a service is not kept from being ready by a transport that does not tell who owns what.
+// TestUnownedUnknown checks that a service is ready on a transport that does not report owners.
 func TestUnownedUnknown(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
@@ -60,7 +60,7 @@ func TestUnownedUnknown(t *testing.T) {
 	}
 }
 
-// TestUnclaimed holds who makes partitions whole: anybody does, and one that has none is no lack.
+// TestUnclaimed checks that any owners together may cover all partitions, and that an owner without partitions is no problem.
 func TestUnclaimed(t *testing.T) {
 	var low, high []int
 	for p := range transport.Partitions {

@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// TestPatient holds that an agent's user is told once that it waits, and once that it goes on; and of a lost connection, which is told by
-// itself, nothing more.
+// TestPatient checks that an agent's user is told once that it waits, and once that it continues; and nothing about a lost connection, which is
+// reported separately.
 func TestPatient(t *testing.T) {
 	away := fmt.Errorf("%w: no cortex", transport.ErrUnavailable)
 	var told []string
@@ -35,7 +35,7 @@ func TestPatient(t *testing.T) {
 	}
 }
 
-// TestPatientIsWhole holds that an agent finds what its connection can do, and nothing more.
+// TestPatientIsWhole checks that an agent finds exactly the optional interfaces of its transport.
 func TestPatientIsWhole(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()

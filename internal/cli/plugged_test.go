@@ -17,13 +17,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// plain has no more of a transport, or of a store, than each has.
+// These have none of the optional interfaces of transports and stores.
 type (
 	plainTransport struct{ transport.Transport }
 	plainStore     struct{ storage.Store }
 )
 
-// proven is a transport on which somebody has proven who they are.
+// proven is a transport with an authenticated sender.
 type proven struct {
 	transport.Transport
 	tenant, from string
@@ -31,13 +31,13 @@ type proven struct {
 
 func (k proven) Sender() (tenant, from string) { return k.tenant, k.from }
 
-// plugged is a program with transports and stores of its own. Its processes are calls in this one.
+// plugged is a program with its own transports and stores. Its processes are calls in this one.
 type plugged struct {
 	*cli.Program
 	opened, closed atomic.Int32 // stores
 }
 
-// closing is a store that is told when it is not used any more.
+// closing is a store that counts its closing.
 type closing struct {
 	*memstore.Store
 	closed *atomic.Int32
@@ -78,7 +78,7 @@ func newPlugged(t *testing.T) *plugged {
 	return p
 }
 
-// run runs one command line, whose words stand between spaces.
+// run runs one command line, given as words separated by spaces.
 func (p *plugged) run(t *testing.T, line string) (status int, says string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -103,8 +103,8 @@ func (p *plugged) start(t *testing.T, line string) (says *output, stop func()) {
 	return says, stop
 }
 
-// TestPluggedTransport holds that the commands do over a transport of the program, and in a store of it, what they do over NATS, and that those
-// which need more than each transport or store can do say in one line what is missing.
+// TestPluggedTransport checks that commands work over a program's own transport and store as over NATS, and that those that need an optional
+// interface report in one line what is missing.
 func TestPluggedTransport(t *testing.T) {
 	p := newPlugged(t)
 	at := " --data " + t.TempDir() + " --transport loft --store shelf"
@@ -136,7 +136,7 @@ func TestPluggedTransport(t *testing.T) {
 	if n := p.opened.Load() - before; n != 0 {
 		t.Errorf("an agent has opened the store of conversations %d times", n)
 	}
-	if opened, closed := p.opened.Load(), p.closed.Load(); closed != opened-1 { // the service has one
+	if opened, closed := p.opened.Load(), p.closed.Load(); closed != opened-1 { // the service has one open
 		t.Errorf("the store was opened %d times and closed %d times, want all but once", opened, closed)
 	}
 
@@ -162,7 +162,7 @@ func TestPluggedTransport(t *testing.T) {
 	}
 }
 
-// TestPluggedPlain holds that a service runs on a transport and a store that can do no more than each has to.
+// TestPluggedPlain checks that a service runs on a transport and a store without optional interfaces.
 func TestPluggedPlain(t *testing.T) {
 	p := newPlugged(t)
 	at := " --data " + t.TempDir() + " --transport plain --store plain"
@@ -181,7 +181,7 @@ func TestPluggedPlain(t *testing.T) {
 	})
 }
 
-// TestPluggedPrivate holds what a transport that reaches no other process is for.
+// TestPluggedPrivate checks the uses of a transport that reaches no other process.
 func TestPluggedPrivate(t *testing.T) {
 	p := newPlugged(t)
 	data := t.TempDir()
@@ -207,7 +207,7 @@ func TestPluggedPrivate(t *testing.T) {
 	}
 }
 
-// TestPluggedStore holds that a store of the program goes with NATS, and that whoever joins reads the one that the service writes.
+// TestPluggedStore checks that a program's store works with NATS, and that a process that joins reads the service's store.
 func TestPluggedStore(t *testing.T) {
 	p := newPlugged(t)
 	at := " --data " + t.TempDir()
@@ -239,7 +239,7 @@ func TestPluggedStore(t *testing.T) {
 	}
 }
 
-// TestPluggedSender holds that a transport which knows who has connected is believed.
+// TestPluggedSender checks that the sender that a transport reports is used.
 func TestPluggedSender(t *testing.T) {
 	p := newPlugged(t)
 	at := " --data " + t.TempDir() + " --store shelf --transport keyed:"
@@ -258,7 +258,7 @@ func TestPluggedSender(t *testing.T) {
 	}
 }
 
-// TestPlugsAreChecked holds what is said of flags that name no transport or store, or do not go together.
+// TestPlugsAreChecked checks the errors for flags that name no transport or store, or do not go together.
 func TestPlugsAreChecked(t *testing.T) {
 	p := newPlugged(t)
 	for _, c := range []struct{ line, want string }{

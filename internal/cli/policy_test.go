@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// policyAt is a policy in a file, and what was told of it.
+// policyAt is a policy in a file, with the messages about it.
 type policyAt struct {
 	*policyFile
 	t    *testing.T
@@ -41,7 +41,7 @@ func (p *policyAt) write(text string) {
 	}
 }
 
-// want looks twice, and holds what is in force and what was told.
+// want looks twice, and checks the rules in force and the messages.
 func (p *policyAt) want(allowed bool, told ...string) {
 	p.t.Helper()
 	p.look()
@@ -85,7 +85,7 @@ func TestPolicyReload(t *testing.T) {
 	p.want(true, "the rules in FILE are new: 0 in force now")
 }
 
-// TestPolicySameSize: a change that leaves the file's size and time as they were is seen while the time is young.
+// TestPolicySameSize checks that a change that keeps the file's size and time is noticed while the time is recent.
 func TestPolicySameSize(t *testing.T) {
 	p := newPolicyAt(t, denyShell)
 	was, err := os.Stat(p.path)
@@ -99,7 +99,7 @@ func TestPolicySameSize(t *testing.T) {
 	p.want(true, "the rules in FILE are new: 1 in force now")
 }
 
-// TestPolicyUntouched: a file that is old and the same is not read.
+// TestPolicyUntouched checks that an old unchanged file is not read.
 func TestPolicyUntouched(t *testing.T) {
 	p := newPolicyAt(t, denyShell)
 	old := time.Now().Add(-time.Hour)
@@ -114,7 +114,7 @@ func TestPolicyUntouched(t *testing.T) {
 	p.want(false)
 }
 
-// TestPolicyHalfWritten: what is seen once only may be a part of a file.
+// TestPolicyHalfWritten checks that content seen only once, which may be incomplete, has no effect.
 func TestPolicyHalfWritten(t *testing.T) {
 	p := newPolicyAt(t, denyShell)
 	for _, half := range []string{"rules: []\n", "rules: [{agents: [a], allow: false}]\n", denyShell} {

@@ -21,7 +21,7 @@ func listedIDs(err error, ids ...string) iter.Seq2[string, error] {
 	}
 }
 
-// TestWhole holds which id the beginning of one stands for.
+// TestWhole checks which id a beginning stands for.
 func TestWhole(t *testing.T) {
 	for name, test := range map[string]struct {
 		given, want, err string
@@ -58,7 +58,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestIsGenerated holds what may be the beginning of an id of Cortex's own: no word that begins a conversation.
+// TestIsGenerated checks which texts may be the beginning of an id that Cortex made, rather than a name.
 func TestIsGenerated(t *testing.T) {
 	for id, want := range map[string]bool{
 		"01a2": true, "01a20711-ecf9": true, "01a20711-ecf9-75c2-ac15-ad9ec5bee3e0": true,
@@ -70,7 +70,7 @@ func TestIsGenerated(t *testing.T) {
 	}
 }
 
-// TestPartial holds that a text is one also where a character is cut.
+// TestPartial checks that a text that ends within a character is still recognised as text.
 func TestPartial(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a": 0, "ü": 0, "\xc3": 1, "a\xe2\x82": 2, "a\xf0\x9f\x98": 3, "\xff": 0} {
 		if got := partial([]byte(text)); got != want {

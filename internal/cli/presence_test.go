@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// leaver tells each subscriber of cards first that the orchestrator has left.
+// leaver first tells each subscriber of cards that the orchestrator has left.
 type leaver struct{ transport.Transport }
 
 func (l leaver) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
@@ -36,7 +36,7 @@ func (l left) Serve(ctx context.Context, h transport.Handler) error {
 	return l.Subscription.Serve(ctx, h)
 }
 
-// TestAppears looks for an orchestrator that is there, comes in time, comes too late, and has left.
+// TestAppears looks for an orchestrator that is present, comes in time, comes too late, or has left.
 func TestAppears(t *testing.T) {
 	for name, test := range map[string]struct {
 		after time.Duration
@@ -95,8 +95,8 @@ func TestAppears(t *testing.T) {
 	})
 }
 
-// TestNobodyBecomesTheOrchestrator has a question and a chat come to a server that somebody else runs, on which no Cortex does and
-// another's message waits. Neither answers it, nor has it answered: they say what to start.
+// TestNobodyBecomesTheOrchestrator lets a question and a chat use an external server without an orchestrator, in whose inbox another user's message
+// waits. Neither handles it: they say what to start.
 func TestNobodyBecomesTheOrchestrator(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
@@ -162,7 +162,7 @@ func TestShownURL(t *testing.T) {
 	}
 }
 
-// crowded has so many cards that they do not arrive.
+// crowded has so many cards that reading them never ends.
 type crowded struct{ transport.Transport }
 
 func (crowded) Announced(_ context.Context, tenant, agent string) (bool, error) {
@@ -173,7 +173,7 @@ func (crowded) Subscribe(context.Context, transport.Topic, *transport.SubscribeO
 	return nil, errors.New("all cards are read")
 }
 
-// TestAppearsAmongMany has a Cortex found whatever number of agents there are.
+// TestAppearsAmongMany checks that an orchestrator is found among any number of agents.
 func TestAppearsAmongMany(t *testing.T) {
 	if got, err := appears(t.Context(), crowded{}, ""); !got || err != nil {
 		t.Errorf("appears = %v, %v, want true", got, err)
@@ -183,7 +183,7 @@ func TestAppearsAmongMany(t *testing.T) {
 // lossy is crowded, and loses the connection for a while.
 type lossy struct {
 	crowded
-	lost *int // questions
+	lost *int // lookups
 }
 
 func (l lossy) Announced(ctx context.Context, tenant, agent string) (bool, error) {
@@ -193,7 +193,7 @@ func (l lossy) Announced(ctx context.Context, tenant, agent string) (bool, error
 	return l.crowded.Announced(ctx, tenant, agent)
 }
 
-// TestAppearsAgain has a Cortex found when the connection is lost while it is asked for.
+// TestAppearsAgain checks that an orchestrator is found when the connection is lost during the lookup.
 func TestAppearsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := 5
@@ -203,7 +203,7 @@ func TestAppearsAgain(t *testing.T) {
 	})
 }
 
-// TestSpeakerDoesNotWait has the cards of the agents not arrive: who only asks is not held up, and who wants the list is told.
+// TestSpeakerDoesNotWait checks, when the agents' cards do not arrive, that a question is not delayed, and that a list reports it.
 func TestSpeakerDoesNotWait(t *testing.T) {
 	l := newLinked(t)
 	if err := l.bus.Close(); err != nil {
@@ -236,14 +236,14 @@ func TestSpeakerDoesNotWait(t *testing.T) {
 	})
 }
 
-// unasked is a server on which nothing is answered in time.
+// unasked is a transport whose lookups are not answered in time.
 type unasked struct{ transport.Transport }
 
 func (unasked) Announced(context.Context, string, string) (bool, error) {
 	return false, fmt.Errorf("%w: %w", transport.ErrUnavailable, context.DeadlineExceeded)
 }
 
-// silent is unasked, and no card arrives either.
+// silent is unasked, and delivers no cards either.
 type silent struct{ unasked }
 
 func (s silent) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
@@ -258,7 +258,7 @@ func (quiet) Serve(ctx context.Context, _ transport.Handler) error {
 	return ctx.Err()
 }
 
-// TestUnheardIsNotAbsent has nothing answered: that is not told as if no orchestrator ran. Once all cards have come, it is known.
+// TestUnheardIsNotAbsent checks that missing answers are not reported as a missing orchestrator. After all cards have arrived, its absence is known.
 func TestUnheardIsNotAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := memory.New(nil)

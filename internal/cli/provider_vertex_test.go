@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/vertex/vertextest"
 )
 
-// TestVertex takes a turn through both protocols of the SDK that only this build has.
+// TestVertex runs a turn over both protocols of the SDK that only this build has.
 func TestVertex(t *testing.T) {
 	t.Run("rest", func(t *testing.T) {
 		takesATurn(t, "vertex", "transport: rest, project: p, ", vertextest.ServeREST(t, orchestrate, false).Addr)

@@ -7,7 +7,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// TestNodeReadsBeside holds that a node reads conversations on a connection of their own, which ends with the node's.
+// TestNodeReadsBeside checks that a node reads conversations on a separate connection, which ends with the node's.
 func TestNodeReadsBeside(t *testing.T) {
 	n := &node{log: slog.New(slog.DiscardHandler), release: func() {}}
 	if err := n.open(t.Context(), &settings{program: self, data: t.TempDir(), node: new(nodeSettings)}, nil); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// unheard is a bus whose live topics lose what is published there.
+// unheard is a transport that loses live events.
 type unheard struct{ transport.Transport }
 
 func (u unheard) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
@@ -32,14 +32,14 @@ func (u unheard) Publish(ctx context.Context, t transport.Topic, e *transport.Ev
 	return u.Transport.Publish(ctx, t, e)
 }
 
-// tiny is a store that keeps no entries.
+// tiny is a store that rejects every entry.
 type tiny struct{ *jetstore.Store }
 
 func (tiny) Append(context.Context, string, string, conversation.Version, *conversation.Entry) (conversation.Version, error) {
 	return 0, transport.ErrTooLarge
 }
 
-// TestRefusalNobodyHeard has a message refused while the client misses what is said on the live topic: it gets the answer all the same.
+// TestRefusalNobodyHeard refuses a message while the client misses live events: it gets the answer nevertheless.
 func TestRefusalNobodyHeard(t *testing.T) {
 	t.Run("without keys", func(t *testing.T) {
 		l := newListening(t)
@@ -60,14 +60,14 @@ func TestRefusalNobodyHeard(t *testing.T) {
 		}
 		t.Cleanup(server.Shutdown)
 		engine := dialed(t, server, "")
-		if _, err := engine.bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that lets people in
+		if _, err := engine.bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // lets people in
 			t.Fatal(err)
 		}
 		refuse(t, engine, dialed(t, server, creds), cortex.Config{Store: tiny{engine.store.(*jetstore.Store)}, Decider: nobody{}}, "too large to be kept")
 	})
 }
 
-// untimed is a store that keeps no deadlines.
+// untimed is a store that rejects deadlines.
 type untimed struct{ *jetstore.Store }
 
 func (s untimed) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
@@ -77,21 +77,21 @@ func (s untimed) Append(ctx context.Context, tenant, contextID string, after con
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }
 
-// delegating asks the agent worker.
+// delegating delegates to the agent worker.
 type delegating struct{}
 
 func (delegating) Decide(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) {
 	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "worker", Task: "x"}}}, nil
 }
 
-// TestTurnEndsBesideItsLog has Cortex fail to end a turn in its log while the client misses what is said on the live topic: it gets the answer,
-// though the log says that the turn is open.
+// TestTurnEndsBesideItsLog makes Cortex fail to end a turn in its log while the client misses live events: it gets the answer, although the turn is
+// open in the log.
 func TestTurnEndsBesideItsLog(t *testing.T) {
 	l := newListening(t)
 	refuse(t, l, l, cortex.Config{Store: untimed{l.store.(*jetstore.Store)}, Decider: delegating{}, TaskTimeout: time.Millisecond}, "failed repeatedly")
 }
 
-// refuse has a person's message refused by an orchestrator, which has the rest from cfg.
+// refuse has a person's message refused by an orchestrator with the configuration cfg.
 func refuse(t *testing.T, engine, person *link, cfg cortex.Config, want string) {
 	t.Helper()
 	cfg.Transport = unheard{engine.bus}
@@ -122,7 +122,7 @@ func refuse(t *testing.T, engine, person *link, cfg cortex.Config, want string) 
 	}
 }
 
-// nobody decides nothing.
+// nobody is a decider that makes no decisions.
 type nobody struct{}
 
 func (nobody) Decide(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) {

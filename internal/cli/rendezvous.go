@@ -68,7 +68,7 @@ func portFile(data string) string { return filepath.Join(data, "port") }
 
 var (
 	errLocked = errors.New("locked by another process")
-	errSilent = errors.New("another cortex holds") // the data folder, without an address: users of errSilent add that
+	errSilent = errors.New("another cortex holds") // users append the data folder, and that its holder has left no address
 )
 
 func addressFile(data string) string { return filepath.Join(data, "server.json") }

@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 )
 
-// TestPortIsKept starts a server after another one on the same data folder. With TLS its address begins otherwise, and so its port was a new one
-// each time.
+// TestPortIsKept starts a server after another one on the same data folder, with and without TLS, in which the URL's scheme differs: it has the same
+// port.
 func TestPortIsKept(t *testing.T) {
 	own := certify(t, "server")
 	for name, tls := range map[string]home.TLS{"plain": {}, "TLS": {Cert: own.Cert, Key: own.Key}} {

@@ -27,7 +27,7 @@ import (
 
 const day = 24 * time.Hour
 
-// addTurn appends a turn to a conversation: with an answer, or with a task that is open.
+// addTurn appends a turn to a conversation: answered, or with an open task.
 func addTurn(t *testing.T, store storage.Store, contextID string, at time.Time, answered bool) {
 	t.Helper()
 	conv, err := storage.Load(t.Context(), store, "", contextID)
@@ -50,8 +50,8 @@ func addTurn(t *testing.T, store storage.Store, contextID string, at time.Time, 
 	}
 }
 
-// TestKeepFiles has a replica look after files as long as it is its part: what was stored and never spoken of goes within some minutes, also when it was
-// another one's part at first, but not while something of the store is damaged.
+// TestKeepFiles lets a replica look after files while it leads: an orphaned file is removed within some minutes, also if another replica led at
+// first, but not while a part of the store is damaged.
 func TestKeepFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)
@@ -125,7 +125,7 @@ func TestSweepRetained(t *testing.T) {
 	addTurn(t, store, "touched", now.Add(-29*day), true)
 	addTurn(t, store, "just", now.Add(-30*day), true)
 	addTurn(t, store, "oldest", now.Add(-300*day), true)
-	// What waits for an old conversation goes with it.
+	// Events that wait for an old conversation are deleted with it.
 	away := transport.Inbox("", "away")
 	for _, c := range []string{"old", "open"} {
 		if err := bus.Publish(t.Context(), away, &transport.Event{ID: c, From: transport.Cortex, ContextID: c, Payload: &transport.Cancel{}}); err != nil {
@@ -133,7 +133,7 @@ func TestSweepRetained(t *testing.T) {
 		}
 	}
 
-	plain := struct { // it keeps no dead letters
+	plain := struct { // without dead letters
 		transport.Transport
 		transport.Eraser
 	}{bus, bus}
@@ -155,7 +155,7 @@ func TestSweepRetained(t *testing.T) {
 	}
 }
 
-// misled is a store that lists conversations by outlines of others of the same names.
+// misled is a store whose list of conversations has outlines of earlier ones with the same ids.
 type misled struct {
 	*memstore.Store
 	put map[string]storage.Outline
@@ -177,8 +177,8 @@ func (m *misled) PutOutline(_ context.Context, _, contextID string, o storage.Ou
 	return nil
 }
 
-// TestSweepRetainedLooksAtTheLog holds that a conversation which is listed as what it is not is kept or deleted by what its log says, and is listed right the
-// next time.
+// TestSweepRetainedLooksAtTheLog checks that a conversation whose outline is wrong is kept or deleted according to its log, and that the outline is
+// corrected.
 func TestSweepRetainedLooksAtTheLog(t *testing.T) {
 	store, bus := &misled{memstore.New(), map[string]storage.Outline{}}, memory.New(nil)
 	defer bus.Close()
@@ -200,7 +200,7 @@ func TestSweepRetainedLooksAtTheLog(t *testing.T) {
 	}
 }
 
-// TestRetainedWhileFilesCome has a file be stored in an old conversation: its message is to come, so that conversation stays, and no other.
+// TestRetainedWhileFilesCome stores a file in an old conversation: its message may still come, so that conversation stays, and no other.
 func TestRetainedWhileFilesCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)
@@ -279,8 +279,8 @@ func TestRetention(t *testing.T) {
 		{"-1d", -1, ""},
 		{"d", -1, ""},
 		{"99999999999d", -1, ""},
-		{"213505d", -1, ""},  // more nanoseconds than there are: what is left over would be a day
-		{"-200000d", -1, ""}, // as much the other way: 13 days
+		{"213505d", -1, ""},  // an overflow: the remainder would be a day
+		{"-200000d", -1, ""}, // an overflow in the other direction: 13 days
 		{"a while", -1, ""},
 	} {
 		var r retention

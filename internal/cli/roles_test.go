@@ -13,8 +13,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestRoleIsRunAgain has a role fail again and again: it is run again after pauses that grow up to a bound, what is wrong is told until it is ready, and
-// one that has worked for long begins with short pauses.
+// TestRoleIsRunAgain lets a role fail repeatedly: it is restarted after pauses that grow up to a bound, the failure is reported until it is ready,
+// and after it has worked for long the pauses are short again.
 func TestRoleIsRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began []time.Time
@@ -46,7 +46,7 @@ func TestRoleIsRunAgain(t *testing.T) {
 				says("role ferry: it has failed and is run again: no water", "")
 				at.Ready()
 				says("", "")
-				<-time.After(time.Hour) // of the bubble
+				<-time.After(time.Hour) // in the bubble
 				return errors.New("no water")
 			case 11:
 				cancel()
@@ -70,7 +70,7 @@ func TestRoleIsRunAgain(t *testing.T) {
 	})
 }
 
-// TestRoleFailsAnyHow has a role fail behind a listener that it leaves open, and by a panic: it is run again, and can listen there again.
+// TestRoleFailsAnyHow lets a role fail with an open listener, and with a panic: it is restarted, and can listen again.
 func TestRoleFailsAnyHow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -96,7 +96,7 @@ func TestRoleFailsAnyHow(t *testing.T) {
 	}
 }
 
-// TestRoleEnds holds which ends of a role are the service's.
+// TestRoleEnds checks which results of a role end the service.
 func TestRoleEnds(t *testing.T) {
 	for name, test := range map[string]struct{ err, want error }{
 		"nothing to do": {nil, nil},

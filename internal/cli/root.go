@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -97,10 +98,10 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	case errors.Is(err, errWaits):
 		return exitWaits
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
+		_, _ = printText(stderr, "cortex: %s", oneLine(err)) // nobody is left to tell
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
+	_, _ = printText(stderr, "cortex: %s", oneLine(err))
 	return exitFailed
 }
 
@@ -208,6 +209,9 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 		if len(args) > len(names) {
 			if near := meant(cmd, args[len(names)]); near != "" {
 				return usagef("unknown command %q: %s", args[len(names)], near)
+			}
+			if page := cmd.CommandPath() + " show"; len(names) == 0 && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == "show" }) {
+				return usagef("unexpected argument %q: %s %s", args[0], page, shellWord(args[0]))
 			}
 			return usagef("unexpected argument %q: cortex %s", args[len(names)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSentences holds what is said of a record to somebody who wants no log.
+// TestSentences checks the sentences for log records.
 func TestSentences(t *testing.T) {
 	var said []string
 	log := slog.New(sentences{level: slog.LevelWarn, say: func(line string) { said = append(said, line) }})
@@ -21,7 +21,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestNoticesAreSaid holds that who asks is told what came while the answer was waited for, to the last line.
+// TestNoticesAreSaid checks that all notices during a question are printed, to the last one.
 func TestNoticesAreSaid(t *testing.T) {
 	var errs strings.Builder
 	notices := make(chan string, 8)

@@ -46,8 +46,8 @@ folder; others by --nats with the address given to --listen. The small agents ec
 names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
 are more agents than there may be, or too few files. At /mcp, other programs have Cortex as a tool: see cortex mcp.
 
-At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. What
-is lost, and how conversations are repaired, tells: cortex doctor.`,
+At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. Run
+cortex doctor to see what is lost, and to repair conversations.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --nats nats://nats.internal:4222",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,6 +74,9 @@ func (e *env) serve(ctx context.Context, addr string, roles *besides) error {
 	if addr != "none" {
 		var err error
 		if health, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); errors.Is(err, syscall.EADDRINUSE) {
+			if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && !a.Passing {
+				return e.settings.isTaken(a)
+			}
 			return fmt.Errorf("--http %s: the port is in use: choose another, or none", addr)
 		} else if err != nil {
 			return fmt.Errorf("--http: %w", err)
@@ -165,6 +168,11 @@ func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, 
 	return err
 }
 
+// isTaken is the error for a data folder on which another service runs.
+func (s *settings) isTaken(a address) error {
+	return fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
+}
+
 // claimNode is startNode for a service, which waits: for an external server, since the two may start in any order and a cluster takes time; and for a
 // data folder that a chat or a question holds, until that ends. It returns an error when another service holds the folder.
 func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *starting, onEvent func(registry.Event)) (*node, error) {
@@ -184,7 +192,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 				return nil, ferr
 			}
 			if ok && !a.Passing {
-				return nil, fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
+				return nil, s.isTaken(a)
 			}
 			if told.IsZero() {
 				leave = queue(s.data)

@@ -24,10 +24,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// patience bounds how long a test waits for something to become true.
+// patience bounds how long a test waits for a condition.
 const patience = 30 * time.Second
 
-// output is what a command that runs in the background has written.
+// output is the output of a command in the background.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -92,7 +92,7 @@ func status(t *testing.T, url string) (int, string) {
 
 var readyURL = regexp.MustCompile(`http://[0-9.:]+/readyz`)
 
-// TestReadyWhileTheServerIsThere takes the NATS server away from a service and gives it back.
+// TestReadyWhileTheServerIsThere stops the NATS server of a service and starts it again.
 func TestReadyWhileTheServerIsThere(t *testing.T) {
 	dir := t.TempDir()
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: dir, Listen: "127.0.0.1:0"})
@@ -124,7 +124,7 @@ func TestReadyWhileTheServerIsThere(t *testing.T) {
 	}
 }
 
-// TestReadyTellsOfTooManyAgents has more instances of an agent announced than are taken.
+// TestReadyTellsOfTooManyAgents announces more instances of an agent than are accepted.
 func TestReadyTellsOfTooManyAgents(t *testing.T) {
 	t.Parallel()
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
@@ -152,7 +152,7 @@ func TestReadyTellsOfTooManyAgents(t *testing.T) {
 	})
 }
 
-// TestReadyTellsTrouble has an event be given up: the service is ready, and says so.
+// TestReadyTellsTrouble checks that a service with a dead letter is ready, and reports it.
 func TestReadyTellsTrouble(t *testing.T) {
 	t.Parallel()
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
@@ -184,7 +184,7 @@ func TestReadyTellsTrouble(t *testing.T) {
 	})
 }
 
-// TestReadyWhileSomebodyOwns has the leases of all partitions go to somebody who lives and does not serve, and come back.
+// TestReadyWhileSomebodyOwns gives the leases of all partitions to a process that is alive and does not serve, and takes them back.
 func TestReadyWhileSomebodyOwns(t *testing.T) {
 	t.Parallel()
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
@@ -229,9 +229,9 @@ func TestReadyWhileSomebodyOwns(t *testing.T) {
 	}
 }
 
-// TestReadyNamesTheServerItWaitsFor asks a service that has not found its server yet.
+// TestReadyNamesTheServerItWaitsFor checks the readiness of a service that has not found its server yet.
 func TestReadyNamesTheServerItWaitsFor(t *testing.T) {
-	var free [2]string // addresses that nobody listens on
+	var free [2]string // without a listener
 	for i := range free {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -252,7 +252,7 @@ func TestReadyNamesTheServerItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestStopWhileTheFolderIsTaken stops a service that waits for somebody else's data folder.
+// TestStopWhileTheFolderIsTaken stops a service that waits for a data folder that another process holds.
 func TestStopWhileTheFolderIsTaken(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -266,7 +266,7 @@ func TestStopWhileTheFolderIsTaken(t *testing.T) {
 	}
 }
 
-// TestAgentWaitsForCortex lets an agent that reaches its server through a Cortex only be there first.
+// TestAgentWaitsForCortex starts an agent, which reaches its server only through a gateway, before Cortex.
 func TestAgentWaitsForCortex(t *testing.T) {
 	keys := t.TempDir()
 	if err := auth.Init(keys); err != nil {
@@ -293,8 +293,8 @@ func TestAgentWaitsForCortex(t *testing.T) {
 	}
 }
 
-// TestAgentWaitsForServer starts an agent when there is nobody that it could join: in the data folder, on a server, and where somebody who
-// starts has not said yet where he is.
+// TestAgentWaitsForServer starts an agent when there is nothing to join: in the data folder, at a server, and while a Cortex is starting that has not
+// left its address yet.
 func TestAgentWaitsForServer(t *testing.T) {
 	t.Parallel()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -332,7 +332,7 @@ func TestAgentWaitsForServer(t *testing.T) {
 	}
 }
 
-// TestFoundElsewhere has a service come back on another port: an agent that had joined it by the data folder finds it there.
+// TestFoundElsewhere restarts a service on another port: an agent that has joined it through the data folder finds it.
 func TestFoundElsewhere(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -365,7 +365,7 @@ func TestFoundElsewhere(t *testing.T) {
 	stopSecond()
 }
 
-// TestPortInUse has both ports of a service taken, one after the other.
+// TestPortInUse starts services with one or the other port taken.
 func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -383,7 +383,7 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce starts chats on one empty data folder at the same moment: one starts everything, the others join it.
+// TestTwoAtOnce starts chats on one empty data folder at the same time: one starts everything, the others join it.
 func TestTwoAtOnce(t *testing.T) {
 	data := t.TempDir()
 	var wg sync.WaitGroup

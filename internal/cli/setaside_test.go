@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestListAside has files of a repaired conversation, one of which a killed repair has not written to its end, and a file of the store.
+// TestListAside lists files of repaired conversations, one of which is incomplete after a killed repair, and a file of the store.
 func TestListAside(t *testing.T) {
 	data := t.TempDir()
 	if all, more := listAside(data); len(all) > 0 || more {

@@ -17,13 +17,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/app/role"
 )
 
-// settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
+// settingFlags are the flags that may come from the environment and from a file, in all commands; but see exceptions.
 var settingFlags = strings.Fields(`
 	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color theme keys
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http card spec concurrency timeout own-role`)
 
-// actionFlags say what one command is to do.
+// actionFlags belong to one call of a command.
 var actionFlags = strings.Fields(`
 	name url wait agent skill input file output config help conversation continue json verbose once dir all yes force limit seen revoke repair new online
 	ability tag text version state owner lang
@@ -31,21 +31,21 @@ var actionFlags = strings.Fields(`
 	turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients`)
 
-// exceptions are actions under the name of a setting.
+// exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{
 	"cortex eval routing --agents": true, "cortex bench restart --agents": true, "cortex bench discovery --agents": true, "cortex torture --agents": true,
 	"cortex agent echo --card": true, "cortex agent clock --card": true, "cortex agent calc --card": true,
 	"cortex agent echo --spec": true, "cortex agent clock --spec": true, "cortex agent calc --spec": true,
 }
 
-// chooser is a program with all flags: cortex itself has no transports and stores to choose from, and no roles.
+// chooser is a program with all flags: Cortex itself has no transports, stores or roles of its own.
 var chooser = &Program{Transports: map[string]Transport{"own": {}}, Stores: map[string]Store{"own": {}}, Roles: []role.Role{{Name: "own", Open: func(f *flag.FlagSet) role.Run {
 	f.Bool("own-role", false, "")
 	return nil
 }}}}
 
-// TestFlagsAreClassified walks over the flags of all commands. Whoever adds one says here what it is: a setting of the node, or what an
-// action is about, which nothing but the command line may say.
+// TestFlagsAreClassified checks that each flag of all commands is listed above, as a setting of the node, or as an action, which can only be given on
+// the command line.
 func TestFlagsAreClassified(t *testing.T) {
 	class := map[string]bool{}
 	for _, name := range settingFlags {
@@ -69,8 +69,8 @@ func TestFlagsAreClassified(t *testing.T) {
 	})
 }
 
-// TestSettingsComeFirst gives each command its flags by the environment: those that are settings count before the arguments are looked
-// at, all others do not.
+// TestSettingsComeFirst gives each command its flags through the environment: settings are read before the arguments are checked, other flags are not
+// read.
 func TestSettingsComeFirst(t *testing.T) {
 	card := filepath.Join(t.TempDir(), "card.yaml")
 	if err := os.WriteFile(card, []byte("name: mine\n"), 0o600); err != nil {
@@ -154,7 +154,7 @@ func TestSettingsComeFirst(t *testing.T) {
 				}
 				args = append(args, "--config", "config.yaml")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for what is taken and runs
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for commands that keep running
 			defer cancel()
 			var stdout, stderr bytes.Buffer
 			code := Run(ctx, args, strings.NewReader(""), &stdout, &stderr)
@@ -165,7 +165,7 @@ func TestSettingsComeFirst(t *testing.T) {
 	}
 }
 
-// TestSettingsHelp holds that the topic lists what is a setting, and nothing else.
+// TestSettingsHelp checks that the topic lists the settings and nothing else.
 func TestSettingsHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := chooser.Run(t.Context(), []string{"help", "settings"}, strings.NewReader(""), &stdout, &stderr); code != exitOK {
@@ -187,8 +187,8 @@ func TestSettingsHelp(t *testing.T) {
 	}
 }
 
-// TestFlagsSayWhatTheyTake holds that each flag which takes something says what, in a word of capital letters, and that a short flag means the
-// same wherever it is.
+// TestFlagsSayWhatTheyTake checks that each flag with a value names it in capital letters, and that a short flag has the same meaning in all
+// commands.
 func TestFlagsSayWhatTheyTake(t *testing.T) {
 	short := map[string]string{}
 	eachFlag((&env{settings: settings{program: self, node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {

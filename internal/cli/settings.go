@@ -395,6 +395,8 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 		case known[k] == isSetting || known[k] == isList:
 			if values[k], err = plainValue(raw[k], known[k] == isList); err != nil {
 				err = fmt.Errorf("%s: %w", k, err)
+			} else if flag := strings.ReplaceAll(k, "_", "-"); flag == "data" || slices.Contains(pathFlags, flag) {
+				values[k] = s.beside(values[k])
 			}
 		case known[k] == isAction:
 			err = fmt.Errorf("%s: this is no setting: it says what one command is to do, and is only given to that one as a flag", k)
@@ -406,6 +408,14 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 		}
 	}
 	return values, nil
+}
+
+// beside resolves a path in the config file, which is relative to the folder of that file unless that is no file, but a pipe.
+func (s *settings) beside(path string) string {
+	if info, err := os.Stat(s.config); path == "" || path == "none" || filepath.IsAbs(path) || err != nil || !info.Mode().IsRegular() {
+		return path
+	}
+	return filepath.Join(filepath.Dir(s.config), path)
 }
 
 // maxConfig bounds the config file, in bytes.
@@ -475,6 +485,7 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 		if err != nil {
 			return err
 		}
+		ep.KeyFile, ep.CredentialsFile = s.beside(ep.KeyFile), s.beside(ep.CredentialsFile)
 		s.llms[name] = ep
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// newLinked returns what leads to the store of a server of its own.
+// newLinked returns a link to the store of a server of its own.
 func newLinked(t *testing.T) *link {
 	t.Helper()
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir()})
@@ -37,7 +37,7 @@ func newLinked(t *testing.T) *link {
 	return &link{bus: bus, store: store}
 }
 
-// TestPromptShowsTheShortlist holds that a preview among many agents tells which ones were chosen, and how well they fit.
+// TestPromptShowsTheShortlist checks that a preview among many agents shows which ones were chosen, and how well they fit.
 func TestPromptShowsTheShortlist(t *testing.T) {
 	bake := []a2a.AgentSkill{{ID: "bake", Name: "Bake", Description: "Bakes bread"}}
 	list := []registry.WellKnown{{ID: "baker", Card: &a2a.AgentCard{Name: "baker", Description: "Bakes bread and cakes", Skills: bake}}}
@@ -62,7 +62,7 @@ func TestPromptShowsTheShortlist(t *testing.T) {
 	}
 }
 
-// TestWhyShowsTheShortlist holds that /why tells what a decision was offered, once, and what the model looked for.
+// TestWhyShowsTheShortlist checks that /why shows what a decision was offered, once, and what the model searched for.
 func TestWhyShowsTheShortlist(t *testing.T) {
 	l := newLinked(t)
 	offered := []conversation.Shortlisted{

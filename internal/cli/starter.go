@@ -214,7 +214,11 @@ func (e *env) beginAgent(name, lang, dir string) error {
 	}
 	if lang == "go" {
 		files, from = append(files, starter{name: "go.mod", about: "its module"}), append(from, "go.mod.txt")
-		run = "    cd " + shellWord(dir) + "\n    go mod tidy\n    go run . agent " + name + "\n"
+		clone := ""
+		if !isPublished() { // go mod tidy finds published versions only
+			clone = "    go mod edit -replace " + modulePath + "=CLONE   # the folder that this cortex was built in\n"
+		}
+		run = "    cd " + shellWord(dir) + "\n" + clone + "    go mod tidy\n    go run . agent " + name + "\n"
 	}
 	for i := range files {
 		if err := files[i].read("agent/"+from[i], words); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
-// TestMarkStore tells another store from the one that was there before.
+// TestMarkStore checks that another store than before is recognised.
 func TestMarkStore(t *testing.T) {
 	var log bytes.Buffer
 	data := t.TempDir()
@@ -45,7 +45,7 @@ func TestMarkStore(t *testing.T) {
 	}
 }
 
-// TestEmptyStore takes what is in the folder of the server's store, and what is remembered of it, in turn more of what tells that there was one.
+// TestEmptyStore removes the store from its folder, with different remaining traces of it.
 func TestEmptyStore(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data [1]")
 	set := &settings{program: self, data: data}
@@ -95,7 +95,7 @@ func TestEmptyStore(t *testing.T) {
 	check("what is remembered tells it", false, "")
 }
 
-// TestPortTaken has the port of the last time taken just before it is used.
+// TestPortTaken takes the previous port just before it is used.
 func TestPortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

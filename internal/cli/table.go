@@ -41,6 +41,9 @@ func printText(w io.Writer, format string, args ...any) (int, error) {
 
 // screenWidth returns the width of a terminal in columns, or 0 when w is not a terminal.
 func screenWidth(w io.Writer) int {
+	if one, ok := w.(*oneAtATime); ok {
+		w = one.w
+	}
 	if f, ok := w.(*os.File); ok && isTerminal(f) {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return max(width, 0)

@@ -24,7 +24,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 )
 
-// certify writes a certificate for this machine that is its own authority, and its key.
+// certify writes a self-signed certificate for this machine, and its key.
 func certify(t *testing.T, name string) home.TLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -53,7 +53,7 @@ func certify(t *testing.T, name string) home.TLS {
 	return files
 }
 
-// counting passes connections on to a server, and counts them. It returns the URL where it does.
+// counting is a proxy for a server that counts connections. It returns its URL.
 func counting(t *testing.T, server string, n *atomic.Int64) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,8 +95,7 @@ func counting(t *testing.T, server string, n *atomic.Int64) string {
 	return u.String()
 }
 
-// TestTLSMistakesAreSaidAtOnce has a chat and a question come to the Cortex of their data folder with the wrong certificates. They
-// do not wait for that to change: each tries once.
+// TestTLSMistakesAreSaidAtOnce runs a chat and a question with wrong certificates. They do not wait for that to change: each tries once.
 func TestTLSMistakesAreSaidAtOnce(t *testing.T) {
 	own, other := certify(t, "server"), certify(t, "other")
 	for name, test := range map[string]struct {
@@ -136,7 +135,7 @@ func TestTLSMistakesAreSaidAtOnce(t *testing.T) {
 				if code != exitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), test.want) {
 					t.Errorf("%v = %d, %q, %q, want an error with %q", args, code, &stdout, &stderr, test.want)
 				}
-				// Who shows no certificate may find the connection ended before it is told why, and tries again.
+				// A client without a certificate may see the connection end before it gets the reason, and retries.
 				if n := tried.Load(); n > 3 || n > 1 && name != "no certificate" {
 					t.Errorf("%v: tried %d times", args, n)
 				}

@@ -79,6 +79,15 @@ func thisBuild() build {
 	return noted(info)
 }
 
+// release matches the version of a tagged commit.
+var release = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
+// isPublished reports whether this is a build of a released version, which `go mod tidy` finds.
+func isPublished() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && info.Main.Path == modulePath && release.MatchString(info.Main.Version)
+}
+
 // pseudo matches the end of Go's pseudo-version of an untagged commit: its time and hash.
 var pseudo = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
 

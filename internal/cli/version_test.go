@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestVersion reads what Go notes in binaries that come to be in different ways.
+// TestVersion reads the build information of binaries that were built in different ways.
 func TestVersion(t *testing.T) {
 	of := func(version string, settings ...string) *debug.BuildInfo {
 		info := &debug.BuildInfo{Main: debug.Module{Path: modulePath, Version: version}}
@@ -46,8 +46,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestVersionIsInTheChangelog holds that the changelog has a section for the version that this source becomes, as the first that has a
-// number.
+// TestVersionIsInTheChangelog checks that the first numbered section of the changelog is for the upcoming version.
 func TestVersionIsInTheChangelog(t *testing.T) {
 	b, err := os.ReadFile("../../CHANGELOG.md")
 	if err != nil {

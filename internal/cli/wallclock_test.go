@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// quartz returns a wall clock that nobody sets.
+// quartz returns a wall clock that is never set.
 func quartz(now func() time.Time, retain time.Duration) *wallClock {
 	began := now()
 	return newWallClock(now, func() time.Duration { return now().Sub(began) }, "", retain, slog.New(slog.DiscardHandler))
@@ -32,7 +32,7 @@ func (s *settable) wall(file string, retain time.Duration, told *strings.Builder
 	return newWallClock(s.now, func() time.Duration { return time.Since(began) }, file, retain, slog.New(slog.NewTextHandler(told, nil)))
 }
 
-// datedBy is a bus whose clock is that of a test.
+// datedBy is a bus with the clock of a test.
 type datedBy struct {
 	*memory.Bus
 	of     *settable
@@ -49,8 +49,8 @@ func (b *datedBy) Stored(ctx context.Context, o transport.Object) (time.Time, in
 	return b.stored[o], bytes, err
 }
 
-// TestClockSetRight has the clock be 40 days behind and set right while the service runs, or between two runs of it. A conversation and a file
-// that are minutes old stay. What was too old before goes all the same, and what happened goes when it is too old by the time that has passed.
+// TestClockSetRight lets the clock be 40 days slow and set right while the service runs, or between two runs of it. A conversation and a file that
+// are minutes old stay. What was too old before is deleted nevertheless, and later data is deleted by the time that has passed.
 func TestClockSetRight(t *testing.T) {
 	const wrong = 40 * day
 	for name, restarted := range map[string]bool{"while it runs": false, "between two runs": true} {
@@ -125,7 +125,7 @@ func TestClockSetRight(t *testing.T) {
 					t.Errorf("the log says %q, want a warning", told.String())
 				}
 				if restarted {
-					return // that it is not old, nobody can know for longer than a day
+					return // the clocks cannot be distinguished for longer than a day
 				}
 				time.Sleep(27 * day)
 				if left := contextIDs(t, store); !left["new"] {
@@ -140,7 +140,7 @@ func TestClockSetRight(t *testing.T) {
 	}
 }
 
-// TestClockSetForthAndBack has somebody set the clock wrong for a moment: what happens then and before is dated as it was.
+// TestClockSetForthAndBack sets the clock wrong for a moment: data from that time and before is dated correctly.
 func TestClockSetForthAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told strings.Builder

@@ -60,7 +60,7 @@ func TestPrintEvent(t *testing.T) {
 	}
 }
 
-// TestOpening holds that what was known and is not there is not shown, and what is there only once, before what happens to it.
+// TestOpening checks that known agents that are not present are not shown, and present ones only once, before their changes.
 func TestOpening(t *testing.T) {
 	var shown []string
 	synced := make(chan struct{})
@@ -89,12 +89,12 @@ func TestOpening(t *testing.T) {
 	}
 }
 
-// TestOutage holds that agents are not given up while the connection is lost, and are once it is back and they stay silent.
+// TestOutage checks that agents are not removed while the connection is lost, and are removed if they stay silent after it is restored.
 func TestOutage(t *testing.T) {
 	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
 	r := registry.New(registry.Config{Now: func() time.Time { return now }})
 	conn := new(outage)
-	conn.onConn(false, nil) // nobody to tell yet
+	conn.onConn(false, nil) // before there is a registry
 	conn.tell(r)
 	r.Apply(&transport.Event{Payload: &transport.Card{
 		AgentID: "echo", Instance: "1", Heartbeat: 30 * time.Second, Card: &a2a.AgentCard{Name: "echo"},

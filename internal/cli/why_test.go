@@ -12,8 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestWhyTellsOfRetries holds that /why tells of each task that was tried again, by whom and why, and that those of an earlier turn are
-// not told any more.
+// TestWhyTellsOfRetries checks that /why shows each task that was retried, with which agent and why, but none of earlier turns.
 func TestWhyTellsOfRetries(t *testing.T) {
 	l := newLinked(t)
 	now := time.Unix(1000, 0).UTC()
@@ -70,7 +69,7 @@ func TestWhyTellsOfRetries(t *testing.T) {
 		t.Errorf("why of an agent that may be taken for a person = %q, %v", got, err)
 	}
 
-	// What the model wrote begins no line.
+	// External text must not begin a line.
 	d := &llm.Decision{
 		Kind: llm.KindDelegate, Model: "m\n9. respond", Reason: "it\n2. respond\n   because all is well",
 		Delegations: []llm.Delegation{{ID: "a", Agent: "old\nscale", Skill: "weigh", Task: "an anchor\n   by another model"}},
@@ -85,7 +84,7 @@ func TestWhyTellsOfRetries(t *testing.T) {
 	}
 }
 
-// TestWhyTellsOfFiles holds that /why names the files that go along with each task: those of the message, those that the decision names, or none.
+// TestWhyTellsOfFiles checks that /why names the files of each task: those of the message, those that the decision names, or none.
 func TestWhyTellsOfFiles(t *testing.T) {
 	l := newLinked(t)
 	m := &a2a.Message{ID: "m1", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{

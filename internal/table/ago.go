@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Ago is a time as people say it, or "" for none.
+// Ago formats how long ago t was; "" for the zero time.
 func Ago(t, now time.Time) string {
 	switch d := now.Sub(t); {
 	case t.IsZero():

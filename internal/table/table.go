@@ -1,5 +1,5 @@
-// Package table lays out rows of texts for people: the lists of the commands and of the chat. It counts the columns that a terminal takes for
-// them, and has what else depends on that.
+// Package table formats tables for people: the lists of the commands and of the chat. It measures text in terminal columns, and has other functions
+// that need that.
 package table
 
 import (
@@ -14,20 +14,20 @@ import (
 // Column is a column of a table.
 type Column struct {
 	Title string
-	// Least is the width to which its texts are cut where a screen has no room for all, those of the widest column first; 0: they are whole.
+	// Least is the width to which texts may be cut when the screen is too narrow, those of the widest column first; 0: they are not cut.
 	Least int
-	// Rank says how early the column is left out where cutting makes no room: those with the highest rank first, those with none never.
+	// Rank is the order in which columns are left out when cutting is not sufficient: the highest rank first; columns without a rank stay.
 	Rank int
-	// IDs has the ids that Cortex makes stand there by their beginning, as other commands take them, before anything else is cut.
+	// IDs shortens ids made by Cortex to a beginning, which other commands accept, before anything else is cut.
 	IDs bool
-	// Wide is how wide the column is at least.
+	// Wide is the minimum width of the column.
 	Wide int
 }
 
-// Table is rows of texts, which may be anybody's: each is shown as one clean line. A table whose columns have no titles has no head.
+// Table has rows of texts, which may be external: each is shown as one clean line. A table whose columns have no titles has no head.
 type Table struct {
 	Columns []Column
-	// Wrap has the last column go on below itself, where otherwise it is cut.
+	// Wrap wraps the last column below itself instead of cutting it.
 	Wrap bool
 
 	rows []row
@@ -35,10 +35,10 @@ type Table struct {
 
 type row struct {
 	cells []string
-	marks []string // to be read however narrow the screen is
+	marks []string // texts that are shown on any screen
 }
 
-// New returns a table with these titles. Texts are cut where there is no room, and no column is left out.
+// New returns a table with these titles. Texts are cut when there is no room, and no column is left out.
 func New(titles ...string) *Table {
 	t := &Table{}
 	for _, title := range titles {
@@ -50,7 +50,7 @@ func New(titles ...string) *Table {
 // Row adds a row. Cells at its end may be missing.
 func (t *Table) Row(cells ...string) { t.rows = append(t.rows, row{cells: cells}) }
 
-// Mark wants a text of the last row to be read however narrow the screen is: where the row has no room for all of it, it comes below.
+// Mark makes a text of the last row visible on any screen: if the row has no room for all of it, it is shown below.
 func (t *Table) Mark(text string) {
 	if text != "" {
 		last := &t.rows[len(t.rows)-1]
@@ -61,7 +61,7 @@ func (t *Table) Mark(text string) {
 // Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// Cut leaves out what is behind the first n rows, and returns how many that were.
+// Cut removes the rows after the first n, and returns how many these were.
 func (t *Table) Cut(n int) int {
 	more := max(0, len(t.rows)-n)
 	t.rows = t.rows[:len(t.rows)-more]
@@ -70,14 +70,14 @@ func (t *Table) Cut(n int) int {
 
 const (
 	gap       = 2       // spaces between columns
-	least     = 12      // to which a column is cut that says nothing else
-	narrowest = 8       // to which each is cut where nothing else helps
-	maxPad    = 60      // columns that a long text takes from the other rows where nobody looks
+	least     = 12      // the default width to which a column may be cut
+	narrowest = 8       // the width to which columns may be cut as a last resort
+	maxPad    = 60      // in a table that is not for a terminal: the padding that a long text causes in other rows, at most
 	maxCell   = 1 << 20 // characters of a text
 )
 
-// Render returns the table, for a screen of some columns or, with 0, whole. quiet is how its head is shown; nil: as it is. Columns in which
-// there is nothing are left out.
+// Render formats the table for a screen with this many columns, or in full if width is 0. quiet formats its head; nil leaves it unchanged. Empty
+// columns are left out.
 func (t *Table) Render(width int, quiet func(string) string) string {
 	l := layout{width: width, columns: t.Columns, rows: t.clean()}
 	for i := range t.Columns {
@@ -110,7 +110,7 @@ func (t *Table) Render(width int, quiet func(string) string) string {
 	return b.String()
 }
 
-// clean returns what is shown of the rows, all of them with as many cells.
+// clean returns the rows cleaned, all with the same number of cells.
 func (t *Table) clean() (rows []row) {
 	for _, r := range t.rows {
 		cells := make([]string, len(t.Columns))
@@ -135,10 +135,10 @@ type layout struct {
 	columns []Column
 	rows    []row
 	shown   []int // the columns that are not left out
-	widths  []int // of those
+	widths  []int // of the shown columns
 }
 
-// natural returns how wide the columns would be if there was room.
+// natural returns the widths of the columns without a limit.
 func (l *layout) natural() []int {
 	widths := make([]int, len(l.shown))
 	for n, i := range l.shown {
@@ -150,7 +150,7 @@ func (l *layout) natural() []int {
 	return widths
 }
 
-// fit chooses the columns and their widths so that a row is a line.
+// fit chooses the columns and their widths so that each row fits on a line.
 func (l *layout) fit() {
 	if l.fits(func(int) int { return maxCell }) {
 		return
@@ -175,7 +175,7 @@ func (l *layout) fit() {
 	}
 }
 
-// narrowest is the width to which a column is cut where nothing else helps. Of the first one, which other commands take, more is left.
+// narrowest returns the width to which a column is cut as a last resort. The first column, whose texts other commands accept, keeps more.
 func (l *layout) narrowest(i int) int {
 	if i == 0 {
 		return l.columns[i].Least
@@ -183,7 +183,7 @@ func (l *layout) narrowest(i int) int {
 	return narrowest
 }
 
-// fits sets the widths of the columns, none of which gets narrower than to allows, and reports whether a row is a line.
+// fits sets the widths of the columns, none below the bound that to returns, and reports whether a row fits on a line.
 func (l *layout) fits(to func(int) int) bool {
 	l.widths = l.natural()
 	bounds := make([]int, len(l.widths))
@@ -195,7 +195,7 @@ func (l *layout) fits(to func(int) int) bool {
 	return Narrow(l.widths, bounds, l.width-gap*(len(l.widths)-1))
 }
 
-// Narrow narrows the widest columns, none to less than its bound, until all of them take at most room. It reports whether they do.
+// Narrow reduces the widest columns, none below its bound, until they take at most room together. It reports whether they do.
 func Narrow(widths, bounds []int, room int) bool {
 	used := func(most int) (sum int) {
 		for i, w := range widths {
@@ -213,10 +213,10 @@ func Narrow(widths, bounds []int, room int) bool {
 	return fits
 }
 
-// made is an id that Cortex has made.
+// made matches ids that Cortex has made.
 var made = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// shorten has the ids of a column stand there by their beginning: two groups, or as much as tells them apart.
+// shorten shortens the ids of a column to two groups, or to as much as distinguishes them.
 func (l *layout) shorten(i int) {
 	n := len("5f0c2a54-1b2c")
 	for begins := map[string]string{}; ; n, begins = n+1, map[string]string{} {
@@ -239,7 +239,7 @@ func (l *layout) shorten(i int) {
 	}
 }
 
-// line returns the first columns of a row, below those of the others.
+// line formats the first columns of a row, aligned with those of other rows.
 func (l *layout) line(cells []string, columns int) string {
 	var b strings.Builder
 	for n, i := range l.shown[:columns] {
@@ -267,7 +267,7 @@ func (l *layout) writeHead(b *strings.Builder, quiet func(string) string) {
 	b.WriteString(head + "\n")
 }
 
-// writeMarks writes those marks of a row that its line does not show whole.
+// writeMarks writes the marks of a row that its line does not show in full.
 func writeMarks(b *strings.Builder, line string, marks []string, width int) {
 	for _, mark := range marks {
 		if strings.Contains(line, mark) {
@@ -279,10 +279,10 @@ func writeMarks(b *strings.Builder, line string, marks []string, width int) {
 	}
 }
 
-// wrapped returns the table with a last column that goes on below itself. On a screen that is too narrow for that, each row begins with its
-// other cells on a line, and the last one stands below.
+// wrapped formats a table whose last column wraps below itself. On a screen that is too narrow for that, each row begins with a line of its other
+// cells, and the last one follows below.
 func (l *layout) wrapped(quiet func(string) string) string {
-	const room = 16 // that is left for the last one beside the others
+	const room = 16 // for the last column, beside the others
 	l.widths = l.natural()
 	last, indent := len(l.shown)-1, 0
 	for _, w := range l.widths[:last] {

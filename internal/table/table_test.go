@@ -20,7 +20,7 @@ func agents() *table.Table {
 	}}
 }
 
-// TestColumnsGiveWay holds which column gets narrower, and which one goes, on screens of less and less room. Where nobody looks, nothing is cut.
+// TestColumnsGiveWay checks which column is narrowed, and which one left out, on narrower and narrower screens. Outside a terminal nothing is cut.
 func TestColumnsGiveWay(t *testing.T) {
 	tab := agents()
 	tab.Row("agent_echo", "active", "1", "1.0.0", "", "Repeats what it is told, word for word")
@@ -64,7 +64,7 @@ cafe` + "\u0301" + `        draining
 	}
 }
 
-// TestWideText holds that columns stand below each other on a terminal, where some characters take two of its columns and some none.
+// TestWideText checks that columns are aligned on a terminal with wide and zero-width characters.
 func TestWideText(t *testing.T) {
 	tab := table.New("ID", "TITLE", "STATE", "")
 	tab.Row("1", "plain", "open")
@@ -88,8 +88,8 @@ func TestWideText(t *testing.T) {
 	}
 }
 
-// TestStrangersLongTexts holds that one agent with a long id and version neither breaks the lines of all nor hides what is said of it, and
-// that where nobody looks its name is whole and takes no room from the other rows.
+// TestStrangersLongTexts checks that one agent with a long id and version neither breaks all lines nor hides its warning, and that outside a terminal
+// its name is complete and takes no room from other rows.
 func TestStrangersLongTexts(t *testing.T) {
 	const mark = "looks like agent_echo"
 	long := strings.Repeat("天", 50)
@@ -123,7 +123,7 @@ func TestStrangersLongTexts(t *testing.T) {
 	}
 }
 
-// TestIDs holds that an id is shortened first, to what tells it from the others, and a name never so.
+// TestIDs checks that ids are shortened first, to what distinguishes them, and names are not.
 func TestIDs(t *testing.T) {
 	tab := &table.Table{Columns: []table.Column{{Title: "TASK", IDs: true, Least: 13}, {Title: "TEXT", Least: 10}}}
 	tab.Row("01a20777-c104-7dd0-bd7a-f74d466e7328", "one thing")
@@ -144,7 +144,7 @@ a-name-of-somebody's     a third thing
 	}
 }
 
-// TestWrap holds a table that wraps its last column, stacks its cells where there is no room for that, and breaks no word that fits a line.
+// TestWrappedColumn checks a table that wraps its last column, stacks its cells where there is no room for that, and breaks no word that fits a line.
 func TestWrappedColumn(t *testing.T) {
 	tab := table.New("agent", "state", "what")
 	tab.Wrap = true
@@ -179,7 +179,7 @@ b c  stale
 	}
 }
 
-// TestHead holds that the head can be quiet, and that columns without titles have none.
+// TestHead checks that the head can be quiet, and that columns without titles have none.
 func TestHead(t *testing.T) {
 	tab := table.New("A", "B")
 	tab.Row("1", "2")

@@ -6,11 +6,11 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Width returns the number of columns that s takes on a terminal; s has no control characters.
+// Width returns the number of terminal columns of s, which has no control characters.
 func Width(s string) int { return uniseg.StringWidth(s) }
 
-// UpTo returns the beginning of s that takes at most width columns, in whole characters as people see them: an accent or a skin colour
-// stays with what it is for.
+// UpTo returns the beginning of s that takes at most width columns. It does not split grapheme clusters: an accent or a skin colour stays with its
+// character.
 func UpTo(s string, width int) string {
 	rest, state, used := s, -1, 0
 	for rest != "" {
@@ -23,7 +23,7 @@ func UpTo(s string, width int) string {
 	return s[:len(s)-len(rest)]
 }
 
-// Fit returns s if it takes at most width columns, else its beginning with an ellipsis: whole words, unless that leaves much of the room empty.
+// Fit returns s if it takes at most width columns, otherwise its beginning with an ellipsis, cut between words unless that wastes much of the room.
 func Fit(s string, width int) string {
 	if len(UpTo(s, width)) == len(s) {
 		return s
@@ -38,7 +38,7 @@ func Fit(s string, width int) string {
 	return strings.TrimRight(part, " ") + "…"
 }
 
-// Pad returns s filled with spaces to width columns.
+// Pad pads s with spaces to width columns.
 func Pad(s string, width int) string {
 	if n := width - Width(s); n > 0 {
 		return s + strings.Repeat(" ", n)

@@ -16,8 +16,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 )
 
-// Agent runs an instance of the n-th agent of the plan in folder until ctx ends. name is the instance's own; what it does is
-// written to a file that is called after it. It is what the agent processes of a run do.
+// Agent runs an instance of the n-th agent of the plan in folder until ctx ends. name is that of the instance, and of the file to which it writes the
+// tasks that it begins. Agent processes of a run execute it.
 func Agent(ctx context.Context, folder string, n int, name string, log *slog.Logger) error {
 	plan, err := readPlan(folder)
 	if err != nil {
@@ -42,19 +42,19 @@ func Agent(ctx context.Context, folder string, n int, name string, log *slog.Log
 	return agents.Serve(ctx, bus, card, agents.Handler(w.do), &agents.Options{Concurrency: 64, Grace: time.Second, Logger: log})
 }
 
-// runsSuffix is of the files in which agents note what they begin.
+// runsSuffix is the suffix of the files in which agents record the tasks that they begin.
 const runsSuffix = ".runs"
 
 // worker is the handler of an agent.
 type worker struct {
 	id   string
-	pace bool // it takes its time with everything
+	pace bool // it delays everything
 
 	mu   sync.Mutex
 	runs *os.File
 }
 
-// do answers what the plan expects of a text.
+// do answers a text as the plan expects.
 func (w *worker) do(ctx context.Context, t *agents.Task) (*agents.Result, error) {
 	verb, token, _ := strings.Cut(t.Text(), " ")
 	if err := w.note(string(t.ID), token); err != nil {
@@ -78,7 +78,7 @@ func (w *worker) do(ctx context.Context, t *agents.Task) (*agents.Result, error)
 	return nil, fmt.Errorf("nobody says %.100q to %s", t.Text(), w.id)
 }
 
-// note writes down that a task is begun.
+// note records that a task begins.
 func (w *worker) note(task, token string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *worker) note(task, token string) error {
 	return err
 }
 
-// delay is how long slow work takes, from 50 to 250 ms.
+// delay returns the duration of slow work, from 50 to 250 ms.
 func delay(token string) time.Duration {
 	var n byte
 	for i := range len(token) {
@@ -95,9 +95,9 @@ func delay(token string) time.Duration {
 	return 50*time.Millisecond + time.Duration(n%201)*time.Millisecond
 }
 
-// tasksRun counts the rounds of tasks that agents began, and those that they began more than once.
+// tasksRun counts the tasks that agents began, and those that they began more than once.
 func tasksRun(folder string) (tasks, twice int, err error) {
-	files, err := fs.Glob(os.DirFS(folder), "*"+runsSuffix) // the folder's own name is no pattern
+	files, err := fs.Glob(os.DirFS(folder), "*"+runsSuffix) // a pattern within the folder, whose name may have special characters
 	if err != nil {
 		return 0, 0, err
 	}

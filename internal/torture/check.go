@@ -10,25 +10,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
-// Late is how long an answer may take from the moment at which nothing was killed any more.
+// Late is how long an answer may take after the last kill.
 const Late = 10 * time.Second
 
-// The kinds of what can be wrong.
+// The kinds of violations.
 const (
-	Lost       = "lost"         // a message that was accepted and has no answer
+	Lost       = "lost"         // an accepted message without an answer
 	Duplicate  = "duplicate"    // a message that is in the log twice, or has two answers
-	Wrong      = "wrong"        // another answer than the right one
+	Wrong      = "wrong"        // not the right answer
 	OutOfOrder = "out_of_order" // a message that is in the log before one that was accepted earlier
-	LateAnswer = "late"         // an answer that came later than Late after the last kill before it
+	LateAnswer = "late"         // an answer later than Late after the last kill before it
 )
 
-// Finding is something that is wrong with one message.
+// Finding is a violation of one message.
 type Finding struct {
 	Kind    string   `json:"kind"`
 	Context string   `json:"context"`
 	Message string   `json:"message"`
 	Text    string   `json:"text"`
-	History []string `json:"history,omitempty"` // what is known of the message, in the order of time
+	History []string `json:"history,omitempty"` // what is known about the message, in order of time
 }
 
 // said is a message as its client saw it.
@@ -38,28 +38,28 @@ type said struct {
 	answers          []record
 }
 
-// history is all that is known of one conversation.
+// history is everything that is known about one conversation.
 type history struct {
 	talk talk
-	said []said                // in the order in which they were said
+	said []said                // in order
 	log  []*conversation.Entry // all of it
 }
 
-// timing is what the answers of a run took.
+// timing has the durations of a run's answers.
 type timing struct {
 	waits      []time.Duration // from accepted to answered
-	recoveries []time.Duration // from the last kill of a turn that was open then
-	afterAll   time.Duration   // the longest of those that were open at the last kill of all
+	recoveries []time.Duration // from the last kill of a turn that was open at that time
+	afterAll   time.Duration   // the longest of those that were open at the very last kill
 }
 
-// logged is what a log says of one message.
+// logged is what a log has about one message.
 type logged struct {
-	at      []int // entries that it led to
+	at      []int // entries that it caused
 	answers []int // entries that answered it
 	text    string
 }
 
-// check judges a conversation. disturbed are the moments at which something was killed, in order; times is added to.
+// check judges a conversation. disturbed are the times of kills, in order; check adds to times.
 func (h *history) check(disturbed []time.Time, times *timing) []Finding {
 	var found []Finding
 	add := func(kind, id, format string, args ...any) {
@@ -67,7 +67,7 @@ func (h *history) check(disturbed []time.Time, times *timing) []Finding {
 	}
 	turns := h.read()
 	known := map[string]bool{}
-	before := "" // the answer to the message before
+	before := "" // the answer to the previous message
 	for _, s := range h.said {
 		known[s.id] = true
 		l := turns[s.id]
@@ -129,13 +129,13 @@ func (h *history) check(disturbed []time.Time, times *timing) []Finding {
 	return found
 }
 
-// isUser reports whether an entry was caused by what a user said.
+// isUser reports whether an entry was caused by a user's message.
 func isUser(e *conversation.Entry) bool {
 	m, ok := e.Cause.Payload.(*a2a.Message)
 	return ok && m.Role == a2a.MessageRoleUser
 }
 
-// answers returns what an entry answers its turn with.
+// answers returns the answer that an entry gives to its turn.
 func answers(e *conversation.Entry) (text string, ok bool) {
 	switch {
 	case e.Decision != nil && e.Decision.Kind == "delegate":
@@ -148,7 +148,7 @@ func answers(e *conversation.Entry) (text string, ok bool) {
 
 // read finds each message in the log.
 func (h *history) read() map[string]*logged {
-	turns, message := map[string]*logged{}, map[string]string{} // by the id of the message; and that, by its turn
+	turns, message := map[string]*logged{}, map[string]string{} // by message id; and message ids by turn
 	of := func(id string) *logged {
 		if turns[id] == nil {
 			turns[id] = &logged{}
@@ -179,8 +179,7 @@ func (h *history) read() map[string]*logged {
 	return turns
 }
 
-// add counts an answer. It returns how long it took from the moment at which it was accepted and nothing was killed any more, and
-// what that moment was.
+// add counts an answer. It returns the time from when the message was accepted, or from the last kill before the answer, and which of the two it is.
 func (t *timing) add(accepted, answered time.Time, disturbed []time.Time) (took time.Duration, since string) {
 	t.waits = append(t.waits, max(0, answered.Sub(accepted)))
 	from, since := accepted, "it was accepted"
@@ -196,7 +195,7 @@ func (t *timing) add(accepted, answered time.Time, disturbed []time.Time) (took 
 	return answered.Sub(from), since
 }
 
-// tell tells what is known of a message, in the order of time.
+// tell returns what is known about a message, in order of time.
 func (h *history) tell(id string) []string {
 	type event struct {
 		at   time.Time
@@ -249,7 +248,7 @@ func (h *history) tell(id string) []string {
 	return lines
 }
 
-// saidIn reads what a client's file says of its conversations, by their ids.
+// saidIn returns the messages of a client's file, by conversation.
 func saidIn(plan *Plan, client int, records []record) map[string][]said {
 	talks := map[string]talk{}
 	for _, t := range plan.talks(client) {

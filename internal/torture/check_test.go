@@ -19,13 +19,13 @@ var plan = &Plan{URL: "nats://127.0.0.1:1", Agents: 3, Clients: 1, Conversations
 
 var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// forged is a history that a test writes itself, with everything as it should be until the test changes it.
+// forged is an artificial history, which is correct until the test changes it.
 type forged struct {
 	*history
 	disturbed []time.Time
 }
 
-// forge returns a conversation in which n messages were said, a second apart, and answered half a second later.
+// forge returns a conversation with n messages, a second apart, each answered half a second later.
 func forge(t *testing.T, kind, n int) *forged {
 	t.Helper()
 	f := &forged{history: &history{talk: plan.talk(kind + kinds)}}
@@ -43,7 +43,7 @@ func forge(t *testing.T, kind, n int) *forged {
 	return f
 }
 
-// right is the answer that the agents of the plan would give.
+// right returns the answer that the agents of the plan would give.
 func (f *forged) right(n int) string {
 	agent, token := agentName((f.talk.n+n)%plan.Agents), f.talk.token(n)
 	switch {
@@ -58,7 +58,7 @@ func (f *forged) right(n int) string {
 	return sum(agent, token)
 }
 
-// entry adds one to the log.
+// entry adds an entry to the log.
 func (f *forged) entry(t *testing.T, id, from, decision, turn string) {
 	t.Helper()
 	m := &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("x")}}
@@ -72,14 +72,14 @@ func (f *forged) entry(t *testing.T, id, from, decision, turn string) {
 	f.log = append(f.log, e)
 }
 
-// number numbers the entries anew.
+// number renumbers the entries.
 func (f *forged) number() {
 	for i, e := range f.log {
 		e.Seq = uint64(i + 1)
 	}
 }
 
-// TestCheckFinds holds that the check finds what is wrong, and nothing where nothing is.
+// TestCheckFinds checks that violations are found, and none where there are none.
 func TestCheckFinds(t *testing.T) {
 	second := func(f *forged) string { return f.said[1].id }
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// TestGapInLog holds that a log that lacks an entry is found.
+// TestGapInLog checks that a missing entry is found.
 func TestGapInLog(t *testing.T) {
 	f := forge(t, oneAgent, 2)
 	f.log[3].Seq = 5
@@ -185,7 +185,7 @@ func TestGapInLog(t *testing.T) {
 	}
 }
 
-// TestSeededEntries holds that what made a conversation long is nobody's message.
+// TestSeededEntries checks that entries from lengthen count as nobody's messages.
 func TestSeededEntries(t *testing.T) {
 	f := forge(t, oneAgent, 1)
 	said := f.log
@@ -203,7 +203,7 @@ func TestSeededEntries(t *testing.T) {
 	}
 }
 
-// TestTiming holds what the times are measured from.
+// TestTiming checks from when the times are measured.
 func TestTiming(t *testing.T) {
 	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
 	kills := []time.Time{at(100), at(200), at(1000)}
@@ -233,7 +233,7 @@ func TestTiming(t *testing.T) {
 	}
 }
 
-// TestVerdict holds that every kind of finding fails a run, and so does one that killed too little or was not used.
+// TestVerdict checks that every kind of finding fails a run, and so do too few kills and missing turns.
 func TestVerdict(t *testing.T) {
 	good := Report{Wanted: 3, Killed: 3, Turns: 1, TasksTwice: 5, DecidedTwice: 5}
 	if good.Verdict() != "" {
@@ -260,7 +260,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestReportIsBounded holds that a run in which everything is wrong can be read.
+// TestReportIsBounded checks that the report of a run with very many findings is readable.
 func TestReportIsBounded(t *testing.T) {
 	var r Report
 	for range 3 {

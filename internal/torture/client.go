@@ -26,12 +26,12 @@ import (
 // Times of a client.
 const (
 	pause    = 300 * time.Millisecond // at most, between an answer and the next message
-	askEvery = 500 * time.Millisecond // the log is asked for an answer that the live topic may have lost
+	askEvery = 500 * time.Millisecond // interval of reading the log for an answer that the live topic may have lost
 	again    = 100 * time.Millisecond // after an error
-	askTime  = 3 * time.Second        // a look at the log may take
+	askTime  = 3 * time.Second        // for reading the log
 )
 
-// dial connects to the server of a run, and tries for as long as it is away.
+// dial connects to the server of a run, and retries while it is unavailable.
 func dial(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, error) {
 	for {
 		bus, err := nats.Dial(ctx, &nats.Options{URL: url, Name: name, Logger: log})
@@ -45,7 +45,7 @@ func dial(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, e
 	}
 }
 
-// open is dial, with the logs. The caller closes the bus.
+// open is dial, with the store. The caller closes the bus.
 func open(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, *jetstore.Store, error) {
 	bus, err := dial(ctx, url, name, log)
 	if err != nil {
@@ -66,7 +66,7 @@ func open(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, *
 	}
 }
 
-// rest waits, or returns ctx's error.
+// rest sleeps for d, or returns ctx's error.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -76,7 +76,7 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// client holds the conversations of one process.
+// client has the conversations of one process.
 type client struct {
 	bus      transport.Transport
 	store    storage.Store
@@ -85,8 +85,8 @@ type client struct {
 	log      *slog.Logger
 }
 
-// Client holds the conversations of the n-th client of the plan in folder. It goes on where an earlier process of the same
-// client was cut off, and returns nil when it was told to say nothing more and everything is answered.
+// Client has the conversations of the n-th client of the plan in folder. It continues where an earlier process of the same client was killed, and
+// returns nil when it was told to drain and everything is answered.
 func Client(ctx context.Context, folder string, n int, log *slog.Logger) error {
 	plan, err := readPlan(folder)
 	if err != nil {
@@ -141,11 +141,11 @@ type seen struct {
 	via      string
 }
 
-// hold holds a conversation.
+// hold has a conversation.
 func (c *client) hold(ctx context.Context, t talk, records []record) error {
-	open := map[string]message{}     // accepted and not answered
-	since := map[string]time.Time{}  // when they were
-	answers := map[string][]string{} // ids of those that were seen, by message
+	open := map[string]message{}     // accepted and unanswered
+	since := map[string]time.Time{}  // when they were accepted
+	answers := map[string][]string{} // ids of those seen, by message
 	next, pending := 0, -1
 	for _, r := range records {
 		if r.Context != t.id {
@@ -214,7 +214,7 @@ func (c *client) hold(ctx context.Context, t talk, records []record) error {
 		for _, s := range got {
 			n, err := t.number(s.message)
 			if err != nil || slices.Contains(answers[s.message], s.id) {
-				continue // somebody else's, which the log shows; or seen before
+				continue // another message's, which the log shows; or seen before
 			}
 			answers[s.message] = append(answers[s.message], s.id)
 			delete(open, s.message)
@@ -232,7 +232,7 @@ func (c *client) hold(ctx context.Context, t talk, records []record) error {
 	}
 }
 
-// watch subscribes to what can be seen of a conversation. The returned function ends that.
+// watch subscribes to the live events of a conversation, until stop is called.
 func (c *client) watch(ctx context.Context, t talk) (stop func(), events <-chan seen, err error) {
 	sub, err := c.bus.Subscribe(ctx, transport.Live("", t.id), &transport.SubscribeOptions{Concurrency: 1})
 	for errors.Is(err, transport.ErrUnavailable) && rest(ctx, again) == nil {
@@ -249,7 +249,7 @@ func (c *client) watch(ctx context.Context, t talk) (stop func(), events <-chan 
 			if ok && m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex && transport.MetaString(m, transport.MetaRequester) == t.user() {
 				select {
 				case ch <- seen{time.Now(), transport.MetaString(m, transport.MetaMessage), m.ID, transport.Text(m.Parts), "live"}:
-				default: // the log has it too
+				default: // the log has it, too
 				}
 			}
 			return nil
@@ -261,7 +261,7 @@ func (c *client) watch(ctx context.Context, t talk) (stop func(), events <-chan 
 	}, ch, nil
 }
 
-// say publishes a message until the transport takes it. The same id makes that harmless.
+// say publishes a message until the transport accepts it, which the constant id permits.
 func (c *client) say(ctx context.Context, t talk, m message) error {
 	for {
 		err := c.bus.Publish(ctx, transport.Inbox("", transport.Cortex), &transport.Event{
@@ -278,7 +278,7 @@ func (c *client) say(ctx context.Context, t talk, m message) error {
 	}
 }
 
-// ask looks into the log for the answers to messages that were accepted some time ago.
+// ask reads the log for the answers to messages that were accepted some time ago.
 func (c *client) ask(ctx context.Context, t talk, open map[string]message, since map[string]time.Time) []seen {
 	waiting := false
 	for id := range open {

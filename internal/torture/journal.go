@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// What a client writes down about a message.
+// What a client records about a message.
 const (
-	opIntent   = "intent"   // it is about to be said
-	opAccepted = "accepted" // the transport has taken responsibility for it
+	opIntent   = "intent"   // it is about to be sent
+	opAccepted = "accepted" // the transport has accepted it
 	opAnswer   = "answer"   // an answer to it was seen
 )
 
@@ -24,20 +24,19 @@ type record struct {
 	Op      string    `json:"op"`
 	Context string    `json:"context"`
 	ID      string    `json:"id"` // of the message
-	N       int       `json:"n"`  // its place in the conversation
+	N       int       `json:"n"`  // its index in the conversation
 	Answer  string    `json:"answer,omitempty"`
 	Text    string    `json:"text,omitempty"` // of the answer
 	Via     string    `json:"via,omitempty"`  // where the answer was seen: live, or in the log
 }
 
-// journal is a client's file. What add returned from is on the disk.
+// journal is a client's file. When add returns, the record is on the disk.
 type journal struct {
 	mu sync.Mutex
 	f  *os.File
 }
 
-// openJournal opens a client's file for what comes next, and returns what it holds already. A last line that was cut off is
-// removed.
+// openJournal opens a client's file for appending, and returns its records. It removes a truncated last line.
 func openJournal(path string) (*journal, []record, error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +57,7 @@ func openJournal(path string) (*journal, []record, error) {
 	return &journal{f: f}, records, nil
 }
 
-// parseRecords reads the whole lines of a client's file, and returns how many bytes they have.
+// parseRecords decodes the complete lines of a client's file, and returns their size in bytes.
 func parseRecords(b []byte) (records []record, size int, err error) {
 	for {
 		end := bytes.IndexByte(b[size:], '\n')
@@ -88,5 +87,5 @@ func (j *journal) add(r record) error {
 	return j.f.Sync()
 }
 
-// close ends the journal; nothing may be added any more.
+// close closes the file; nothing may be added any more.
 func (j *journal) close() { _ = j.f.Close() } // all is on the disk

@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestJournalAfterAKill has a client's file end in the middle of a line: what is whole is kept, and what comes next begins a line
-// of its own.
+// TestJournalAfterAKill reads a client's file that ends within a line: the complete lines are kept, and new records begin a line of their own.
 func TestJournalAfterAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "client-0.journal")
 	j, _, err := openJournal(path)
@@ -48,7 +47,7 @@ func TestJournalAfterAKill(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	b, err := os.ReadFile(path) // before it is closed: add returned
+	b, err := os.ReadFile(path) // before closing: add has returned
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +96,14 @@ func TestWatcher(t *testing.T) {
 	}
 }
 
-// TestSaidIn puts the lines of a client's file together.
+// TestSaidIn combines the lines of a client's file.
 func TestSaidIn(t *testing.T) {
 	at := func(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	m := plan.talk(5).message(0)
 	records := []record{
 		{Time: at(0), Op: opIntent, Context: "talk-5", ID: m.id},
 		{Time: at(1), Op: opAccepted, Context: "talk-5", ID: m.id},
-		{Time: at(2), Op: opAccepted, Context: "talk-5", ID: m.id}, // said again after a kill
+		{Time: at(2), Op: opAccepted, Context: "talk-5", ID: m.id}, // repeated after a kill
 		{Time: at(3), Op: opAnswer, Context: "talk-5", ID: m.id, Answer: "a", Text: "x"},
 		{Time: at(4), Op: opIntent, Context: "talk-5", ID: plan.talk(5).message(1).id, N: 1},
 		{Time: at(4), Op: opIntent, Context: "unknown", ID: "x"},

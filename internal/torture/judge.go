@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// judge reads what was written, and checks it.
+// judge reads what was recorded, and checks it.
 func (r *run) judge(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTime, fmt.Errorf("the logs cannot be read within %v", readTime))
 	defer cancel()

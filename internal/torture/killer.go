@@ -11,36 +11,36 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// How it is killed.
+// Parameters of the killing.
 const (
-	roundOf   = 25                     // kills, before what was accepted is waited for
-	betweenAt = 900 * time.Millisecond // at most, between two kills
-	downAt    = 800 * time.Millisecond // at most, until what was killed is started again
-	freezeIn  = 12                     // one time in so many, a replica is stopped for a while as well
-	leaderIn  = 3                      // one kill of a server of a cluster in so many is the leader's
+	roundOf   = 25                     // kills, after which accepted messages have to be answered
+	betweenAt = 900 * time.Millisecond // between two kills, at most
+	downAt    = 800 * time.Millisecond // until a killed process is restarted, at most
+	freezeIn  = 12                     // one time in this many, a replica is also frozen
+	leaderIn  = 3                      // one kill of a cluster's server in this many hits the leader
 )
 
-// Names of what is killed beside the kinds of process.
+// kindLeader counts kills of leaders, beside the kinds of process.
 const kindLeader = "leader"
 
 // killer kills processes at random.
 type killer struct {
 	run  *run
 	rand *rand.Rand
-	bus  *nats.Bus // to find the leader; nil before it is needed
+	bus  *nats.Bus // to find the leader; nil until it is needed
 	thaw sync.WaitGroup
 
 	mu     sync.Mutex
 	kills  map[string]int // by kind
 	frozen int
-	times  []time.Time     // when something was killed, frozen or thawed
-	owners []string        // what the spy found
-	calms  []time.Duration // how long it took after each round
+	times  []time.Time     // of kills, freezes and thaws
+	owners []string        // findings of the spy
+	calms  []time.Duration // how long each round took to calm down
 }
 
 func newKiller(r *run) *killer { return &killer{run: r, rand: r.rand, kills: map[string]int{}} }
 
-// work kills until enough is killed or ctx ends. After every round it waits until what was accepted is answered.
+// work kills until there are enough kills or ctx ends. After every round it waits until accepted messages are answered.
 func (k *killer) work(ctx context.Context) error {
 	defer k.thaw.Wait()
 	defer func() {
@@ -83,7 +83,7 @@ func (k *killer) work(ctx context.Context) error {
 
 func (k *killer) within(d time.Duration) time.Duration { return time.Duration(k.rand.Int64N(int64(d))) }
 
-// killOne kills a process of a random kind. It reports false when that does not run just now.
+// killOne kills a process of a random kind. It returns false when that is not running.
 func (k *killer) killOne(ctx context.Context) bool {
 	kinds := []string{kindReplica, kindAgent, kindClient}
 	if len(k.run.troupe.all(kindServer)) > 0 {
@@ -111,7 +111,7 @@ func (k *killer) killOne(ctx context.Context) bool {
 	return true
 }
 
-// freezeReplica stops one of several replicas for four to six seconds: its leases end before it goes on.
+// freezeReplica stops one of several replicas for four to six seconds: its leases end before it continues.
 func (k *killer) freezeReplica(ctx context.Context) {
 	some := k.run.troupe.all(kindReplica)
 	p, pause := some[k.rand.IntN(len(some))], 4*time.Second+k.within(2*time.Second)
@@ -120,13 +120,13 @@ func (k *killer) freezeReplica(ctx context.Context) {
 	}
 	k.disturb(&k.frozen)
 	k.thaw.Go(func() {
-		_ = rest(ctx, pause) // it has to go on whatever happens
+		_ = rest(ctx, pause) // it has to continue in any case
 		p.thaw()
 		k.disturb(nil)
 	})
 }
 
-// disturb notes that something happens now, and counts it.
+// disturb records the time of a disturbance, and counts it.
 func (k *killer) disturb(count *int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,17 +146,17 @@ func (k *killer) total() int {
 	return n
 }
 
-// last returns when something happened last.
+// last returns the time of the last disturbance.
 func (k *killer) last() time.Time { return slices.MaxFunc(k.disturbances(), time.Time.Compare) }
 
-// disturbances returns when something happened, in order.
+// disturbances returns the times of disturbances, in order.
 func (k *killer) disturbances() []time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.SortedFunc(slices.Values(k.times), time.Time.Compare)
 }
 
-// leader returns the name of the server that leads the inboxes, or "" when that cannot be found out quickly.
+// leader returns the name of the server that leads the inboxes, or "" when it cannot find out quickly.
 func (k *killer) leader(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Plan is what the processes of a run have to know in common. It is a file in the folder of the run.
+// Plan is the common configuration of a run's processes. It is a file in the folder of the run.
 type Plan struct {
 	URL           string `json:"url"`           // of the NATS server, or of several
 	Agents        int    `json:"agents"`        // different ones
 	Clients       int    `json:"clients"`       // processes
 	Conversations int    `json:"conversations"` // of all clients together
-	Long          int    `json:"long"`          // of these, how many were long from the beginning
+	Long          int    `json:"long"`          // how many of these were long from the beginning
 	Seed          uint64 `json:"seed"`
 }
 
-// planFile is the name of a Plan's file in its folder.
+// planFile is the name of a Plan's file.
 const planFile = "plan.json"
 
-// drainFile tells clients to say nothing more, and to end when everything is answered.
+// drainFile tells clients to send no more messages, and to end when everything is answered.
 const drainFile = "drain"
 
 // readPlan reads the plan of the run in a folder.
@@ -51,7 +51,7 @@ func (p *Plan) write(folder string) error {
 	return os.WriteFile(filepath.Join(folder, planFile), b, 0o600)
 }
 
-// talk is one conversation of a plan: what is said in it, and what the right answers are, follow from its number.
+// talk is one conversation of a plan: its number determines its messages and their right answers.
 type talk struct {
 	plan *Plan
 	n    int
@@ -75,7 +75,7 @@ func (p *Plan) talks(client int) []talk {
 	return talks
 }
 
-// Kinds of conversation, one after the other.
+// Kinds of conversation, assigned in turn.
 const (
 	oneAgent  = iota // a task of one agent for each message
 	twoAgents        // a task of two agents for each message
@@ -86,7 +86,7 @@ const (
 
 func (t talk) kind() int { return t.n % kinds }
 
-// window is how many messages may wait for their answers at once.
+// window returns how many messages may be unanswered at the same time.
 func (t talk) window() int {
 	if t.kind() == oneAgent || t.kind() == twoAgents {
 		return 2
@@ -94,10 +94,10 @@ func (t talk) window() int {
 	return 1
 }
 
-// user is who speaks.
+// user returns the sender.
 func (t talk) user() string { return "user:client-" + strconv.Itoa(t.n%t.plan.Clients) }
 
-// message is something that is said.
+// message is a message of a conversation.
 type message struct {
 	id   string
 	n    int // its place in the conversation, from 0
@@ -113,7 +113,7 @@ func (t talk) message(n int) message {
 		m.text = fmt.Sprintf("@%s sum %s and @%s sum %s", first, token, second, token)
 	case asksBack:
 		if m.text = fmt.Sprintf("@%s inquire %s", first, token); n%2 == 1 {
-			m.text = "reply " + token // finds its task by itself
+			m.text = "reply " + token // it finds its task by itself
 		}
 	case slowAgent:
 		m.text = fmt.Sprintf("@%s slowly %s", first, token)
@@ -123,10 +123,10 @@ func (t talk) message(n int) message {
 	return m
 }
 
-// token is a word that no other message has.
+// token returns a word that no other message has.
 func (t talk) token(n int) string { return fmt.Sprintf("t%dn%d", t.n, n) }
 
-// number returns which message of the conversation has this id.
+// number returns the index of the message with this id.
 func (t talk) number(id string) (int, error) {
 	rest, ok := strings.CutPrefix(id, t.id+".")
 	n, err := strconv.Atoi(rest)
@@ -136,8 +136,8 @@ func (t talk) number(id string) (int, error) {
 	return n, nil
 }
 
-// wrong returns what is wrong with the answer to message n, or "". before is the answer to the message before it, which
-// matters when that was a question.
+// wrong returns what is wrong with the answer to message n, or "". before is the answer to the previous message, which matters if that was a
+// question.
 func (t talk) wrong(n int, answer, before string) string {
 	first, second := agentName((t.n+n)%t.plan.Agents), agentName((t.n+n+1)%t.plan.Agents)
 	token := t.token(n)
@@ -162,7 +162,7 @@ func (t talk) wrong(n int, answer, before string) string {
 
 func agentName(n int) string { return "worker" + strconv.Itoa(n) }
 
-// sum is what an agent makes of a token. Only that agent knows it.
+// sum returns an agent's result for a token, which only that agent computes.
 func sum(agent, token string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(agent + " " + token)) // never fails

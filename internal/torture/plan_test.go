@@ -18,8 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// TestAgentsAnswerRight holds that what the agents do is what the check expects, and that an answer to one message is right for no
-// other.
+// TestAgentsAnswerRight checks that agents do what the check expects, and that the answer to one message is right for no other.
 func TestAgentsAnswerRight(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "a.runs"))
 	if err != nil {
@@ -67,7 +66,7 @@ func TestAgentsAnswerRight(t *testing.T) {
 	}
 }
 
-// TestNumberOfMessage holds that only what a plan says is taken for it.
+// TestNumberOfMessage checks that only messages of the plan are recognised.
 func TestNumberOfMessage(t *testing.T) {
 	talk := plan.talk(1)
 	for _, n := range []int{0, 7, 12345} {
@@ -82,7 +81,7 @@ func TestNumberOfMessage(t *testing.T) {
 	}
 }
 
-// TestTasksTwice counts what agents begin.
+// TestTasksTwice counts the tasks that agents begin.
 func TestTasksTwice(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a" + runsSuffix: "1 x\n2 x\n", "b" + runsSuffix: "1 x\n1 y\n3 z\n1 x\n", "c": "9 x\n"} {
@@ -96,7 +95,7 @@ func TestTasksTwice(t *testing.T) {
 	}
 }
 
-// TestLengthen holds that a conversation that was made long can be gone on with.
+// TestLengthen checks that a lengthened conversation can be continued.
 func TestLengthen(t *testing.T) {
 	store := memstore.New()
 	if err := lengthen(t.Context(), store, "long-0", 200); err != nil {
@@ -112,14 +111,14 @@ func TestLengthen(t *testing.T) {
 	}
 }
 
-// TestTwoOwners has two replicas say that they own the same, for a moment and for longer.
+// TestTwoOwners has two replicas claim the same partition, for a moment and for longer.
 func TestTwoOwners(t *testing.T) {
 	a, both, c := []int{0, 1, 2}, []int{2, 3}, []int{4}
 	s := newSpy([]string{"a", "b", "c"})
 	at := func(d time.Duration) time.Time { return epoch.Add(d) }
 	s.compare([][]int{a, both, c}, at(0))
 	s.compare([][]int{a, both, c}, at(tolerance))
-	s.compare([][]int{a, nil, c}, at(tolerance+1)) // one does not answer: it is over
+	s.compare([][]int{a, nil, c}, at(tolerance+1)) // one does not answer: the claim is over
 	s.compare([][]int{a, both, c}, at(tolerance+2))
 	s.compare([][]int{a, both, c}, at(2*tolerance+2))
 	if len(s.found) != 0 {
@@ -132,7 +131,7 @@ func TestTwoOwners(t *testing.T) {
 	}
 }
 
-// TestPartitions reads what a health endpoint says.
+// TestPartitions parses the answer of a health endpoint.
 func TestPartitions(t *testing.T) {
 	for body, want := range map[string][]int{
 		"ok\nowns 5 of 64 partitions: 0-2, 7, 63\n": {0, 1, 2, 7, 63},
@@ -149,7 +148,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestServerConfig holds that the servers of a cluster know each other, and one alone nobody.
+// TestServerConfig checks that the servers of a cluster have routes to each other, and a single server has none.
 func TestServerConfig(t *testing.T) {
 	for _, routes := range [][]int{nil, {1001, 1002}} {
 		c := serverConfig{name: "server-0", folder: t.TempDir(), port: 2001, route: 1001, routes: routes}

@@ -19,8 +19,7 @@ const (
 	kindClient  = "client"
 )
 
-// process is a program that is kept running: when it ends it is started again, as a supervisor does, until the troupe is
-// told to stop.
+// process is a program that is kept running: when it ends it is restarted, as by a supervisor, until the troupe is stopped.
 type process struct {
 	troupe *troupe
 	kind   string
@@ -30,14 +29,14 @@ type process struct {
 	mu      sync.Mutex
 	cmd     *exec.Cmd // nil while it does not run
 	frozen  bool
-	pause   time.Duration // before it is started again
-	killed  bool          // by us
-	done    bool          // it ended in good order, and is not needed again
-	ended   []string      // how it ended by itself, the last line that it wrote
-	stopped chan struct{} // closed when it is not started again
+	pause   time.Duration // before it is restarted
+	killed  bool          // by this run
+	done    bool          // it ended properly, and is not needed any more
+	ended   []string      // how it ended by itself, with its last line of output
+	stopped chan struct{} // closed when it is not restarted any more
 }
 
-// troupe is all processes of a run.
+// troupe has all processes of a run.
 type troupe struct {
 	program string
 	folder  string
@@ -57,7 +56,7 @@ func newTroupe(program, folder string) *troupe {
 		}
 	}
 	go func() {
-		// A child is told of its parent's death when the thread that made it ends: this one lives as long as the troupe.
+		// A child is notified of its parent's death when the thread that started it ends: this thread lives as long as the troupe.
 		runtime.LockOSThread()
 		for f := range t.spawn {
 			f()
@@ -66,7 +65,7 @@ func newTroupe(program, folder string) *troupe {
 	return t
 }
 
-// start starts a process and keeps it running. Its output goes to a file that is called after it.
+// start starts a process and keeps it running. Its output goes to a file with its name.
 func (t *troupe) start(kind, name string, args ...string) *process {
 	p := &process{troupe: t, kind: kind, name: name, args: args, stopped: make(chan struct{})}
 	t.mu.Lock()
@@ -89,7 +88,7 @@ func (t *troupe) all(kind string) []*process {
 	return some
 }
 
-// keep runs the process again and again.
+// keep runs the process repeatedly.
 func (p *process) keep() {
 	defer close(p.stopped)
 	for {
@@ -160,7 +159,7 @@ func (p *process) launch() (*exec.Cmd, error) {
 
 func (p *process) logFile() string { return filepath.Join(p.troupe.folder, p.name+".log") }
 
-// lastLine returns the end of a file, for people.
+// lastLine returns the last line of a file.
 func lastLine(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -171,7 +170,7 @@ func lastLine(path string) string {
 	return last[:min(len(last), 300)]
 }
 
-// kill kills the process with SIGKILL, and has it started again after a pause. It reports false when it does not run.
+// kill kills the process with SIGKILL, to be restarted after a pause. It returns false when it is not running.
 func (p *process) kill(pause time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +181,7 @@ func (p *process) kill(pause time.Duration) bool {
 	return true
 }
 
-// freeze stops the process where it is, and reports whether it could.
+// freeze stops the process with a signal, and reports whether it succeeded.
 func (p *process) freeze() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +192,7 @@ func (p *process) freeze() bool {
 	return true
 }
 
-// thaw lets a frozen process go on.
+// thaw continues a frozen process.
 func (p *process) thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +202,7 @@ func (p *process) thaw() {
 	p.frozen = false
 }
 
-// signal asks the process to end, or kills it.
+// signal sends the process a signal to end.
 func (p *process) signal(s os.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,15 +212,15 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// byItself returns how the process ended without having been asked to.
+// byItself returns how the process ended without being asked to.
 func (p *process) byItself() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended
 }
 
-// stop ends all processes: in good order those of each kind after the other, and by force what does not end within grace, or at
-// once with none. It returns the names of those that had to be forced.
+// stop ends all processes: properly, kind by kind, and by force those that have not ended within grace, or all at once if grace is 0. It returns the
+// names of those that were forced.
 func (t *troupe) stop(grace time.Duration) []string {
 	close(t.ending)
 	var forced []string

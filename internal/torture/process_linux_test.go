@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// roleEnv makes the test binary a process of a test: "child FILE" lives until it is asked to end, "parent FOLDER" has a child.
+// roleEnv makes the test binary a process of a test: "child FILE" runs until it is asked to end, "parent FOLDER" starts a child.
 const roleEnv = "TORTURE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	<-end
 }
 
-// hold locks a file until the process ends, and writes a line into it: the process runs.
+// hold locks a file until the process ends, and writes a line to it to show that the process runs.
 func hold(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
@@ -49,9 +49,9 @@ func hold(path string) error {
 	return err
 }
 
-var held *os.File // stays open, and its lock stays with it
+var held *os.File // stays open to keep its lock
 
-// alive is what a child holds while it runs: a pipe to read its starts from.
+// alive creates the pipe of a child, and returns a reader of its starts.
 func alive(t *testing.T, dir string) *bufio.Reader {
 	t.Helper()
 	path := filepath.Join(dir, "alive")
@@ -82,7 +82,7 @@ func started(t *testing.T, r *bufio.Reader) (pid int) {
 	return pid
 }
 
-// TestKilledIsStartedAgain kills a process, freezes it, and has it end in the end.
+// TestKilledIsStartedAgain kills a process, freezes it, and finally ends it.
 func TestKilledIsStartedAgain(t *testing.T) {
 	dir := t.TempDir()
 	starts := alive(t, dir)
@@ -114,7 +114,7 @@ func TestKilledIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestDown kills a process that is to stay down for long: nothing can be done to it, and it is no trouble in the end.
+// TestDown kills a process with a long pause: nothing can be done to it in the meantime, and stopping it works.
 func TestDown(t *testing.T) {
 	dir := t.TempDir()
 	starts := alive(t, dir)
@@ -134,7 +134,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestEndedByItselfIsCounted has a process that cannot run: it is started again and again, and that is told.
+// TestEndedByItselfIsCounted starts a process that cannot run: it is restarted repeatedly, and that is reported.
 func TestEndedByItselfIsCounted(t *testing.T) {
 	dir := t.TempDir()
 	program, err := os.Executable()
@@ -154,7 +154,7 @@ func TestEndedByItselfIsCounted(t *testing.T) {
 	tr.stop(0)
 }
 
-// TestDiesWithItsParent kills what started a process: that ends too.
+// TestDiesWithItsParent kills the parent of a process: the process ends, too.
 func TestDiesWithItsParent(t *testing.T) {
 	dir := t.TempDir()
 	starts := alive(t, dir)
@@ -182,7 +182,7 @@ func TestDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // the child has it until it ends
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil { // the child holds it until it ends
 		t.Fatal(err)
 	}
 }

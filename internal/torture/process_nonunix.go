@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// endSignal ends a process: there is no other way here.
+// endSignal ends a process; this system has no gentler signal.
 var endSignal = os.Kill
 
 func isolate(*exec.Cmd) {}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// endSignal asks a process to end in good order.
+// endSignal asks a process to end properly.
 var endSignal os.Signal = syscall.SIGTERM
 
 func signalStop(p *os.Process) bool { return p.Signal(syscall.SIGSTOP) == nil }

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// isolate gives the program a process group of its own, so that a Ctrl-C is not for it.
+// isolate gives the program a process group of its own, so that Ctrl-C does not reach it.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

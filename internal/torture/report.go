@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Report is what came of a run. Times are in milliseconds.
+// Report is the result of a run. Times are in milliseconds.
 type Report struct {
 	Topology string         `json:"topology"`
 	Seed     uint64         `json:"seed"`
@@ -21,7 +21,7 @@ type Report struct {
 	Killed   int            `json:"killed"`
 	Kills    map[string]int `json:"kills"` // by kind
 	Frozen   int            `json:"frozen"`
-	Turns    int            `json:"turns"` // messages that were accepted
+	Turns    int            `json:"turns"` // accepted messages
 	Longest  int            `json:"longest"`
 
 	Lost       int `json:"lost"`
@@ -29,33 +29,33 @@ type Report struct {
 	Wrong      int `json:"wrong"`
 	OutOfOrder int `json:"out_of_order"`
 	Late       int `json:"late"`
-	TwoOwners  int `json:"two_owners"` // times that two replicas owned the same for longer than a moment
+	TwoOwners  int `json:"two_owners"` // times that two replicas owned the same partition for too long
 
 	Tasks        int `json:"tasks"`
-	TasksTwice   int `json:"tasks_twice"` // begun more than once, which is allowed
+	TasksTwice   int `json:"tasks_twice"` // begun more than once, which is permitted
 	Decisions    int `json:"decisions"`
-	DecidedTwice int `json:"decided_twice"` // and lost to another decision or to a kill, which is allowed
+	DecidedTwice int `json:"decided_twice"` // and discarded because of another decision or a kill, which is permitted
 
 	Wait     Quantiles `json:"wait_ms"`     // from accepted to answered
 	Recovery Quantiles `json:"recovery_ms"` // from the last kill in a turn to its answer
 	Calm     Quantiles `json:"calm_ms"`     // from the last kill of a round until everything that was accepted before is answered
 	AfterAll int64     `json:"after_last_kill_ms"`
 
-	Ended    int       `json:"ended"`               // times that a process ended by itself, which a supervisor has to mend
+	Ended    int       `json:"ended"`               // times that a process ended by itself, and needed its supervisor
 	EndedHow []string  `json:"ended_how,omitempty"` // the last of them
-	Forced   []string  `json:"forced,omitempty"`    // processes that did not end when they were asked to
+	Forced   []string  `json:"forced,omitempty"`    // processes that did not end when asked
 	Seconds  float64   `json:"seconds"`
 	Findings []Finding `json:"findings,omitempty"`
 	Owners   []string  `json:"owners,omitempty"`
 }
 
-// Bounds of what a report says of single messages and processes; the counts are of all.
+// Bounds of the details in a report; the counts are complete.
 const (
 	maxFindings = 50
 	maxEnded    = 20
 )
 
-// Quantiles of a time, in milliseconds.
+// Quantiles of a duration, in milliseconds.
 type Quantiles struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
@@ -71,7 +71,7 @@ func quantiles(d []time.Duration) Quantiles {
 	return Quantiles{at(0.5), at(0.99), at(1)}
 }
 
-// Verdict returns what is wrong, in one line, or "". A run that killed less than was wanted proves nothing.
+// Verdict returns what is wrong, in one line, or "". A run with fewer kills than wanted proves nothing.
 func (r *Report) Verdict() string {
 	switch {
 	case r.Lost+r.Duplicate+r.Wrong+r.OutOfOrder+r.Late+r.TwoOwners > 0:
@@ -84,7 +84,7 @@ func (r *Report) Verdict() string {
 	return ""
 }
 
-// report begins a report with what was killed.
+// report begins a report with the kills.
 func (k *killer) report() *Report {
 	n := k.total()
 	k.mu.Lock()
@@ -101,7 +101,7 @@ func (r *Report) ended(name string, how []string) {
 	r.EndedHow = r.EndedHow[max(0, len(r.EndedHow)-maxEnded):]
 }
 
-// count adds what was found in a conversation.
+// count adds the findings of a conversation.
 func (r *Report) count(h *history, found []Finding) {
 	for _, s := range h.said {
 		if !s.accepted.IsZero() {
@@ -135,9 +135,9 @@ func (r *Report) time(t *timing) {
 	r.Wait, r.Recovery, r.AfterAll = quantiles(t.waits), quantiles(t.recoveries), t.afterAll.Milliseconds()
 }
 
-// decisionsMade counts in the replicas' logs the decisions that were made, stored or not.
+// decisionsMade counts the decisions in the replicas' logs, stored or not.
 func decisionsMade(folder string) (int, error) {
-	files, err := fs.Glob(os.DirFS(folder), "replica-*.log") // the folder's own name is no pattern
+	files, err := fs.Glob(os.DirFS(folder), "replica-*.log") // a pattern within the folder, whose name may have special characters
 	if err != nil {
 		return 0, err
 	}

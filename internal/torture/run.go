@@ -13,15 +13,15 @@ import (
 
 // The topologies.
 const (
-	Single   = "single"   // one process with everything in it but agents and clients
+	Single   = "single"   // one process with everything except agents and clients
 	Replicas = "replicas" // one NATS server, three replicas
-	Cluster  = "cluster"  // three NATS servers that keep everything three times, three replicas
+	Cluster  = "cluster"  // three NATS servers that store everything three times, three replicas
 )
 
-// Config says what is to be tortured, and how much.
+// Config configures a run.
 type Config struct {
 	Program       string // cortex itself
-	Folder        string // for everything that is written; made when it is not there
+	Folder        string // for everything that is written; created if missing
 	Topology      string
 	Kills         int
 	Seed          uint64
@@ -29,14 +29,14 @@ type Config struct {
 	Clients       int // processes
 	Conversations int
 	Long          int           // conversations that are long from the beginning
-	LongEntries   int           // and how long
-	Limit         time.Duration // of the killing; 0: two seconds a kill, and a minute
-	// Progress, if set, is called now and then from one goroutine.
+	LongEntries   int           // their length
+	Limit         time.Duration // of the killing; 0: two seconds per kill, and a minute
+	// Progress, if set, is called from time to time from one goroutine.
 	Progress func(doing string, kills int)
 	Logger   *slog.Logger
 }
 
-// Bounds of what is waited for beside the killing.
+// Bounds of waits.
 const (
 	startTime = time.Minute      // until everything runs
 	calmTime  = 30 * time.Second // until what was accepted before the last kill of a round is answered
@@ -45,7 +45,7 @@ const (
 	endGrace  = 20 * time.Second // for processes that were asked to end
 )
 
-// run is a run while it goes on.
+// run is a run in progress.
 type run struct {
 	cfg     Config
 	plan    *Plan
@@ -56,8 +56,8 @@ type run struct {
 	rand    *rand.Rand
 }
 
-// Run makes a run and judges it. The processes have ended when it returns, also when ctx ends before, which is an error. The report
-// says what is wrong; an error says why there is none.
+// Run makes a run and judges it. When it returns, the processes have ended, even if ctx has ended first, which is an error. The report says what is
+// wrong; an error says why there is no report.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	cfg.Limit = cmp.Or(cfg.Limit, time.Minute+time.Duration(cfg.Kills)*2*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -104,7 +104,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// torture kills, and lets everything become quiet.
+// torture kills processes, and then waits until all work has ended.
 func (r *run) torture(ctx context.Context) error {
 	r.killer = newKiller(r)
 	limit, cancel := context.WithTimeout(ctx, r.cfg.Limit)

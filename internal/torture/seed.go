@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// seedUser says what makes a conversation long before the run.
+// seedUser is the sender of messages from before the run.
 const seedUser = "user:seed"
 
 // lengthen writes entries to the log of a conversation, so that it is long from the beginning: turns that were answered at once.
@@ -42,8 +42,8 @@ func lengthen(ctx context.Context, store storage.Store, contextID string, entrie
 	return nil
 }
 
-// add appends e, which nobody else does: a conflict says that it is there already, or that the server has just become the leader, and
-// does not know of everything yet.
+// add appends e as the only writer: a conflict means that it is stored already, or that the server has just become the leader and is still catching
+// up.
 func add(ctx context.Context, store storage.Store, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	for tries := 1; ; tries++ {
 		v, err := store.Append(ctx, "", contextID, after, e)

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// hasty says that there is a conflict where there is none: at the second entry before it is stored, at the third after that.
+// hasty reports false conflicts: at the second entry before storing it, at the third after that.
 type hasty struct {
 	storage.Store
 	calls int
@@ -27,7 +27,7 @@ func (h *hasty) Append(ctx context.Context, tenant, contextID string, after conv
 	return v, err
 }
 
-// TestLengthenConflicts makes a conversation long though the server is wrong about conflicts.
+// TestLengthenConflicts lengthens a conversation although the server reports false conflicts.
 func TestLengthenConflicts(t *testing.T) {
 	const entries = 5
 	s := &hasty{Store: memstore.New()}

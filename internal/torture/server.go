@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// Server runs a NATS server with a configuration file of nats-server until ctx ends. It is what the server processes of a run do.
+// Server runs a NATS server with a configuration file of nats-server until ctx ends. Server processes of a run execute it.
 func Server(ctx context.Context, config string, log *slog.Logger) error {
 	s, err := nats.StartConfig(ctx, config, log)
 	if err != nil {
@@ -25,13 +25,13 @@ func Server(ctx context.Context, config string, log *slog.Logger) error {
 	return nil
 }
 
-// serverConfig is a member of a setup of n NATS servers.
+// serverConfig is the configuration of one of several NATS servers.
 type serverConfig struct {
 	name   string
 	folder string
 	port   int
-	route  int   // port for the other members
-	routes []int // of all members; none for a server that is alone
+	route  int   // port for the other servers
+	routes []int // of all servers; empty for a single server
 }
 
 // write writes the configuration file, with the settings of deploy/nats/nats.conf, and returns its path.
@@ -50,8 +50,8 @@ func (c serverConfig) write() (string, error) {
 	return path, os.WriteFile(path, []byte(b.String()), 0o600)
 }
 
-// freePorts returns n ports of 127.0.0.1 that nobody listens on. They are below those that systems give to whoever connects:
-// else a client that tries to reach a server that was killed could be given the server's own port.
+// freePorts returns n free ports of 127.0.0.1. They are below the ephemeral ports: otherwise a client that tries to reach a killed server could be
+// assigned the server's own port.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range 100 * n {

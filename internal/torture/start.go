@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// start starts everything, in an order in which nobody has to wait for long.
+// start starts everything, in an order that keeps waits short.
 func (r *run) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("not everything runs after %v", startTime))
 	defer cancel()
@@ -85,7 +85,7 @@ func (r *run) startServers(n int, ports []int) error {
 	return nil
 }
 
-// join starts agents and clients. The logs of long conversations are written before.
+// join starts agents and clients, after writing the logs of long conversations.
 func (r *run) join(ctx context.Context) error {
 	bus, store, err := open(ctx, r.plan.URL, "torture", r.cfg.Logger)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *run) announced(ctx context.Context, bus transport.Transport) error {
 	return nil
 }
 
-// health returns what a health endpoint says, and whether that is good.
+// health returns the answer of a health endpoint, and whether it is good.
 func health(ctx context.Context, url string) (body string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 // watcher reads the clients' files while they are written.
 type watcher struct {
 	files []string
-	read  []int64              // how much of each
-	open  map[string]time.Time // accepted and not answered, since when
+	read  []int64              // how much of each was read
+	open  map[string]time.Time // accepted and unanswered messages, since when
 }
 
 func newWatcher(folder string, plan *Plan) *watcher {
@@ -29,7 +29,7 @@ func newWatcher(folder string, plan *Plan) *watcher {
 	return w
 }
 
-// calm waits until what was accepted before a moment is answered, or calmTime has passed: that is for the check to say.
+// calm waits until what was accepted before a time is answered, or calmTime has passed, which the check then reports.
 func (w *watcher) calm(ctx context.Context, before time.Time) error {
 	for end := time.Now().Add(calmTime); time.Now().Before(end); {
 		if err := w.look(); err != nil {
@@ -49,7 +49,7 @@ func (w *watcher) calm(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// look reads what is new in the files.
+// look reads new lines of the files.
 func (w *watcher) look() error {
 	for i, path := range w.files {
 		f, err := os.Open(path)
@@ -64,7 +64,7 @@ func (w *watcher) look() error {
 		if err != nil {
 			return err
 		}
-		records, size, err := parseRecords(b) // a line that is cut off is read the next time
+		records, size, err := parseRecords(b) // a truncated line is read the next time
 		if err != nil {
 			return err
 		}
@@ -81,17 +81,16 @@ func (w *watcher) look() error {
 	return nil
 }
 
-// spyEvery is how often a spy asks.
+// spyEvery is the polling interval of a spy.
 const spyEvery = 250 * time.Millisecond
 
-// tolerance is how long two replicas may both say that they own a partition: one that was stopped needs a moment to see that it
-// has been replaced.
+// tolerance is how long two replicas may both claim a partition: a replica that was stopped takes a moment to notice that it was replaced.
 const tolerance = 5 * time.Second
 
-// spy asks the replicas what they own.
+// spy polls the replicas for their partitions.
 type spy struct {
 	ready []string
-	since map[string]time.Time // when two began to say that they own the same
+	since map[string]time.Time // when two began to claim the same
 	found []string
 }
 
@@ -112,7 +111,7 @@ func (s *spy) work(ctx context.Context) {
 	}
 }
 
-// compare looks for two replicas that own the same, for longer than is tolerated.
+// compare looks for two replicas that have claimed the same partition for longer than tolerance.
 func (s *spy) compare(owned [][]int, now time.Time) {
 	for i := range owned {
 		for j := range i {
@@ -134,7 +133,7 @@ func (s *spy) compare(owned [][]int, now time.Time) {
 
 var ownsLine = regexp.MustCompile(`(?m)^owns \d+ of \d+ partitions: (.*)$`)
 
-// partitions reads what a health endpoint says about them.
+// partitions parses the partitions in the answer of a health endpoint.
 func partitions(body string) []int {
 	m := ownsLine.FindStringSubmatch(body)
 	if m == nil {

@@ -9,12 +9,12 @@ import (
 
 // address is a request that names its agent: "@agent_echo hello", "agent_echo: hello", "ask agent_echo to say hello".
 type address struct {
-	agent int    // -1: nobody of that name
+	agent int    // -1: no such agent
 	name  string // as written
-	rest  string // what is asked of the agent
+	rest  string // the request to the agent
 }
 
-// addressed reads the address at the start of text.
+// addressed parses the address at the start of text.
 func (m *matcher) addressed(text string) (address, bool) {
 	text = strings.TrimSpace(text)
 	word, rest := nextWord(text)
@@ -29,7 +29,7 @@ func (m *matcher) addressed(text string) (address, bool) {
 		}
 		return a, true
 	}
-	// An id may hold colons itself.
+	// An id may contain colons.
 	for i := strings.LastIndexByte(word, ':'); i > 0; i = strings.LastIndexByte(word[:i], ':') {
 		if at := m.named(word[:i]); at >= 0 {
 			if rest = strings.TrimSpace(text[i+1:]); rest == "" {
@@ -41,7 +41,7 @@ func (m *matcher) addressed(text string) (address, bool) {
 	return m.asked(text)
 }
 
-// asked reads "ask NAME to …" and "use the NAME to …", politely or not, with a name of up to three words.
+// asked parses "ask NAME to …" and "use the NAME to …", with or without polite words, with a name of up to three words.
 func (m *matcher) asked(text string) (address, bool) {
 	verb, rest := nextWord(skipWords(text, polite))
 	verb = strings.ToLower(verb)
@@ -60,7 +60,7 @@ func (m *matcher) asked(text string) (address, bool) {
 		if at := m.named(name); at >= 0 {
 			return address{at, name, behind(after, text)}, true
 		}
-		// Nobody is called that. Is it meant as a name at all?
+		// No agent has that name. Is it meant as a name at all?
 		to, _ := nextWord(after)
 		to = strings.ToLower(to)
 		if (verb != "ask" && verb != "use") || (to != "to" && to != "for" && !strings.HasSuffix(word, ":")) {
@@ -79,7 +79,7 @@ func (m *matcher) asked(text string) (address, bool) {
 	return address{}, false
 }
 
-// behind returns what follows a name, without the word that joins them; all of text when there is nothing.
+// behind returns the text after a name, without the joining word; all of text when nothing follows.
 func behind(s, text string) string {
 	if word, rest := nextWord(s); strings.EqualFold(strings.TrimRight(word, ",:"), "agent") {
 		s = rest
@@ -103,7 +103,7 @@ func nextWord(s string) (word, rest string) {
 	return s[:i], strings.TrimSpace(s[i:])
 }
 
-// find returns the place of the agent with this id, or -1.
+// find returns the index of the agent with this id, or -1.
 func (m *matcher) find(id string) int {
 	for i := range m.agents {
 		if m.agents[i].ID == id {
@@ -113,8 +113,8 @@ func (m *matcher) find(id string) int {
 	return -1
 }
 
-// named returns the agent that is called name: by its id, by the name on its card, or by either without "agent", in any
-// case; or -1.
+// named returns the index of the agent with this name, or -1. A name is the agent's id, the name on its card, or either without "agent", ignoring
+// case.
 func (m *matcher) named(name string) int {
 	if len(name) > 256 || name == "" {
 		return -1
@@ -134,7 +134,7 @@ func (m *matcher) named(name string) int {
 				m.names[name] = i
 			}
 		}
-		for _, short := range []bool{false, true} { // a full name goes before another's short one
+		for _, short := range []bool{false, true} { // full names take precedence over short ones
 			for i := range m.agents {
 				add(called(m.agents[i].ID, short), i)
 				if c := m.agents[i].Card; c != nil {
@@ -151,10 +151,10 @@ func (m *matcher) named(name string) int {
 	return -1
 }
 
-// maxSlips is how many letters a name may differ in from the one that was meant.
+// maxSlips bounds the edit distance between a name and the one that was meant.
 const maxSlips = 2
 
-// meant asks whether an agent was meant that is called nearly like name.
+// meant returns a hint about an agent whose name is similar to name.
 func (m *matcher) meant(name string) string {
 	best, slips := "", maxSlips+1
 	for i := range m.agents {

@@ -10,13 +10,13 @@ import (
 
 const maxOnline = 10 // agents named in an answer
 
-// online says which agents can be asked.
+// online lists the agents that can be asked.
 func online(t *llm.Turn) string {
 	agents := t.Agents
 	if len(agents)+t.More == 0 {
 		return "No agent is online. Start one in another terminal, for example: cortex agent echo"
 	}
-	if n := len(agents) + t.More; t.More > 0 { // those that are shown are close to the request, and not close enough
+	if n := len(agents) + t.More; t.More > 0 { // the agents shown are close to the request, but not close enough
 		return fmt.Sprintf("%d agents are online: `cortex agents --text WORD` finds those that speak of something.", n)
 	}
 	var b strings.Builder

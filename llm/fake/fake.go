@@ -1,10 +1,9 @@
-// Package fake is a decider without a model: the one that Cortex has before anybody configured anything. It needs no
-// network and no key, costs nothing, and decides the same for the same turn, every time.
+// Package fake is a decider without a model, the default of Cortex before a model is configured. It needs neither network nor key, costs nothing, and
+// decides the same for the same turn every time.
 //
-// It gives a request to the agent that the router finds to fit best, and answers itself when none does; a request for several
-// things is taken apart. "@agent_id …", "agent_id: …" and "ask agent_id to …" go to that agent.
-// What the agents answer becomes the answer. It understands nothing: a request that shares no words with a card finds no
-// agent.
+// It gives a request to the agent that fits best according to the router, and answers itself when none fits; it splits a request for several things.
+// "@agent_id …", "agent_id: …" and "ask agent_id to …" go to that agent. The results of the agents become the answer. It has no understanding: a
+// request that shares no words with a card finds no agent.
 package fake
 
 import (
@@ -22,13 +21,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Options configures New. The zero value is right.
+// Options configures New. The zero value is valid.
 type Options struct {
-	// WordDelay is the time between two words of a streamed answer, to show how a slow model looks. 0 is none.
+	// WordDelay is the pause between two words of a streamed answer, to simulate a slow model.
 	WordDelay time.Duration
 }
 
-// Decider is the fake. It is safe for concurrent use.
+// Decider is a decider without a model. It is safe for concurrent use.
 type Decider struct {
 	options      Options
 	finder       finder
@@ -46,7 +45,7 @@ func New(o *Options) *Decider {
 	return d
 }
 
-// Decide implements [llm.Decider]. Its only error is ctx's.
+// Decide implements [llm.Decider]. It returns no other error than ctx's.
 func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text string)) (*llm.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -73,18 +72,18 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	return decision, nil
 }
 
-// notUnderstood begins the answer to what shares no words with any agent's card.
+// notUnderstood begins the answer to a request that shares no words with any card.
 const notUnderstood = "I did not understand this: deciding offline, I only know the agents' words.\n" +
 	"For a language model start with --llm …; `cortex llm list` names them."
 
-// understand finds out what is asked of whom: as it stands, behind what was asked before, or with its words as they were meant.
+// understand assigns the request to agents: as it is, as a continuation of an earlier request, or with its typing errors corrected.
 func (m *matcher) understand(t *llm.Turn) []piece {
 	if pieces := m.follow(t); len(pieces) > 0 {
 		return pieces
 	}
 	text := strings.TrimSpace(t.User)
 	if operation.MatchString(text) {
-		return nil // it goes on with a result that is not there: "times 2" is about no time
+		return nil // it continues a result that does not exist: "times 2" is not about time
 	}
 	if len(t.History) > 0 && len(text) <= maxFollow {
 		text, _ = opening(whereThere(text, t.History))
@@ -155,7 +154,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	decision := &llm.Decision{Kind: llm.KindDelegate}
 	var reasons []string
 	for i, p := range pieces {
-		p.task = cmp.Or(p.task, strings.TrimSpace(t.User)) // a name and a comma
+		p.task = cmp.Or(p.task, strings.TrimSpace(t.User)) // the request was only a name and a comma
 		if len(p.task) > llm.MaxTask {
 			return tooLong(len(p.task))
 		}
@@ -181,8 +180,8 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	return decision
 }
 
-// resume continues the task that waits for the user's reply, the most recent one when there are several. It returns nil
-// when none does, when its agent has gone, and when the user turns to another agent.
+// resume continues the task that waits for the user's reply, the latest one when there are several. It returns nil when none waits, when its agent is
+// gone, and when the user addresses another agent.
 func resume(t *llm.Turn, m *matcher) *llm.Decision {
 	for i := len(t.Waiting) - 1; i >= 0; i-- {
 		w := &t.Waiting[i]
@@ -201,7 +200,7 @@ func resume(t *llm.Turn, m *matcher) *llm.Decision {
 			return nil
 		}
 		if !m.agents[at].Seen && m.worker(t.User) >= 0 {
-			return nil // it does not run, and this is for another one
+			return nil // the agent does not run, and this is for another one
 		}
 		if len(task) > llm.MaxTask {
 			return tooLong(len(task))
@@ -223,7 +222,7 @@ func respond(say, reason string) *llm.Decision {
 	return &llm.Decision{Kind: llm.KindRespond, Say: say, Reason: reason}
 }
 
-// freeID returns n as an id that is none of a waiting task.
+// freeID returns n as an id that no waiting task has.
 func freeID(waiting []prompt.Task, n int) string {
 	id := fmt.Sprint(n)
 	for i := 0; i < len(waiting); i++ {
@@ -235,7 +234,7 @@ func freeID(waiting []prompt.Task, n int) string {
 	return id
 }
 
-// knownSkill returns skill if the agent's card still has it.
+// knownSkill returns skill if the agent's card still has it, otherwise "".
 func knownSkill(a *prompt.Agent, skill string) string {
 	if a.Card != nil {
 		for i := range a.Card.Skills {

@@ -181,7 +181,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// Two agents with the same card: the one that was seen running is asked.
+// TestSeenFirst checks that of two agents with the same card the running one is asked.
 func TestSeenFirst(t *testing.T) {
 	tn := turn("echo hi")
 	tn.Agents = []prompt.Agent{agent("x", "echo"), agent("y", "echo"), agent("z", "echo")}
@@ -191,7 +191,7 @@ func TestSeenFirst(t *testing.T) {
 	}
 }
 
-// Cards are strangers' work: nothing in one may stop a decision.
+// TestOddCards checks that no card, which is external, can prevent a decision.
 func TestOddCards(t *testing.T) {
 	tn := turn("echo hi 2+2 \"")
 	tn.Agents = []prompt.Agent{
@@ -252,7 +252,7 @@ func TestWordDelay(t *testing.T) {
 	})
 }
 
-// crowd is n agents of a hundred trades.
+// crowd returns n agents of a hundred trades.
 func crowd(n int) []prompt.Agent {
 	out := agents()
 	for i := range n - len(out) {
@@ -297,7 +297,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// TestClosed holds that an agent that cannot be asked now is told apart from one that is not there.
+// TestClosed checks that an unavailable agent is distinguished from an absent one.
 func TestClosed(t *testing.T) {
 	tn := turn("@agent_bank pay 5")
 	tn.Unavailable = []prompt.Unavailable{{ID: "agent_bank", Why: "it has 2 of 2 tasks under way"}}
@@ -316,7 +316,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestInput holds that a skill with a schema gets what can be made of words, and that else the user is told.
+// TestInput checks that a skill with a schema gets the input that can be made of words, and that otherwise the user is told.
 func TestInput(t *testing.T) {
 	for user, want := range map[string]string{
 		"search the catalog for red shoes":   `{"query":"search the catalog for red shoes"}`,

@@ -8,14 +8,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// finder searches among the agents of a turn that brings no search of its own. It keeps the index of the latest ones.
+// finder searches the agents of a turn that has no search of its own. It caches the index of the latest agents.
 type finder struct {
 	mu     sync.Mutex
 	agents []prompt.Agent
 	index  *router.Index
 }
 
-// search returns what finds the agents that fit.
+// search returns the search of t, or one of the finder's own.
 func (f *finder) search(t *llm.Turn) func(words string) []llm.Found {
 	if t.Search != nil {
 		return t.Search

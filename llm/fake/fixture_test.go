@@ -11,7 +11,7 @@ func agent(id, description string, skills ...a2a.AgentSkill) prompt.Agent {
 	return prompt.Agent{ID: id, Seen: true, Card: &a2a.AgentCard{Name: id, Description: description, Skills: skills}}
 }
 
-// agents are what the tests ask; in the order of their ids, as a turn has them.
+// agents returns the agents of the tests, sorted by id as in a turn.
 func agents() []prompt.Agent {
 	research := agent("ResearchAgent", "On-demand research agent. Searches the web, fetches pages, and synthesises answers.",
 		a2a.AgentSkill{ID: "research", Name: "Research", Description: "Research a topic using web search and page fetching, then synthesise a concise answer."})

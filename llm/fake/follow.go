@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	maxFollow = 80 // bytes of what goes on with something
-	maxBack   = 3  // turns that it may go back
+	maxFollow = 80 // bytes of a continuation
+	maxBack   = 3  // turns that it may refer back to
 )
 
-// follow reads what only makes sense after what was asked before, "and in Paris?", as the whole request that it stands for: "what time is
-// it in Paris?". It goes to the agent that had the earlier one. It returns nothing when the text stands for itself.
+// follow completes a text that continues an earlier request, such as "and in Paris?", to a whole request: "what time is it in Paris?". The agent of
+// the earlier request gets it. follow returns nil when the text stands for itself.
 func (m *matcher) follow(t *llm.Turn) []piece {
 	text := strings.TrimSpace(t.User)
 	if _, called := m.addressed(text); called || text == "" {
@@ -36,7 +36,7 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 		if whole == "" {
 			continue
 		}
-		// Whoever brought the number need not be who calculates.
+		// The agent that gave the number need not be the one that calculates.
 		if at := m.find(before.Agent); at >= 0 && m.has(at, []byte(calcTerm)) {
 			return []piece{m.goesOn(at, before, whole)}
 		}
@@ -54,7 +54,7 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 				continue
 			}
 			if _, material := m.materialOf(t.History, lastTurn(t.History, len(t.History)), &before); material && contentAt(before.Text) == 0 && !anew.MatchString(rest) {
-				continue // nothing is put into that
+				continue // it cannot be completed that way
 			}
 			if whole := way(before, at); strings.TrimSpace(whole) != "" && len(whole) <= llm.MaxTask {
 				return []piece{m.goesOn(at, before, whole)}
@@ -64,7 +64,7 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	return nil
 }
 
-// goesOn is the piece for the agent at, which had an earlier task.
+// goesOn returns the piece for the agent at, which had an earlier task.
 func (m *matcher) goesOn(at int, before prompt.Task, whole string) piece {
 	return piece{
 		agent: at, skill: knownSkill(&m.agents[at], before.Skill), task: whole, about: whole,
@@ -72,7 +72,7 @@ func (m *matcher) goesOn(at int, before prompt.Task, whole string) piece {
 	}
 }
 
-// earlier returns the tasks of the last turn that gave any, and those of some turns before too, the latest first.
+// earlier returns the tasks of the last turn with any, and those of the last maxBack turns, the latest first.
 func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 	for i := len(history) - 1; i >= max(0, len(history)-maxBack); i-- {
 		tasks := tasksOf(&history[i])
@@ -90,9 +90,9 @@ var (
 		`(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$`)
-	// operation is what begins with an operator: it goes on with the last result.
+	// operation matches a text that begins with an operator, and continues the last result.
 	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|x\b|divided by\b|multiplied by\b|to the power of\b)\s*[\d.(]`)
-	// ofThat is an operation on the last result, by another word for it.
+	// ofThat matches a reference to the last result; onThat matches an operation on it.
 	ofThat = regexp.MustCompile(`(?i)\b(?:that|it|this|the result|the answer|the last one)\b`)
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
 		`[\d.]+\s*%|[\d.]+ percent) (?:.* )?(?:that|it|this|the result|the answer)\b|(?:that|it|this|the result|the answer) ` +
@@ -104,12 +104,12 @@ var (
 		`(?:this|next|last|in the) (?:week|weekend|month|year|morning|afternoon|evening)\b)`)
 	theOf = regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`)
 	there = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
-	// places and aims are prepositions that stand for each other.
+	// places and aims are sets of interchangeable prepositions.
 	places = set(`in at for near around`)
 	aims   = set(`to into in as`)
 )
 
-// opening cuts off what says that a text goes on with something: "and", "what about".
+// opening removes the beginning that marks a continuation, such as "and" or "what about".
 func opening(text string) (rest string, opened bool) {
 	at := opener.FindStringIndex(text)
 	if at == nil || at[1] == len(text) {
@@ -118,8 +118,8 @@ func opening(text string) (rest string, opened bool) {
 	return text[at[1]:], true
 }
 
-// goOn returns the request that rest stands for behind an earlier one, which the agent at had; "" when it is none that goes on. What stands
-// behind a colon or in quotes there is material, and stays.
+// goOn returns the whole request that rest stands for after an earlier one, which the agent at had; "" when it is no continuation. The part of the
+// earlier request after a colon or in quotes is material, and stays.
 func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) string {
 	content := ""
 	if end := contentAt(before.Text); end > 0 && !anew.MatchString(rest) {
@@ -131,7 +131,7 @@ func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) str
 	return ""
 }
 
-// instead returns a request with what rest names in the place of what is like it.
+// instead returns a request in which the text in rest replaces its counterpart.
 func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) string {
 	bare := strings.TrimRight(rest, "?!. ")
 	word, behind := nextWord(bare)
@@ -158,7 +158,7 @@ func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) 
 		}
 		return ""
 	case m.others(rest, at):
-		return "" // it asks somebody else for something
+		return "" // it asks another agent for something
 	case word == "of" && behind != "":
 		if of := theOf.FindStringIndex(masked(before.Text)); of != nil {
 			return inPlace(before.Text, of, bare)
@@ -184,7 +184,7 @@ func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) 
 		return ""
 	}
 	if m.worker(bare) == at {
-		return "" // it says enough by itself
+		return "" // it is a complete request
 	}
 	phrase := phraseOf(before.Text, func(p string) bool { return places[p] || aims[p] || prepositions[p] || p == "of" })
 	if phrase == nil {
@@ -197,7 +197,7 @@ func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) 
 	return inPlace(before.Text, phrase, p+" "+bare)
 }
 
-// others reports whether a text has words, but for names, that another agent is the one for.
+// others reports whether a text has words, except names, that fit another agent.
 func (m *matcher) others(text string, at int) bool {
 	words := strings.Fields(text)
 	words = slices.DeleteFunc(words, func(w string) bool {
@@ -214,7 +214,7 @@ func (m *matcher) others(text string, at int) bool {
 	return who >= 0 && who != at
 }
 
-// worker returns the agent whose work a text is about; -1 when there is none, or only an example speaks of it.
+// worker returns the agent whose work a text is about; -1 when there is none, or the text only matches an example.
 func (m *matcher) worker(text string) int {
 	c := m.best(text)
 	if c.agent >= 0 && c.agent < len(m.cards) && !m.cards[c.agent].speaksOf(text, &m.scan) {
@@ -223,7 +223,7 @@ func (m *matcher) worker(text string) int {
 	return c.agent
 }
 
-// goFurther returns an earlier request with a place or a day behind it; "" when rest is neither. A calculation takes none.
+// goFurther returns an earlier request with a place or a day appended; "" when rest is neither, or the request is a calculation.
 func (m *matcher) goFurther(before prompt.Task, at int, rest string) string {
 	bare := strings.TrimRight(rest, "?!. ")
 	word, behind := nextWord(bare)
@@ -235,7 +235,8 @@ func (m *matcher) goFurther(before prompt.Task, at int, rest string) string {
 	return asked + " " + bare + before.Text[len(asked):]
 }
 
-// withResult returns an operation on the number that a task ended with, "times 2" or "half of that"; "" when rest is none, or there is none.
+// withResult returns an operation such as "times 2" or "half of that" with the number that a task ended with; "" when rest is none, or there is no
+// such number.
 func withResult(before prompt.Task, rest string) string {
 	n := lastNumber.FindStringSubmatch(strings.TrimSpace(before.Result))
 	switch {

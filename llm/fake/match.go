@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	certain = 0.95    // a score from which on an agent fits without doubt
-	likely  = 0.75    // what it takes when nobody's card has the verb
-	asleep  = 0.1     // what an agent that does not run has to fit better by
-	maxRead = 8 << 10 // bytes of a request that are looked at
+	certain = 0.95    // the score from which an agent certainly fits
+	likely  = 0.75    // the required score when no card has the request's verb
+	asleep  = 0.1     // how much better an agent that does not run has to fit
+	maxRead = 8 << 10 // bytes of a request that are read
 )
 
-// matcher finds the agents for parts of one request. What the request has in common with the cards it reads itself, to see where
-// a part may begin; who fits is the router's to say.
+// matcher finds the agents for parts of one request. It compares the request with the cards itself, to see where a part may begin; the router
+// determines which agent fits.
 type matcher struct {
-	request string         // as far as it is read
-	agents  []prompt.Agent // those of the turn, and found ones behind them
+	request string         // the part that is read
+	agents  []prompt.Agent // those of the turn, followed by found ones
 	cards   []*vocabulary  // of the agents of the turn
 	lookup  func(id string) (prompt.Agent, bool)
 	search  func(words string) []llm.Found
-	names   map[string]int // agents by what they may be called, made when asked for
+	names   map[string]int // agents by their possible names; built on demand
 	scan    scanner
-	unsure  string // what the request may mean, in full
+	unsure  string // complete forms of an ambiguous request
 }
 
 func (d *Decider) newMatcher(t *llm.Turn) *matcher {
@@ -38,7 +38,7 @@ func (d *Decider) newMatcher(t *llm.Turn) *matcher {
 	return m
 }
 
-// cardOf returns the vocabulary of an agent of the turn; nil for another one, and for one with which the request has no word in common.
+// cardOf returns the vocabulary of an agent of the turn; nil for other agents, and for those that share no word with the request.
 func (m *matcher) cardOf(agent string) *vocabulary {
 	i := slices.IndexFunc(m.agents[:len(m.cards)], func(a prompt.Agent) bool { return a.ID == agent })
 	if i < 0 {
@@ -60,8 +60,7 @@ type choice struct {
 	reason string
 }
 
-// best returns the agent that fits text best. Quoted words are material to work on, not what is asked for, unless there is nothing
-// else.
+// best returns the agent that fits text best. It ignores quoted words, which are material, unless there is nothing else.
 func (m *matcher) best(text string) choice {
 	text = head(text)
 	words := unquoted(text)
@@ -88,8 +87,8 @@ func (m *matcher) best(text string) choice {
 	return c
 }
 
-// sure reports whether an agent gets what fits it: without doubt, or by a word that says something. One that does not run gets nothing but
-// what it has both for, since whoever asked would wait for it.
+// sure reports whether an agent fits well enough: with a high score, or by a significant word. An agent that does not run needs both, since the user
+// would have to wait for it.
 func (m *matcher) sure(f *llm.Found, words string) bool {
 	if !f.Seen {
 		return f.Score >= likely && m.evidence(f.ID, words)
@@ -97,30 +96,30 @@ func (m *matcher) sure(f *llm.Found, words string) bool {
 	return f.Score >= certain || m.evidence(f.ID, words)
 }
 
-// asks reports whether there is anything in a text but words that say nothing and numbers that nothing is to be done with.
+// asks reports whether a text has any significant words, besides numbers.
 func (m *matcher) asks(text string) bool {
 	something := false
 	m.scan.scan(text, func(term []byte, _ bool) { something = something || string(term) != numberTerm })
 	return something
 }
 
-// evidence reports whether a text shares a word with an agent's card that not nearly every card could have.
+// evidence reports whether a text shares a significant word with an agent's card.
 func (m *matcher) evidence(agent, text string) bool {
 	card := m.cardOf(agent)
-	shared := card == nil // what speaks for it is not on its card
+	shared := card == nil // it was found by something that is not on its card
 	m.scan.scan(text, func(term []byte, _ bool) {
 		shared = shared || (card.has(term) && !generic[string(term)] && string(term) != numberTerm)
 	})
 	return shared
 }
 
-// foreign reports whether a text begins with what is to be done, and no card has the word: "translate hello world into French".
+// foreign reports whether a text begins with a verb that no card has: "translate hello world into French".
 func (m *matcher) foreign(text string) bool {
 	verb := m.first(text)
 	return verb != "" && verb != numberTerm && !slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has([]byte(verb)) })
 }
 
-// first returns the term of the first word of a text, or "" if that says nothing.
+// first returns the term of the first word of a text, or "" if that is insignificant.
 func (m *matcher) first(text string) (word string) {
 	m.scan.scan(text, func(term []byte, first bool) {
 		if first {
@@ -130,8 +129,8 @@ func (m *matcher) first(text string) (word string) {
 	return word
 }
 
-// told puts an agent in front whose card begins with what the text begins with, "echo salt, pepper and time", among those that fit
-// nearly as well as the first, and one that runs before one that does not.
+// told moves an agent to the front whose card begins with the same word as the text, "echo salt, pepper and time", if it fits nearly as well as the
+// first, and agents that run before those that do not.
 func (m *matcher) told(found []llm.Found, text string) {
 	if len(found) < 2 {
 		return
@@ -146,14 +145,14 @@ func (m *matcher) told(found []llm.Found, text string) {
 		if i >= 0 && m.cards[i].begins(word) {
 			return math.Round(50 * (1 + score))
 		}
-		return math.Round(100 * score) // what is less is no reason
+		return math.Round(100 * score) // smaller differences do not count
 	}
 	slices.SortStableFunc(found, func(a, b llm.Found) int {
 		return cmp.Compare(rank(&b), rank(&a))
 	})
 }
 
-// skillOf returns the skill that fits best, if the agent's card tells.
+// skillOf returns the skill that fits best, if it is known.
 func skillOf(f *llm.Found) string {
 	if len(f.Skills) > 0 {
 		return f.Skills[0]
@@ -161,7 +160,7 @@ func skillOf(f *llm.Found) string {
 	return onlySkill(&f.Agent)
 }
 
-// place returns where a found agent is among m.agents.
+// place returns the index of a found agent in m.agents.
 func (m *matcher) place(a prompt.Agent) int {
 	if i := m.find(a.ID); i >= 0 {
 		return i
@@ -170,17 +169,17 @@ func (m *matcher) place(a prompt.Agent) int {
 	return len(m.agents) - 1
 }
 
-// closest says why no agent got the request.
+// closest explains why no agent got the request.
 func (m *matcher) closest(text string) string {
 	return "no agent fits well enough; " + m.best(text).reason
 }
 
-// skill returns the skill of an agent that was called by name for a task: its only one, or the one that fits, or none if nothing tells.
+// skill returns the skill of an agent that was addressed by name: its only one, or the one that fits, or "" if neither exists.
 func (m *matcher) skill(a *prompt.Agent, task string) string {
 	if s := onlySkill(a); s != "" || a.Card == nil || len(a.Card.Skills) == 0 {
 		return s
 	}
-	if strings.HasPrefix(strings.TrimSpace(task), "{") { // input for one of them
+	if strings.HasPrefix(strings.TrimSpace(task), "{") { // structured input for one of them
 		abilities := agentcard.SpecOf(a.Card).Abilities
 		for i := range a.Card.Skills {
 			id := skillID(&a.Card.Skills[i])
@@ -195,7 +194,7 @@ func (m *matcher) skill(a *prompt.Agent, task string) string {
 		}
 	}
 	for _, ability := range agentcard.SpecOf(a.Card).Abilities {
-		if len(ability.InputSchema) > 0 { // a skill has to be named: the first one
+		if len(ability.InputSchema) > 0 { // a skill must be named: the first one
 			return skillID(&a.Card.Skills[0])
 		}
 	}
@@ -209,7 +208,7 @@ func onlySkill(a *prompt.Agent) string {
 	return skillID(&a.Card.Skills[0])
 }
 
-// speaksOf reports whether every term of s is on the agent's card, or stands for what follows.
+// speaksOf reports whether every term of s is on the agent's card, or refers to the text that follows.
 func (m *matcher) speaksOf(agent int, s string) bool {
 	known := true
 	m.scan.scan(s, func(term []byte, _ bool) {

@@ -9,17 +9,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Read only.
+// Read-only.
 var (
-	// ofThis is what can stand before the colon of what goes on: "and of:", "the same for this one:".
+	// ofThis are words that can precede the colon of a continuation: "and of:", "the same for this one:".
 	ofThis = set(`of for with on in to into this that these those the it one ones following next text sentence line message phrase string word words list`)
-	// plainly begins what says that the same is to be done with something else, and nothing but that.
+	// plainly matches the beginning of a text that can only ask for the same with something else.
 	plainly = regexp.MustCompile(`(?i)^(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:(?:what|how) about|(?:do |show )?(?:the )?same)\b`)
 )
 
-// more reads what is more of the same for an agent that was given material to work on, "and of: one two three" behind "count the words: to be
-// or not to be": all of the material is another one then, and no word of the first is left. It returns nothing when the text is no such thing,
-// and when it may be and may be not: then m.unsure has how to say it.
+// more handles a request for the same with other material, "and of: one two three" after "count the words: to be or not to be": the new material
+// replaces all of the old one. It returns nil when the text is no such request, and when that is ambiguous: then m.unsure has the unambiguous forms.
 func (m *matcher) more(history []prompt.Turn, text string) []piece {
 	i := lastTurn(history, len(history))
 	if i < max(0, len(history)-maxBack) || len(text) > llm.MaxTask {
@@ -38,7 +37,7 @@ func (m *matcher) more(history []prompt.Turn, text string) []piece {
 		}
 		end := contentAt(before.Text)
 		switch {
-		case !marked && (end > 0 || len(tasks) > 1 || m.others(content, at)): // it may be about what is to be done, or for somebody else
+		case !marked && (end > 0 || len(tasks) > 1 || m.others(content, at)): // ambiguous: it may be an instruction, or for another agent
 		case !sure:
 			m.unsure = instruction + ": " + content
 		case end > 0 && end+len(content) < llm.MaxTask:
@@ -51,7 +50,7 @@ func (m *matcher) more(history []prompt.Turn, text string) []piece {
 	return nil
 }
 
-// lastTurn returns the last turn before another one that gave tasks; -1 when there is none.
+// lastTurn returns the index of the last turn with tasks before another one; -1 when there is none.
 func lastTurn(history []prompt.Turn, before int) int {
 	for i := before - 1; i >= 0; i-- {
 		if len(tasksOf(&history[i])) > 0 {
@@ -61,8 +60,8 @@ func lastTurn(history []prompt.Turn, before int) int {
 	return -1
 }
 
-// another returns what else a text names that the same is to be done with; "" when it names nothing. marked says that it stands behind a colon
-// or in quotes, and sure that there is no doubt about it.
+// another returns the other material that a text names; "" when it names none. marked says that the material follows a colon or is quoted, and sure
+// that this is unambiguous.
 func another(text string) (content string, marked, sure bool) {
 	rest, opened := opening(text)
 	opener := strings.TrimSpace(text[:len(text)-len(rest)])
@@ -90,12 +89,13 @@ func another(text string) (content string, marked, sure bool) {
 	word, _ = nextWord(bare)
 	word = strings.ToLower(word)
 	if !of && (places[word] || aims[word] || questions[word] || requests[word] || quantity.MatchString(bare) || day.FindString(bare) == bare) {
-		return "", false, false // what may be asked of some work, rather than something to work on
+		return "", false, false // it may be a question about some work, not material
 	}
 	return bare, false, of || plainly.MatchString(text)
 }
 
-// materialOf reports whether a task of a turn has material that the user gave behind a colon, then or before, and returns what is to be done with it.
+// materialOf reports whether a task's material was given by the user after a colon, in this turn or an earlier one, and returns the instruction for
+// it.
 func (m *matcher) materialOf(history []prompt.Turn, i int, t *prompt.Task) (instruction string, is bool) {
 	said := strings.TrimSpace(history[i].User)
 	content, _, goesOn := another(said)
@@ -112,7 +112,7 @@ func (m *matcher) materialOf(history []prompt.Turn, i int, t *prompt.Task) (inst
 		if before.Agent != t.Agent {
 			continue
 		}
-		if !goesOn { // then it has the same material: it was asked again, or for something else to be done with it
+		if !goesOn { // then it has the same material: the request was repeated, or asks for something else with it
 			content = strings.TrimSpace(strings.TrimPrefix(before.Text[contentAt(before.Text):], ":"))
 		}
 		if strings.HasSuffix(t.Text, content) {

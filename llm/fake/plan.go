@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ofQuoted is the end of an instruction for what stands in quotes behind it: "count the words of".
+// ofQuoted matches the end of an instruction for a quotation that follows: "count the words of".
 var ofQuoted = regexp.MustCompile(`(?i)\b(?:of|in|has|have|(?:the )?(?:following|text|sentence|phrase|string)) $`)
 
 // piece is a part of the request that one agent gets.
@@ -13,12 +13,12 @@ type piece struct {
 	agent   int
 	skill   string
 	task    string
-	about   string // the words that chose the agent
+	about   string // the words by which the agent was chosen
 	reason  string
-	unknown string // the agent that was asked for by name, when there is none; nothing else is set then
+	unknown string // an agent that was named but does not exist; nothing else is set then
 }
 
-// plan takes a request apart and finds an agent for each part. It returns nothing when no agent fits any.
+// plan splits a request and finds an agent for each part. It returns nil when no agent fits any.
 func (m *matcher) plan(text string) []piece {
 	text = strings.TrimSpace(text)
 	if at := contentAt(text); at > 0 {
@@ -26,7 +26,7 @@ func (m *matcher) plan(text string) []piece {
 			return ps
 		}
 		if instruction := text[:at]; m.foreign(skipWords(instruction, polite)) || m.best(text).score < certain {
-			return nil // what is to be done is nobody's work, whatever the content speaks of
+			return nil // no agent fits the instruction; the content does not matter
 		}
 		return m.whole(text)
 	}
@@ -35,7 +35,7 @@ func (m *matcher) plan(text string) []piece {
 			return []piece{{agent: c.agent, skill: c.skill, task: strings.TrimRight(text[at:], "?!. "), about: text[:at], reason: c.reason}}
 		}
 	}
-	if len(text) > maxRead { // material to work on, behind what is to be done with it
+	if len(text) > maxRead { // a long text: material after an instruction
 		begin := m.split(head(text), false)[0]
 		if c := m.best(text[:begin.end]); c.agent >= 0 {
 			return []piece{{agent: c.agent, skill: c.skill, task: text, about: text[:begin.end], reason: c.reason}}
@@ -45,8 +45,8 @@ func (m *matcher) plan(text string) []piece {
 	return m.join(text, m.split(text, false))
 }
 
-// planContent plans "INSTRUCTION: CONTENT", at being the place of the colon. The content is not looked at, except for
-// another request behind it that is plain to see. It reports false when no agent fits the instruction.
+// planContent plans "INSTRUCTION: CONTENT", where at is the index of the colon. It ignores the content, except for another obvious request after it.
+// It returns false when no agent fits the instruction.
 func (m *matcher) planContent(text string, at int) ([]piece, bool) {
 	spans := m.split(text[:at], false)
 	last := spans[len(spans)-1]
@@ -85,17 +85,17 @@ func (m *matcher) planContent(text string, at int) ([]piece, bool) {
 	return ps, true
 }
 
-// whole gives all of text to one agent, if one fits.
+// whole assigns all of text to one agent, if one fits.
 func (m *matcher) whole(text string) []piece {
 	return m.join(text, []span{{end: len(text)}})
 }
 
-// join finds agents for the spans of text. A span without one stays with its neighbour; one behind an agent that was
-// called by name belongs to that agent, unless it calls another one.
+// join finds agents for the spans of text. A span without an agent is joined to its neighbour; one after an agent that was addressed by name belongs
+// to that agent, unless it addresses another one.
 func (m *matcher) join(text string, spans []span) []piece {
 	var ps []piece
 	called := false
-	begin := -1 // where the spans before an agent was found begin
+	begin := -1 // the start of spans before the first agent
 	for _, s := range spans {
 		part := text[s.start:s.end]
 		if isPolite(part) && len(spans) > 1 {
@@ -122,7 +122,7 @@ func (m *matcher) join(text string, spans []span) []piece {
 			case len(ps) > 0:
 				extend(&ps[len(ps)-1], text, s)
 			default:
-				continue // begin stays: it goes to the next one
+				continue // begin stays: the next piece gets the span
 			}
 		}
 		begin = -1
@@ -130,17 +130,17 @@ func (m *matcher) join(text string, spans []span) []piece {
 	return ps
 }
 
-// extend adds a span to the piece before it, with the words between them as they were typed.
+// extend appends a span to the piece before it, with the text between them.
 func extend(p *piece, text string, s span) {
 	p.task = tidy(p.task + text[s.from:s.end])
 }
 
-// tidy cuts off what joined a part to its neighbours.
+// tidy removes the joining punctuation of a part.
 func tidy(s string) string {
 	return strings.TrimSpace(strings.TrimRight(strings.TrimSpace(s), ",;"))
 }
 
-// announces reports whether s only says that requests follow: "two questions".
+// announces reports whether s only announces requests: "two questions".
 func announces(s string) bool {
 	ws := plainWords(s)
 	known := 0
@@ -155,7 +155,7 @@ func announces(s string) bool {
 	return known > 0
 }
 
-// refers reports whether an instruction ends with what stands for the text behind it: "how many words are in this".
+// refers reports whether an instruction ends with a reference to the text after it: "how many words are in this".
 func refers(instruction string) bool {
 	ws := plainWords(instruction)
 	if len(ws) == 0 {
@@ -165,8 +165,8 @@ func refers(instruction string) bool {
 	return deictic[stem(last)] || last == "this" || last == "that" || last == "these"
 }
 
-// says reports whether an instruction says nothing that its agent does not know anyway, so that the content alone is the
-// task: "count the words", but not "translate to French" and not a question.
+// says reports whether an instruction only names the agent's work, so that the content alone is the task: "count the words", but not "translate to
+// French" and not a question.
 func (m *matcher) says(instruction string, agent int) bool {
 	if a, ok := m.addressed(instruction); ok {
 		if a.rest == instruction {

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// head returns the beginning of a request, which is all that is looked at.
+// head returns the part of a request that is read.
 func head(s string) string { return s[:min(len(s), maxRead)] }
 
-// unquoted returns s without what stands in double quotes.
+// unquoted returns s without the text in double quotes.
 func unquoted(s string) string {
 	var b strings.Builder
 	for {
@@ -26,7 +26,7 @@ func unquoted(s string) string {
 	}
 }
 
-// quotedAt returns the length of the quotation at the start of s, marks included; 0 when there is none, or it has no end.
+// quotedAt returns the length of the quotation at the start of s, including the quotes; 0 when there is none, or it has no end.
 func quotedAt(s string) int {
 	mark, size := utf8.DecodeRuneInString(s)
 	if mark != '"' && mark != '“' {
@@ -40,7 +40,7 @@ func quotedAt(s string) int {
 	return size + i + last
 }
 
-// skipWords returns s from its first word that is not in set on.
+// skipWords returns s from its first word on that is not in words.
 func skipWords(s string, words map[string]bool) string {
 	for {
 		s = strings.TrimLeft(s, " \t\r\n,;.!")
@@ -55,7 +55,7 @@ func skipWords(s string, words map[string]bool) string {
 	}
 }
 
-// masked returns s with one word of the same length in the place of each quotation.
+// masked replaces each quotation in s by a word of the same length.
 func masked(s string) string {
 	all := quotations(s)
 	if len(all) == 0 {
@@ -68,7 +68,7 @@ func masked(s string) string {
 	return string(b)
 }
 
-// quotedLast returns where the only quotation of s begins, if nothing is behind it; else 0.
+// quotedLast returns the index of the only quotation of s, if nothing follows it; otherwise 0.
 func quotedLast(s string) int {
 	all := quotations(s)
 	if len(all) != 1 || strings.Trim(s[all[0][1]:], "?!. ") != "" {
@@ -77,7 +77,7 @@ func quotedLast(s string) int {
 	return all[0][0]
 }
 
-// lastQuoted returns where the last quotation of s is; nil when it has none.
+// lastQuoted returns the range of the last quotation of s; nil when there is none.
 func lastQuoted(s string) []int {
 	all := quotations(s)
 	if len(all) == 0 {
@@ -86,7 +86,7 @@ func lastQuoted(s string) []int {
 	return all[len(all)-1]
 }
 
-// quotations returns where the quotations of s are.
+// quotations returns the ranges of the quotations of s.
 func quotations(s string) (all [][]int) {
 	for at := 0; ; {
 		i := strings.IndexAny(s[at:], "\"“")
@@ -95,7 +95,7 @@ func quotations(s string) (all [][]int) {
 		}
 		n := quotedAt(s[at+i:])
 		if n == 0 {
-			return all // nor does any behind it end
+			return all // later ones have no end either
 		}
 		all = append(all, []int{at + i, at + i + n})
 		at += i + n

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// decide decides t, twice, and checks what holds for every decision.
+// decide decides t twice, and checks what holds for every decision.
 func decide(t *testing.T, tn *llm.Turn) *llm.Decision {
 	t.Helper()
 	d, err := fake.New(nil).Decide(t.Context(), tn, nil)
@@ -32,7 +32,7 @@ func decide(t *testing.T, tn *llm.Turn) *llm.Decision {
 	return d
 }
 
-// routed shows a decision as "agent/skill: task" lines, or the first line of what is said.
+// routed formats a decision as "agent/skill: task" lines, or returns the first line of its text.
 func routed(d *llm.Decision) string {
 	if d.Kind != llm.KindDelegate {
 		say, _, _ := strings.Cut(d.Say, "\n")
@@ -81,11 +81,11 @@ func TestRoute(t *testing.T) {
 		{"research the history of NATS", "ResearchAgent/research: research the history of NATS"},
 		{"how many words are in \"to be or not to be\"", "wordcount/: \"to be or not to be\""},
 
-		// In other forms.
+		// Inflected forms.
 		{"echoed words are nice", "agent_echo/echo: echoed words are nice"},
 		{"calculated sum of everything", "agent_calc/calc: calculated sum of everything"},
 
-		// An instruction and what it is about.
+		// An instruction and its material.
 		{"count the words: to be or not to be", "wordcount/: to be or not to be"},
 		{"Please count the words of the following sentence:\nto be or\nnot to be", "wordcount/: to be or\nnot to be"},
 		{"can you count words: a; b. What time is it? c", "wordcount/: a; b. What time is it? c"},
@@ -100,7 +100,7 @@ func TestRoute(t *testing.T) {
 		{"echo this: one, and repeat two", "agent_echo/echo: one, and repeat two"},
 		{"translate to French: hello, what time is it?", none},
 
-		// Several.
+		// Several requests.
 		{"what time is it in Tokyo, and what is 17*23?", "agent_clock/time: what time is it in Tokyo\nagent_calc/calc: what is 17*23?"},
 		{"what is 17*23 and what time is it in Tokyo", "agent_calc/calc: what is 17*23\nagent_clock/time: what time is it in Tokyo"},
 		{"what is 2+2 and what is 3+3?", "agent_calc/calc: what is 2+2\nagent_calc/calc: what is 3+3?"},
@@ -171,7 +171,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// Whatever a user types and a card says, there is a decision that can be carried out.
+// FuzzDecide checks that for any message and card there is a valid decision.
 func FuzzDecide(f *testing.F) {
 	f.Add("what time is it in Tokyo, and count the words: a b", "Counts: \"x\" 1+2")
 	f.Add("and in\u00a0Paris?", "time\u00a0in\u00a0Tokyo\u00a0now = 3")

@@ -9,17 +9,16 @@ import (
 
 // span is a part of a text.
 type span struct {
-	from       int // where the part before it ended; between from and start is what joins them
+	from       int // end of the previous part; the text up to start joins the two
 	start, end int
-	weak       bool // only a request of its own if it is for another agent
+	weak       bool // a separate request only if it is for another agent
 }
 
 // maxSpans bounds the parts of a request.
 const maxSpans = 32
 
-// split cuts text where a new request may begin: at the end of a line or a sentence, at a comma, a semicolon, "and",
-// "then", but only before words that can begin a request. narrow cuts behind a comma with "and", and at "then", only.
-// There is at least one span.
+// split splits text where a new request may begin: at the end of a line or a sentence, at a comma, a semicolon, "and", "then", if a word follows that
+// can begin a request. narrow splits only at a comma with "and", and at "then". There is at least one span.
 func (m *matcher) split(text string, narrow bool) []span {
 	spans := []span{{}}
 	for i := 0; i < len(text) && len(spans) < maxSpans; {
@@ -46,19 +45,19 @@ func (m *matcher) split(text string, narrow bool) []span {
 	return spans
 }
 
-// bullet is what a line of a list begins with.
+// bullet matches the beginning of a list item.
 var bullet = regexp.MustCompile(`^([-*•]|\d{1,2}[.)])\s+`)
 
-// asksOn reports whether next goes on with the question before it: "what is the time in Rome", "the weather in Oslo".
+// asksOn reports whether next continues the question before it: "what is the time in Rome", "the weather in Oslo".
 func asksOn(before, next string) bool {
 	first, _ := nextWord(before[:min(len(before), 20)])
 	word, _ := nextWord(next[:min(len(next), 20)])
 	return questions[strings.ToLower(first)] && (strings.EqualFold(word, "the") || strings.EqualFold(word, "my"))
 }
 
-// joint returns the length of what joins two requests at the start of s, words and spaces included; 0 for nothing.
+// joint returns the length of what joins two requests at the start of s, including words and spaces; 0 for nothing.
 func joint(s string, narrow bool) int {
-	s = s[:min(len(s), 200)] // this is asked at every character
+	s = s[:min(len(s), 200)] // it is called for every character
 	rest := s
 	mark, size := utf8.DecodeRuneInString(s)
 	space := func() bool {
@@ -105,18 +104,17 @@ func joint(s string, narrow bool) int {
 	case narrow && connected != "then" && (mark != ',' || connected == ""):
 		return 0
 	case connected == "" && mark != '\n' && mark != '\r' && unicode.IsSpace(mark):
-		return 0 // just a space between words
+		return 0 // only a space between words
 	}
 	return len(s) - len(rest)
 }
 
-// begins reports whether a request can begin with s: with a question, a name, a number, thanks, or a word that begins what
-// agents say they do.
+// begins reports whether a request can begin with s: with a question, a name, a number, thanks, or a word with which a card's text begins.
 func (m *matcher) begins(s string) bool {
 	if isPolite(s) {
 		return true
 	}
-	s = s[:min(len(s), 200)] // enough for an address; this is asked at every joint
+	s = s[:min(len(s), 200)] // enough for an address; it is called for every joint
 	word, _ := nextWord(s)
 	lower := strings.TrimRight(strings.ToLower(word), ",.?!:;")
 	if r, _ := utf8.DecodeRuneInString(word); r == '@' || r == '(' || unicode.IsDigit(r) || questions[lower] || requests[lower] {
@@ -129,8 +127,8 @@ func (m *matcher) begins(s string) bool {
 	return called
 }
 
-// contentAt returns the place of the colon that separates an instruction from what it is about; 0 for none. Colons in
-// times, addresses of pages and names are not followed by a space.
+// contentAt returns the index of the colon that separates an instruction from its material; 0 for none. Colons in times, URLs and names are not
+// followed by a space.
 func contentAt(text string) int {
 	for i := 1; i < len(text)-1 && i < 200; i++ {
 		if end := quotedAt(head(text)[i:]); end > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// staff are the built-in agents, as they are, and two more.
+// staff returns the built-in agents and two more.
 func staff(t *testing.T) []prompt.Agent {
 	t.Helper()
 	var list []prompt.Agent
@@ -43,7 +43,7 @@ func staff(t *testing.T) []prompt.Agent {
 		}))
 }
 
-// work does what an agent does with a task.
+// work executes a task as its agent would.
 func work(t *testing.T, d *llm.Delegation) prompt.Task {
 	t.Helper()
 	task := prompt.Task{ID: a2a.TaskID(d.ID), Agent: d.Agent, Skill: d.Skill, Text: d.Task, State: a2a.TaskStateCompleted, Result: "done: " + d.Task}
@@ -64,7 +64,7 @@ func work(t *testing.T, d *llm.Delegation) prompt.Task {
 	return task
 }
 
-// TestWaitingAsleep holds that an agent that asked back and has gone gets the replies, and not what is plainly for another one.
+// TestWaitingAsleep checks that an agent that has asked a question and is gone gets the replies, except those that are clearly for another agent.
 func TestWaitingAsleep(t *testing.T) {
 	for _, c := range []struct{ say, want string }{
 		{"the blue one", "sleeper"}, {"Berlin", "sleeper"}, {"what time is it in Tokyo?", "agent_clock"}, {"echo hello", "agent_echo"},
@@ -77,7 +77,7 @@ func TestWaitingAsleep(t *testing.T) {
 	}
 }
 
-// TestTalk holds conversations as people have them: what is said, and what the answer begins with or, behind @, who is asked for what.
+// TestTalk checks conversations: each message with the beginning of its answer or, after @, the agent and its task.
 func TestTalk(t *testing.T) {
 	type said struct{ say, want string }
 	const (
@@ -88,7 +88,7 @@ func TestTalk(t *testing.T) {
 	tokyo := said{"what time is it in Tokyo?", "Tokyo (Asia/Tokyo): 16:08:09"}
 	rain := said{"will it rain in London tomorrow?", "@weather: will it rain in London tomorrow?"}
 	for i, talk := range [][]said{
-		// What goes on with a question.
+		// Continuations of a question.
 		{tokyo, {"and in Paris?", "Paris (Europe/Paris): 09:08:09"}, {"and London?", "London (Europe/London): 08:08:09"}, {"in New York", "New York (America/New_York): 03:08:09"}},
 		{tokyo, {"what about Rome?", "Rome (Europe/Rome)"}, {"And the date?", "UTC:"}, {"thanks!", "You are welcome."}},
 		{tokyo, {"how about in Sydney", "Sydney (Australia/Sydney)"}, {"thank you very much!", "You are welcome."}, {"and in Berlin?", "Berlin (Europe/Berlin)"}},
@@ -112,7 +112,7 @@ func TestTalk(t *testing.T) {
 		{{"echo hello", "Echo: echo hello"}, {"again please", "Echo: echo hello"}, {"once more!", "Echo: echo hello"}},
 		{{"remind me to call Bob", "@notes: remind me to call Bob"}, {"and list my notes", "@notes: list my notes"}},
 		{{"@agent_echo what time is it in Rome", "Echo: what time is it in Rome"}, {"and in Paris?", "Echo: what time is it in Paris"}},
-		// More of the same for what was material, in which nothing is replaced.
+		// The same with other material, which replaces the old completely.
 		{words, {"and of: one two three", "3"}, {"and of: four", "1"}, {"again", "1"}, {"what about four five", "2"}, {"and: six seven", "2"}},
 		{words, {"and of one two three", "3"}, {"the same for: one two", "2"}, {"same with one two three four", "4"}, {"of this one: one two", "2"}},
 		{words, {`and of "one two"`, "2"}, {`and "three"?`, "1"}, {`what about "one two three"?`, "3"}},
@@ -140,7 +140,7 @@ func TestTalk(t *testing.T) {
 		{{"how much is 12% of 80", "12% of 80 = 9.6"}, {"and of 90?", "12% of 90 = 10.8"}},
 		{{"remind me to be there", "@notes"}, {"and of: one two three", lost}, {"and Alice?", lost}},
 		{tokyo, {"and in: Paris?", "Paris (Europe/Paris)"}, {"and of: one two three", lost}},
-		// What goes on with nothing.
+		// Continuations of nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},
 		{{"times 2", lost}},
@@ -149,7 +149,7 @@ func TestTalk(t *testing.T) {
 		{{"1+1", "1+1 = 2"}, {"no, 1+2", "1+2 = 3"}, {"why?", "In the chat, /why"}, {"why is it raining in Rome", "@weather"}},
 		{{"help", "Say what you want, and an agent does it; in the chat, /help lists the commands.\nOnline are:"}},
 		{{"ok", "All right."}, {"yes", "There is nothing to say yes or no to."}, {"great, thanks", "You are welcome."}},
-		// Slips and forms.
+		// Typing errors and inflected forms.
 		{{"wether in Rome", "@weather: weather in Rome"}},
 		{{"show my remindres", "@notes: show my remindres"}},
 		{{"repaet this", "Echo: repeat this"}},
@@ -169,7 +169,7 @@ func TestTalk(t *testing.T) {
 		{{"@agent_ech hello", `No agent "agent_ech" is online. Did you mean @agent_echo?`}},
 		{{"@eco hello", `No agent "eco" is online. Did you mean @agent_echo?`}},
 		{{"@nobody hello", "No agent \"nobody\" is online.\n"}},
-		// Who does not run is not asked for what says little.
+		// An agent that does not run gets no insignificant requests.
 		{{"answer me", lost}},
 		{{"what day is it in Rome", "Rome (Europe/Rome)"}},
 		{{"do something", lost}},
@@ -207,7 +207,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// TestMaterialOfManyTasks holds that what goes on is found quickly behind many turns of many tasks that go on with each other.
+// TestMaterialOfManyTasks checks that a continuation is quickly resolved after many turns with many tasks.
 func TestMaterialOfManyTasks(t *testing.T) {
 	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8, User: "and of: one two"}}
 	for range 60 {
@@ -217,7 +217,7 @@ func TestMaterialOfManyTasks(t *testing.T) {
 		}
 		tn.History = append(tn.History, prompt.Turn{User: "again", Steps: []prompt.Step{step}})
 	}
-	if d := decide(t, tn); d.Kind != llm.KindRespond { // nobody said what is to be done with it
+	if d := decide(t, tn); d.Kind != llm.KindRespond { // no instruction was given
 		t.Errorf("it is %s: %+v", d.Kind, d.Delegations)
 	}
 	tn.User, tn.History = strings.Repeat("“", 300_000), nil

@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	shortestTypo = 5  // letters of a word that is taken for another one
+	shortestTypo = 5  // letters of a word that may be corrected
 	longestTypo  = 24 // and at most
-	maxTypos     = 8  // words that are looked at
+	maxTypos     = 8  // words that are examined
 )
 
-// mended returns text with each word that no card has, and that is one slip away from a word of a card, as it is on the card: one letter too
-// many, too few or wrong, or two that changed places, but not the first one. Names and what stands in quotes stay as they are. It reports
-// whether there was any.
+// mended corrects typing errors: it replaces each word that is on no card, but one slip away from a word of a card. A slip is one letter too many,
+// too few or wrong, or two letters exchanged, except the first one. Names and quotations are not corrected. It reports whether there were any errors.
 func (m *matcher) mended(text string) (string, bool) {
 	if len(text) > maxRead {
 		return text, false
@@ -47,7 +46,7 @@ func (m *matcher) mended(text string) (string, bool) {
 	return b.String(), found
 }
 
-// wordAt returns the length of the run of letters, digits and what ids are made of at the start of s.
+// wordAt returns the length of the run of letters, digits and characters of ids at the start of s.
 func wordAt(s string) int {
 	i := strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@'’", r)
@@ -58,7 +57,7 @@ func wordAt(s string) int {
 	return i
 }
 
-// mayBeTypo reports whether a word can be one that was meant to be another: no name, no word that says nothing, and on no card.
+// mayBeTypo reports whether a word may have a typing error: it is no name, not insignificant, and on no card.
 func (m *matcher) mayBeTypo(word string, first bool) bool {
 	if n := utf8.RuneCountInString(word); n < shortestTypo || n > longestTypo {
 		return false
@@ -81,7 +80,7 @@ func (m *matcher) mayBeTypo(word string, first bool) bool {
 	return true
 }
 
-// mendVerb mends the first word of a piece, if it is what the agent's card begins with but for a slip: small agents read it as a command.
+// mendVerb corrects the first word of a piece, if the agent's card begins with a word one slip away: small agents read it as a command.
 func (m *matcher) mendVerb(p *piece) {
 	n := wordAt(p.task)
 	if p.unknown != "" || p.agent >= len(m.cards) || p.task != p.about || !m.mayBeTypo(p.task[:n], true) {
@@ -93,7 +92,7 @@ func (m *matcher) mendVerb(p *piece) {
 	}
 }
 
-// nearest returns the word of some cards that is one slip away from word; "" when there is none, or several that mean different things.
+// nearest returns the word of some cards that is one slip away from word; "" when there is none, or several with different meanings.
 func nearest(word string, cards ...*vocabulary) string {
 	best, meant := "", []rune(word)
 	for _, v := range cards {
@@ -110,7 +109,7 @@ func nearest(word string, cards ...*vocabulary) string {
 	return best
 }
 
-// oneSlip reports whether a and b begin with the same letter and differ by one letter, or by two neighbours that changed places.
+// oneSlip reports whether a and b begin with the same letter and differ by one letter, or by two exchanged letters.
 func oneSlip(a, b []rune) bool {
 	if len(a) > len(b) {
 		a, b = b, a

@@ -12,13 +12,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// vocabulary is the terms of one agent's id and card. It is read only.
+// vocabulary has the terms of an agent's id and card. It is read-only.
 type vocabulary struct {
-	card  *a2a.AgentCard  // that it was read from: a card that changes is another one
-	size  int             // bytes that keeping it costs, with the card
-	terms map[string]bool // true: a description or an example begins with it, so it is likely what the agent is told to do
-	about map[string]bool // the terms that are not only in examples, which are of places and people as often as of the work
-	words map[string]bool // those that can be mistyped, in lower case
+	card  *a2a.AgentCard  // the card that it was made from; cards are immutable
+	size  int             // memory that it uses, including the card, in bytes
+	terms map[string]bool // true: a description or an example begins with it, so it is likely a command for the agent
+	about map[string]bool // the terms that are not only in examples, which mention places and people as often as the work
+	words map[string]bool // words that may be mistyped, in lower case
 }
 
 func (v *vocabulary) has(term []byte) bool {
@@ -26,7 +26,7 @@ func (v *vocabulary) has(term []byte) bool {
 	return ok
 }
 
-// speaksOf reports whether the work is about one of the words of a text.
+// speaksOf reports whether the agent's work is about one of the words of a text.
 func (v *vocabulary) speaksOf(text string, scan *scanner) bool {
 	found := false
 	scan.scan(text, func(term []byte, _ bool) { found = found || v.about[string(term)] && !generic[string(term)] })
@@ -35,17 +35,17 @@ func (v *vocabulary) speaksOf(text string, scan *scanner) bool {
 
 func (v *vocabulary) begins(term string) bool { return v.terms[term] }
 
-// maxWords bounds the words of one card that typing errors are compared with.
+// maxWords bounds the words of a card that typing errors are compared with.
 const maxWords = 2000
 
 const (
-	maxVocabularies = 32 << 20              // bytes that are kept of all agents together
-	maxVocabulary   = maxVocabularies / 256 // of one agent's: larger ones are read again
-	termSize        = 64                    // bytes of a term in a map, beside its letters
-	cardSize        = 1 << 10               // bytes of a card beside its texts, about
+	maxVocabularies = 32 << 20              // bytes of all vocabularies in the cache
+	maxVocabulary   = maxVocabularies / 256 // bytes of a vocabulary in the cache; larger ones are made again each time
+	termSize        = 64                    // bytes of a map entry, besides the letters
+	cardSize        = 1 << 10               // bytes of a card besides its texts, approximately
 )
 
-// vocabularies keeps what was read of agents' cards: they change rarely, and each is wanted for every request. It is safe for concurrent use.
+// vocabularies caches the vocabularies of agents: cards rarely change, and each is used for every request. It is safe for concurrent use.
 type vocabularies struct {
 	mu   sync.Mutex
 	kept recent.Cache[string, *vocabulary] // by agent
@@ -70,7 +70,7 @@ func (c *vocabularies) of(agents []prompt.Agent, scan *scanner) []*vocabulary {
 	return all
 }
 
-// keep keeps a vocabulary in the place of the one that the agent had, and lets go of those that were not wanted for longest.
+// keep caches a vocabulary in place of the agent's previous one, and removes the least recently used.
 func (c *vocabularies) keep(agent string, v *vocabulary) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// TestVocabulariesAreBounded has an agent change its card again and again, and then many agents with long ones: of one agent one card is kept,
-// of all together no more than the bound, and of a very long one nothing. What is wanted is what the card says, in each case.
+// TestVocabulariesAreBounded lets an agent change its card repeatedly, and then adds many agents with long ones: one card of each agent is cached, at
+// most the bound of all together, and very long ones are not. The result always belongs to the present card.
 func TestVocabulariesAreBounded(t *testing.T) {
 	var c vocabularies
 	read := func(id, text string) {

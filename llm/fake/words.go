@@ -11,28 +11,27 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/token"
 )
 
-// The terms that stand for any number and for any calculation: "17*23" on a card is evidence for "4 + 5" in a request.
+// The terms that stand for any number and any calculation: "17*23" on a card is evidence for "4 + 5" in a request.
 const (
 	numberTerm = "#"
 	calcTerm   = "#calc"
 )
 
-const maxStems = 1 << 14 // remembered
+const maxStems = 1 << 14 // cached
 
-// scanner takes texts apart into terms: stems of words in lower case, numbers and calculations as classes.
-// Words that say nothing are left out. It is reused, since thousands of cards are read for a request.
+// scanner splits texts into terms: stems of words in lower case, and numbers and calculations as classes. It leaves out insignificant words. It is
+// reused, since thousands of cards are read for a request.
 type scanner struct {
 	buf     []byte
 	stemmed []byte
-	stems   map[string]string // those that were needed, by their words
-	held    []byte            // an operator written as a word, until it is known whether a number follows
+	stems   map[string]string // cache, by word
+	held    []byte            // an operator written as a word, kept until a number follows or not
 }
 
-// scan calls emit for each term of s; the bytes are valid during the call. first is true for the term of the very first
-// word.
+// scan calls emit for each term of s; the bytes are valid during the call. first is true for the term of the first word.
 func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
 	first := true
-	number, operator := false, false // what was just read, across spaces and parentheses
+	number, operator := false, false // what was read last, ignoring spaces and parentheses
 	c.held = c.held[:0]
 	drop := func() {
 		if len(c.held) > 0 && !stop[string(c.held)] {
@@ -86,8 +85,7 @@ func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
 	drop()
 }
 
-// word reads the word at the start of s into buf, in lower case, and returns its length. Scripts without spaces give one
-// character at a time.
+// word reads the word at the start of s into buf, in lower case, and returns its length. In scripts without spaces it reads one character.
 func (c *scanner) word(s string, r rune) int {
 	c.buf = c.buf[:0]
 	if isSpaceless(r) {
@@ -103,7 +101,7 @@ func (c *scanner) word(s string, r rune) int {
 	return len(s)
 }
 
-// isSpaceless reports whether a letter is of a script that has no spaces between words. None is as low as the letters of most texts.
+// isSpaceless reports whether a letter belongs to a script without spaces between words. All of these have high code points.
 func isSpaceless(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
@@ -122,7 +120,7 @@ func (c *scanner) stem(w []byte, first bool, emit func(term []byte, first bool))
 	emit(c.stemmed, first)
 }
 
-// stem returns what the forms of an English word have in common. Words of other scripts stay as they are.
+// stem returns the stem of an English word. It returns words of other scripts unchanged.
 func stem(w string) string {
 	for i := range len(w) {
 		if w[i] < 'a' || w[i] > 'z' {
@@ -132,7 +130,7 @@ func stem(w string) string {
 	return english.Stem(w, true)
 }
 
-// stems is the set of the stems of words.
+// stems returns the stems of words as a set.
 func stems(words string) map[string]bool {
 	m := make(map[string]bool)
 	for _, w := range strings.Fields(words) {
@@ -149,24 +147,24 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// Read only.
+// Read-only.
 var (
 	stop = set(`a about after again agent all also am an and any are as at be been but by can cannot could did do does
 		each for from give had has have he hello help her here hey hi him how i if in into is it its just kindly know let
 		like ll many may me might more much must my need no not now of off ok okay on one or our out over please re say shall
 		she should show so some tell than thank thanks that the their them then there these they this those to too up us use
 		using ve very want was we were what when where which who whom whose why will with would you your`)
-	// Nouns that nearly every card has: alone they are no evidence.
+	// Nouns that nearly every card has, which are no evidence alone.
 	generic = stems(`answer data example file information input line message name output question request result sentence
 		service simple string task test text thing tool user value`)
 	operators = set(`plus minus times x divided multiplied mod modulo`)
 	questions = set(`what whats what's when when's where where's which who who's whom whose why how is are`)
-	// Words that a request can begin with, besides questions and what is on the cards.
+	// Words that a request can begin with, besides questions and words on the cards.
 	requests = set(`can could do does did will would should tell give show please ask use`)
 	polite   = set(`please can could would will you kindly hey hi hello ok okay so and then also now cortex just`)
-	// What stands for the text behind a colon: "count the words of the following sentence: …".
+	// References to the text after a colon: "count the words of the following sentence: …".
 	deictic = stems(`text sentence line following message phrase string paragraph input word list item`)
-	// Behind these comes something the agent has to know: "translate to French: …".
+	// Words followed by something that the agent has to know: "translate to French: …".
 	prepositions = set(`to into in from as with at by for using`)
 	announcing   = stems(`two three four five few couple question task thing request following both`)
 )
@@ -218,7 +216,7 @@ func plainWords(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' })
 }
 
-// courtesies are answers to what asks for nothing: to texts that have one of words, or nothing but words.
+// courtesies are answers to texts that request nothing: texts with at least one of words, or with nothing else.
 var courtesies = []struct {
 	words map[string]bool
 	only  bool
@@ -231,7 +229,7 @@ var courtesies = []struct {
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
 }
 
-// courtesy answers thanks, farewells, and a yes or no to nothing; "" when s is none of them, or more than that.
+// courtesy answers thanks, farewells, and a yes or no without a question; "" when s is anything else.
 func courtesy(s string) string {
 	ws := plainWords(s)
 	if len(ws) == 0 || len(ws) > 8 {
@@ -246,7 +244,7 @@ func courtesy(s string) string {
 	return ""
 }
 
-// isPolite reports whether s is a greeting or thanks and nothing else.
+// isPolite reports whether s only consists of greetings or thanks.
 func isPolite(s string) bool {
 	ws := plainWords(s)
 	for _, w := range ws {
@@ -257,7 +255,7 @@ func isPolite(s string) bool {
 	return len(ws) > 0
 }
 
-// isAbout reports whether s greets, or asks about Cortex itself or its agents.
+// isAbout reports whether s greets, or asks about Cortex or its agents.
 func isAbout(s string) bool {
 	if isPolite(s) {
 		return true

@@ -11,24 +11,24 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// answer is what has come of an answer.
+// answer collects the parts of an answer.
 type answer struct {
 	x      *exchange
 	tools  bool            // the model was asked to call the function
-	held   strings.Builder // with tools: text, until it is known that it is the answer
+	held   strings.Builder // with tools: text, until it is known to be the answer
 	called bool
 	wrote  bool // more than white space
 
-	candidate bool // there was one
-	some      bool // there was something
+	candidate bool // there was a candidate
+	some      bool // there was a response
 	finish    genai.FinishReason
 	block     genai.BlockedReason
-	why       string // the words to finish or block
+	why       string // the message with finish or block
 	model, id string
 	usage     llm.Usage
 }
 
-// add takes the next response in and returns the text that it adds.
+// add adds the next response and returns the text to yield.
 func (a *answer) add(r *genai.GenerateContentResponse) string {
 	a.some = true
 	if r.ModelVersion != "" {
@@ -37,7 +37,7 @@ func (a *answer) add(r *genai.GenerateContentResponse) string {
 	if r.ResponseID != "" {
 		a.id = r.ResponseID
 	}
-	if u := r.UsageMetadata; u != nil { // each counts from the beginning
+	if u := r.UsageMetadata; u != nil { // each usage includes the previous ones
 		input := tokens(u.PromptTokenCount) + tokens(u.ToolUsePromptTokenCount)
 		a.usage = llm.Usage{
 			Input:  input,
@@ -66,10 +66,10 @@ func (a *answer) add(r *genai.GenerateContentResponse) string {
 	return text
 }
 
-// tokens returns a count that a stranger gave.
+// tokens returns a count, which may be invalid, as an int.
 func tokens(n int32) int { return int(max(n, 0)) }
 
-// part returns the text that p adds to the answer now. A thought is none, and neither is what the SDK does not know.
+// part returns the text that p adds to the answer now. Thoughts and unknown parts add none.
 func (a *answer) part(p *genai.Part) string {
 	switch {
 	case p == nil || p.Thought || a.called:
@@ -99,7 +99,7 @@ func (a *answer) rest() string {
 // complete reports whether the endpoint has said how the answer ends.
 func (a *answer) complete() bool { return a.finish != "" || a.block != "" }
 
-// verdict returns what is wrong with an answer whose stream has ended as it should; nil when nothing is.
+// verdict returns what is wrong with an answer whose stream has ended properly, or nil.
 func (a *answer) verdict() *llm.Error {
 	fail := func(kind error, format string, args ...any) *llm.Error {
 		e := &llm.Error{Kind: kind, Code: string(a.finish), Message: fmt.Sprintf(format, args...)}
@@ -119,7 +119,7 @@ func (a *answer) verdict() *llm.Error {
 		return fail(llm.ErrEmpty, "a response without a candidate")
 	case a.finish == "":
 		return fail(llm.ErrTruncated, "the stream ended without a finish reason")
-	case !a.wrote && (kind == nil || errors.Is(kind, llm.ErrTruncated)): // of nothing, nothing was cut off
+	case !a.wrote && (kind == nil || errors.Is(kind, llm.ErrTruncated)): // an empty answer was not cut off
 		return fail(llm.ErrEmpty, "no text")
 	case kind != nil:
 		return fail(kind, "%s", words)

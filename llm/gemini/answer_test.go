@@ -10,8 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/gemini"
 )
 
-// TestAlive yields a chunk for each response, also for one that adds no text: whoever waits must not take the model for
-// silent.
+// TestAlive checks that each response yields a chunk, even without text, so that the model does not seem silent.
 func TestAlive(t *testing.T) {
 	const thought = `data: {"candidates":[{"content":{"parts":[{"text":"hm","thought":true}],"role":"model"}}]}` + "\n\n"
 	for name, c := range map[string]struct {

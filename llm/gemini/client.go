@@ -17,10 +17,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// Config says which endpoint is asked. Model is required, and Key or Project, but not both. What it does not say is not taken
-// from the environment, but for the application-default credentials, which are.
+// Config describes an endpoint. Model is required, and either Key or Project. Nothing is taken from the environment except application-default
+// credentials.
 type Config struct {
-	Name  string // what errors call it; "" is "gemini"
+	Name  string // for errors; "" is "gemini"
 	Model string
 	// Key selects the Gemini API.
 	Key string
@@ -29,22 +29,22 @@ type Config struct {
 	Location string // with Project; "" is "global"
 
 	BaseURL    string // up to the version; "" is Google's
-	APIVersion string // "" is the SDK's choice
-	// Images says that the model takes images. Others are told in a line of text what is left out.
+	APIVersion string // "": the SDK's default
+	// Images says that the model accepts images. Other models get a line of text instead of each image.
 	Images bool
-	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
+	// Structured is how the schema is enforced; "" is [llm.StructuredSchema].
 	Structured llm.Structured
-	// HTTPClient sends the requests, and with Project has to authorize them; nil is one that does. It is not changed.
+	// HTTPClient sends the requests, and with Project it has to authorize them; nil is a default that does. It is not modified.
 	HTTPClient *http.Client
-	// MaxConns bounds the connections with a Key and no HTTPClient, those among them that are being made; calls wait for one. 0 is no
-	// bound. With a Project the SDK makes them.
+	// MaxConns bounds the connections, including those being opened, with a Key and no HTTPClient; further calls wait for one. 0 is unlimited. With a
+	// Project the SDK opens them.
 	MaxConns int
 }
 
-// Client is an [llm.Client].
+// Client is an [llm.Client] for Google's models.
 type Client struct {
 	name, model string
-	key         string // to keep it out of errors
+	key         string // which errors must not show
 	mode        llm.Structured
 	images      bool
 	models      *genai.Models
@@ -52,9 +52,8 @@ type Client struct {
 
 var _ llm.Client = (*Client)(nil)
 
-// Dial returns a client. With a Project and no HTTPClient it looks for credentials, in files and at the metadata server of
-// Google Cloud, which ctx bounds; nothing else is asked. Without credentials the error is an [llm.ErrAuth] that says what to
-// do; other errors name the field that is wrong.
+// Dial returns a client. With a Project and no HTTPClient it searches for credentials in files and at the metadata server of Google Cloud, until ctx
+// ends; it contacts no other server. Without credentials the error is an [llm.ErrAuth] with advice; other errors name the invalid field.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg.Name = cmp.Or(cfg.Name, "gemini")
 	cfg.Location = cmp.Or(cfg.Location, "global")
@@ -86,20 +85,19 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	case err != nil:
 		return nil, (&llm.Error{Kind: llm.ErrBadRequest, Provider: cfg.Name, Model: cfg.Model, Message: err.Error()}).Redact(cfg.Key)
 	}
-	// The SDK keeps this very client, be it ours or one that it made.
+	// The SDK uses this very client, whether given or its own.
 	sent := c.ClientConfig().HTTPClient
 	sent.Transport = &transport{base: sent.Transport}
-	if sent.CheckRedirect == nil { // net/http would send the key along, to wherever
+	if sent.CheckRedirect == nil { // net/http would send the key to any server
 		sent.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
 	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, images: cfg.Images, models: c.Models}, nil
 }
 
-// dialSDK is genai.NewClient with an end. Its search for credentials knows no context; it gives up by itself after some
-// seconds.
+// dialSDK is genai.NewClient with a context. The SDK's search for credentials has no context; it gives up after some seconds.
 func dialSDK(ctx context.Context, cfg *genai.ClientConfig) (*genai.Client, error) {
 	return google.Within(ctx, func() (c *genai.Client, err error) {
-		// They are of variables in the environment that the SDK looks at and, told what to use, does not use.
+		// The warnings are about variables in the environment that the SDK ignores when it is configured.
 		google.Quietly(func() { c, err = genai.NewClient(context.WithoutCancel(ctx), cfg) },
 			"Warning: Both GOOGLE_API_KEY and GEMINI_API_KEY are set",
 			"Warning: The user provided project/location will take precedence over the API key")
@@ -141,14 +139,14 @@ func (cfg *Config) noCredentials(message string, err error) error {
 	return (&llm.Error{Kind: llm.ErrAuth, Provider: cfg.Name, Model: cfg.Model, Message: message, Err: err}).Redact(cfg.Key)
 }
 
-// isName reports whether s can stand in a URL as it is: a project, with the domain before it, or a location.
+// isName reports whether s can be used in a URL unescaped, as a project with a domain before it, or a location.
 func isName(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:", r)
 	})
 }
 
-// baseURL is never empty: the SDK would look for one in the environment.
+// baseURL is never empty: the SDK would take one from the environment.
 func (cfg *Config) baseURL() string {
 	switch {
 	case cfg.BaseURL != "":
@@ -163,8 +161,7 @@ func (cfg *Config) baseURL() string {
 	return "https://" + cfg.Location + "-aiplatform.googleapis.com/"
 }
 
-// Generate implements [llm.Client]. With [llm.StructuredTools] text is held back until it is known that the model does not
-// call the function.
+// Generate implements [llm.Client]. With [llm.StructuredTools] it holds back text until it is known that the model does not call the function.
 func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		config, err := c.config(r)
@@ -182,13 +179,13 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		for {
 			var response *genai.GenerateContentResponse
 			more := false
-			if p := google.Caught(func() { response, failed, more = next() }); p != nil { // it takes the form of an answer for granted in places
+			if p := google.Caught(func() { response, failed, more = next() }); p != nil { // the SDK panics on some unexpected answers
 				failed = fmt.Errorf("%w: %v", errUnreadable, p)
 			}
 			if !more || failed != nil {
 				break
 			}
-			if !yield(llm.Chunk{Text: a.add(response)}, nil) { // also without text: the model is alive
+			if !yield(llm.Chunk{Text: a.add(response)}, nil) { // also without text: the model is working
 				return
 			}
 		}
@@ -203,5 +200,5 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
-// errUnreadable is an answer that the SDK fails at.
+// errUnreadable is the error for an answer on which the SDK fails.
 var errUnreadable = errors.New("the answer is not of the form that it should have")

@@ -20,7 +20,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// dial returns a client of the server at url: of Vertex AI's side with a project, else of the Gemini API's.
+// dial returns a client of the server at url: for Vertex AI with a project, otherwise for the Gemini API.
 func dial(t *testing.T, url, project string, o llmtest.Options) llm.Client {
 	t.Helper()
 	cfg := gemini.Config{Model: llmtest.Model, BaseURL: url, Structured: o.Mode, Images: o.Images}

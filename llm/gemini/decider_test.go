@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// TestDecider takes a decision in each mode, over the wire and back.
+// TestDecider makes a decision in each mode, over the wire.
 func TestDecider(t *testing.T) {
 	templates, err := prompt.New("")
 	if err != nil {

@@ -58,7 +58,7 @@ func TestDialErrors(t *testing.T) {
 	}
 }
 
-// TestDialEnds bounds the search for credentials by the context.
+// TestDialEnds checks that the context bounds the search for credentials.
 func TestDialEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -67,7 +67,7 @@ func TestDialEnds(t *testing.T) {
 	}
 }
 
-// foreignEnvironment sets what the SDK looks at by itself.
+// foreignEnvironment sets the variables that the SDK reads by itself.
 func foreignEnvironment(t *testing.T) {
 	t.Helper()
 	for name, value := range map[string]string{
@@ -80,7 +80,7 @@ func foreignEnvironment(t *testing.T) {
 	}
 }
 
-// TestEnvironment has nothing come in that the Config does not say, and nothing be printed about it.
+// TestEnvironment checks that only the Config has an effect, and that nothing is printed.
 func TestEnvironment(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg gemini.Config
@@ -137,7 +137,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestOthersLog leaves package log as it was.
+// TestOthersLog checks that package log is unchanged afterwards.
 func TestOthersLog(t *testing.T) {
 	foreignEnvironment(t)
 	logged := printed(t)
@@ -152,7 +152,7 @@ func TestOthersLog(t *testing.T) {
 	}
 }
 
-// serviceAccount makes application-default credentials whose tokens come from tokens.
+// serviceAccount creates application-default credentials whose tokens come from the handler tokens.
 func serviceAccount(t *testing.T, tokens http.HandlerFunc) {
 	t.Helper()
 	s := httptest.NewServer(tokens)
@@ -237,7 +237,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestRedirect sends the key to nobody but whom it is for.
+// TestRedirect checks that the key is sent to no other server.
 func TestRedirect(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("the redirection was followed, with the key %q", r.Header.Get("X-Goog-Api-Key"))
@@ -255,7 +255,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestClientTimeout tells an HTTP client that gives up from a context that has ended.
+// TestClientTimeout distinguishes a timeout of the HTTP client from the end of the context.
 func TestClientTimeout(t *testing.T) {
 	server := geminitest.Serve(t, func(call *llmtest.Call) *llmtest.Reply {
 		return &llmtest.Reply{Pieces: []string{"hello"}, Hold: call.Gone}

@@ -15,8 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// outcome returns the error that a call ends with, or nil: x is what went over the wire, a what came of the answer, failed
-// what the SDK says.
+// outcome returns the error of a call, or nil. x has what was sent and received, a the answer, and failed is the SDK's error.
 func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed error) error {
 	var e *llm.Error
 	switch {
@@ -28,7 +27,7 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 		f := x.fault
 		e = f.Explain(status, x.header, time.Now())
 		e.Err = genai.APIError{Code: f.Code, Message: f.Message, Status: f.Status, Details: f.Details}
-	case a.complete(): // whatever came behind it
+	case a.complete(): // later errors do not matter
 		e = a.verdict()
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s %s: %w", c.name, c.model, ctx.Err())
@@ -46,14 +45,14 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 	if e.RequestID == "" {
 		e.RequestID = a.id
 	}
-	// The context of the call has not ended, whatever the error says: it is that of the HTTP client.
+	// The call's context has not ended, whatever the error says: it is a timeout of the HTTP client.
 	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
 		e.Err = errors.New(e.Err.Error())
 	}
 	return e.Redact(c.key, x.token)
 }
 
-// broken is a body that ended before its end.
+// broken returns the error of an incomplete body.
 func broken(err error) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrTruncated, Message: err.Error(), Err: err}
 	var foreign *noEvents
@@ -63,7 +62,7 @@ func broken(err error) *llm.Error {
 	return e
 }
 
-// unsent is an error of the SDK without a word of the endpoint.
+// unsent returns the error of a call that failed without a response of the endpoint.
 func (x *exchange) unsent(err error) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrUnavailable, Message: strings.TrimPrefix(err.Error(), "doRequest: error sending request: "), Err: err}
 	var refused *auth.Error
@@ -72,7 +71,7 @@ func (x *exchange) unsent(err error) *llm.Error {
 	switch {
 	case !x.sent:
 		e.Kind = llm.ErrBadRequest
-	case errors.As(err, &odd): // the SDK's words have all of the answer in them
+	case errors.As(err, &odd): // the SDK's message contains the whole answer
 		e.Err = fmt.Errorf("%w: %w", errUnreadable, odd)
 		e.Message = e.Err.Error()
 	case x.status != 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// rpc is the body of an error as Google writes it.
+// rpc returns the body of an error in Google's form.
 func rpc(code int, status, message string, details ...string) string {
 	return fmt.Sprintf(`{"error": {"code": %d, "message": %q, "status": %q, "details": [%s]}}`, code, message, status, strings.Join(details, ","))
 }
@@ -117,7 +117,7 @@ func TestShapes(t *testing.T) {
 					})
 					_, _, err := ask(t.Context(), dial(t, server.URL, "", llmtest.Options{Key: key}), hello())
 					kind, code := llm.KindOfStatus(status), status
-					if len(pieces) > 0 && shape > 1 { // it does not say which
+					if len(pieces) > 0 && shape > 1 { // the shape has no kind
 						kind, code = llm.ErrUnavailable, 0
 					}
 					if pieces != nil && shape == 5 { // text in a stream is an unknown field

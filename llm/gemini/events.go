@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// How much is read of an answer, in bytes.
+// Bounds of what is read of an answer, in bytes.
 const (
 	maxEvent  = 4 << 20
 	maxAnswer = 32 << 20
@@ -20,23 +20,23 @@ const (
 
 var errTooBig = fmt.Errorf("an event of more than %d bytes, or an answer of more than %d", maxEvent, maxAnswer)
 
-// noEvents is a body that is no stream of events, by its beginning.
+// noEvents is the error for a body that is no event stream, with its beginning.
 type noEvents struct{ body string }
 
 func (e *noEvents) Error() string { return "the answer is no stream of events: " + e.body }
 
-// events is a body of server-sent events as the SDK reads it: each event one line of data, a response, and an empty line.
-// It leaves out comments and other fields, which the SDK takes for errors, and events that are not whole. An error in the
-// stream ends it. To the SDK it always ends well, since it prints read errors; what was wrong stands in the exchange.
+// events converts a body of server-sent events for the SDK: each event becomes one data line, a response, and an empty line. It drops comments and
+// other fields, which the SDK treats as errors, and incomplete events. An error in the stream ends it. For the SDK it always ends with io.EOF, since
+// the SDK prints other errors; the exchange has the error.
 type events struct {
 	body  io.Closer
 	in    *bufio.Reader
 	x     *exchange
 	line  []byte // being read
 	data  []byte // of the event being read
-	out   []byte // what of the last event was not read yet
-	size  int    // of all that was read
-	begun bool   // there was a line
+	out   []byte // the part of the last event that was not read
+	size  int    // of everything read
+	begun bool   // a line was read
 	ended bool
 }
 
@@ -63,7 +63,7 @@ func (e *events) Close() error {
 	return nil
 }
 
-// next takes in a line.
+// next processes a line.
 func (e *events) next() {
 	err := e.readLine()
 	if errors.Is(err, errTooBig) {
@@ -89,7 +89,7 @@ func (e *events) next() {
 	if err == nil || e.ended {
 		return
 	}
-	// The last event may lack its empty line. An object that was cut is no JSON.
+	// The last event may lack its empty line. A truncated object is invalid JSON.
 	if len(e.data) > 0 && !json.Valid(e.data) {
 		if e.data = nil; errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -99,7 +99,7 @@ func (e *events) next() {
 	e.end(err)
 }
 
-// readLine reads e.line. With an error it is what came before.
+// readLine reads e.line. With an error it has what came before.
 func (e *events) readLine() error {
 	e.line = e.line[:0]
 	for {
@@ -116,7 +116,7 @@ func (e *events) readLine() error {
 	}
 }
 
-// dispatch makes e.data, when there is some, the next event.
+// dispatch makes e.data, if any, the next event.
 func (e *events) dispatch() {
 	data := bytes.TrimSpace(e.data)
 	e.data = nil
@@ -136,15 +136,15 @@ func (e *events) dispatch() {
 	e.out = slices.Concat([]byte("data: "), reduced, []byte("\n\n"))
 }
 
-// end is the end of the stream; err is nil or io.EOF when it is a good one.
+// end ends the stream; err is nil or io.EOF at a proper end.
 func (e *events) end(err error) {
 	if e.ended = true; err != nil && !errors.Is(err, io.EOF) && e.x.err == nil {
 		e.x.err = err
 	}
 }
 
-// isForeign reports whether a line that begins with name is of something else than a stream of events: a page, or JSON as
-// it is. Unknown fields are none of that, except at the beginning.
+// isForeign reports whether a line that begins with name shows that this is no event stream but a page or JSON. Unknown fields show that only at the
+// beginning.
 func (e *events) isForeign(name []byte) bool {
 	switch string(name) {
 	case "", "event", "id", "retry":
@@ -153,7 +153,7 @@ func (e *events) isForeign(name []byte) bool {
 	return !e.begun || bytes.IndexByte([]byte("{[<"), name[0]) >= 0
 }
 
-// foreign ends the stream with what e.line and the rest of the body say.
+// foreign ends the stream with the error in e.line and the rest of the body.
 func (e *events) foreign() {
 	rest, _ := io.ReadAll(io.LimitReader(e.in, google.MaxFault))
 	body := append(append(bytes.Clone(e.line), '\n'), rest...)

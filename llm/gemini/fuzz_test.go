@@ -7,7 +7,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// FuzzStream reads any body: the answer is complete only if the endpoint said so, and else ends with one error.
+// FuzzStream reads arbitrary bodies: the answer is complete only if the endpoint said so, and otherwise ends with one error.
 func FuzzStream(f *testing.F) {
 	f.Add(part("a")+end, true)
 	f.Add(part("a")+"data: {\"error\":{\"code\":503}}\n\n", false)

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// function is what the model has to call with [llm.StructuredTools].
+// function is the function that the model has to call with [llm.StructuredTools].
 const function = "decide"
 
 func (c *Client) contents(r *llm.Request) []*genai.Content {
@@ -38,11 +38,11 @@ func (c *Client) contents(r *llm.Request) []*genai.Content {
 	return all
 }
 
-// config returns the rest of the request. It is for one call: the SDK writes into it.
+// config returns the rest of the request. It is used for one call only, since the SDK modifies it.
 func (c *Client) config(r *llm.Request) (*genai.GenerateContentConfig, error) {
 	config := &genai.GenerateContentConfig{
 		MaxOutputTokens: int32(max(0, min(r.MaxTokens, math.MaxInt32))),
-		// The SDK would ask again by itself when a stream breaks off.
+		// The SDK would continue an interrupted stream by itself.
 		AutomaticContinuation: genai.Ptr(false),
 	}
 	if r.System != "" {
@@ -57,8 +57,8 @@ func (c *Client) config(r *llm.Request) (*genai.GenerateContentConfig, error) {
 	if !json.Valid(r.Schema) {
 		return nil, &llm.Error{Kind: llm.ErrBadRequest, Provider: c.name, Model: c.model, Message: "the schema is not JSON"}
 	}
-	// The SDK decodes a schema into a map, and so forgets the order of its properties, in which the model writes. So it is put
-	// in its place afterwards, as it is.
+	// The SDK decodes a schema into a map, and so loses the order of its properties, in which the model writes. So the schema is inserted unchanged
+	// afterwards.
 	place := func(put func(body map[string]any)) {
 		config.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
 			put(body)

@@ -32,7 +32,7 @@ func sent(t *testing.T, mode llm.Structured, r *llm.Request) []byte {
 	return body
 }
 
-// TestSchemaAsItIs sends the schema with its properties in their order, in which the model writes them.
+// TestSchemaAsItIs checks that the schema is sent with its properties in order, in which the model writes them.
 func TestSchemaAsItIs(t *testing.T) {
 	r := hello()
 	r.Schema = llm.DecisionSchema(&llm.Turn{})
@@ -43,7 +43,7 @@ func TestSchemaAsItIs(t *testing.T) {
 	}
 }
 
-// TestRequests compares what is sent in each mode.
+// TestRequests checks the request in each mode.
 func TestRequests(t *testing.T) {
 	zero := 0.0
 	r := &llm.Request{
@@ -72,7 +72,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestEmptyMessage sends something for a message without words: the endpoint refuses a part that has nothing in it.
+// TestEmptyMessage checks that an empty message is replaced, since the endpoint rejects an empty part.
 func TestEmptyMessage(t *testing.T) {
 	r := &llm.Request{Messages: []llm.Message{llm.User(""), llm.Assistant(""), llm.User("b")}}
 	var got struct{ Contents any }
@@ -88,7 +88,7 @@ func TestEmptyMessage(t *testing.T) {
 	}
 }
 
-// TestBadRequests has a request that cannot be sent fail for good.
+// TestBadRequests checks that a request that cannot be sent fails permanently.
 func TestBadRequests(t *testing.T) {
 	never := endpoint(func(r *http.Request) (*http.Response, error) {
 		t.Error("the request was sent")

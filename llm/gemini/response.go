@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 )
 
-// response is what the SDK is given of a response: what is used of it. The SDK decodes all that there is, and so would give
-// an answer up for a value of another type in a field that nobody reads.
+// response is the part of a response that the SDK gets. The SDK decodes all fields, and would fail on an unexpected type in an unused one.
 type response struct {
 	Candidates []*struct {
 		Index   json.RawMessage `json:"index,omitempty"`
@@ -37,8 +36,8 @@ type response struct {
 	ResponseID   json.RawMessage `json:"responseId,omitempty"`
 }
 
-// reduce returns data as the SDK gets it, in one line. What the SDK would lose goes into x: the order of the arguments of the
-// first function call, which it decodes into a map, and the words to the end of an answer of the Gemini API.
+// reduce returns data for the SDK, on one line. It stores in x what the SDK would lose: the order of the arguments of the first function call, which
+// the SDK decodes into a map, and the message with the Gemini API's finish reason.
 func (x *exchange) reduce(data []byte) ([]byte, error) {
 	var r response
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -49,7 +48,7 @@ func (x *exchange) reduce(data []byte) ([]byte, error) {
 			continue
 		}
 		if len(c.FinishMessage) > 0 {
-			x.finishMessage = "" // when it is no text
+			x.finishMessage = "" // not a text
 			_ = json.Unmarshal(c.FinishMessage, &x.finishMessage)
 			c.FinishMessage = nil
 		}
@@ -69,7 +68,7 @@ func (x *exchange) reduce(data []byte) ([]byte, error) {
 	return json.Marshal(&r)
 }
 
-// compact returns the arguments of a call in one line; those of one that has none are an empty object.
+// compact returns the arguments of a call on one line; "{}" if there are none.
 func compact(args json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, args) != nil || b.Len() == 0 || b.String() == "null" {

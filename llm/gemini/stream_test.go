@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/gemini"
 )
 
-// printed returns what package log printed until the test is over: nothing, if it is up to this package.
+// printed returns what package log prints until the end of the test; it should stay empty.
 func printed(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func candidate(fields string) string {
 	return `data: {"candidates":[{"content":{"parts":[{"text":"a."}]},` + fields + "}]}\n\n"
 }
 
-// TestStreams reads streams that a server may send, well-formed and not.
+// TestStreams reads valid and invalid streams.
 func TestStreams(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	for name, c := range map[string]struct {
@@ -137,12 +137,12 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// candidateOf is an event with one part and a finish reason.
+// candidateOf returns an event with one part and a finish reason.
 func candidateOf(part, finish string) string {
 	return `data: {"candidates":[{"content":{"parts":[` + part + `]},"finishReason":"` + finish + "\"}]}\n\n"
 }
 
-// TestBrokenBody has the connection break.
+// TestBrokenBody breaks the connection.
 func TestBrokenBody(t *testing.T) {
 	reset := errors.New("connection reset by peer")
 	for name, c := range map[string]struct {
@@ -176,7 +176,7 @@ func TestBrokenBody(t *testing.T) {
 	}
 }
 
-// TestBounds has no answer, event or error grow without end.
+// TestBounds checks that no answer, event or error is unbounded.
 func TestBounds(t *testing.T) {
 	kilobyte := strings.Repeat("x", 1<<10)
 	piece := part(strings.Repeat(kilobyte, 1<<10))
@@ -230,7 +230,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestCallersPanic leaves a panic of the loop's body alone.
+// TestCallersPanic checks that a panic in the loop's body is not caught.
 func TestCallersPanic(t *testing.T) {
 	c := asking(t, says(200, nil, strings.NewReader(part("a")+end)))
 	defer func() {
@@ -243,7 +243,7 @@ func TestCallersPanic(t *testing.T) {
 	}
 }
 
-// TestUsage adds up what is said of the tokens, of which the last word counts.
+// TestUsage checks that the last counts of tokens are used.
 func TestUsage(t *testing.T) {
 	body := `data: {"usageMetadata":{"promptTokenCount":900,"candidatesTokenCount":900}}` + "\n\n" + part("a") +
 		`data: {"usageMetadata":{"promptTokenCount":10,"toolUsePromptTokenCount":5,"cachedContentTokenCount":4,"candidatesTokenCount":3,"thoughtsTokenCount":2,"totalTokenCount":20}}` + "\n\n"
@@ -261,7 +261,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestArguments takes the arguments of a call as they are: their order, and their numbers.
+// TestArguments checks that the arguments of a call are unchanged, in their order and their numbers.
 func TestArguments(t *testing.T) {
 	tools := func(cfg *gemini.Config) { cfg.Structured = llm.StructuredTools }
 	r := hello()
@@ -274,7 +274,7 @@ func TestArguments(t *testing.T) {
 		``:               `{}`,
 		`, "args": null`: `{}`,
 		`, "args": {}`:   `{}`,
-		`, "args": [7]`:  `[7]`, // no decision, but that is for whoever reads it
+		`, "args": [7]`:  `[7]`, // no decision, which the caller notices
 	} {
 		if text, done, err := ask(t.Context(), asking(t, says(200, nil, strings.NewReader(call(args)+part("and more"))), tools), r); text != want || !done.Done {
 			t.Errorf("arguments %q: text = %q, Done %v, error %v, want %q", args, text, done.Done, err, want)

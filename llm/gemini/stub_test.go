@@ -14,7 +14,7 @@ import (
 
 const key = "AIzaSy-not-a-real-key-0123456789"
 
-// endpoint is a transport that answers by itself, as if it were the server.
+// endpoint is a transport that answers in place of the server.
 type endpoint func(*http.Request) (*http.Response, error)
 
 func (f endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -35,7 +35,7 @@ func says(status int, header http.Header, body io.Reader) endpoint {
 	}
 }
 
-// asking returns a client of e: of the Gemini API, which is given key.
+// asking returns a client of e for the Gemini API, with a key.
 func asking(t testing.TB, e endpoint, change ...func(*gemini.Config)) *gemini.Client {
 	t.Helper()
 	cfg := gemini.Config{Model: "m", Key: key, HTTPClient: &http.Client{Transport: e}}
@@ -53,7 +53,7 @@ func hello() *llm.Request {
 	return &llm.Request{System: "Be brief.", Messages: []llm.Message{llm.User("hello")}}
 }
 
-// ask returns what came: the text, and the last chunk or the error.
+// ask returns the text, and the last chunk or the error.
 func ask(ctx context.Context, c llm.Client, r *llm.Request) (text string, done llm.Chunk, err error) {
 	var b strings.Builder
 	for chunk, err := range c.Generate(ctx, r) {
@@ -66,7 +66,7 @@ func ask(ctx context.Context, c llm.Client, r *llm.Request) (text string, done l
 	return b.String(), done, nil
 }
 
-// asError wants err to be an error of the kind, and returns it.
+// asError checks that err is an error of the kind, and returns it.
 func asError(t *testing.T, err, kind error) *llm.Error {
 	t.Helper()
 	var e *llm.Error
@@ -76,7 +76,7 @@ func asError(t *testing.T, err, kind error) *llm.Error {
 	return e
 }
 
-// part is an event with text, end the event that ends an answer.
+// part returns an event with text; end is the event that ends an answer.
 func part(text string) string {
 	return `data: {"candidates":[{"content":{"parts":[{"text":"` + text + `"}],"role":"model"}}]}` + "\n\n"
 }

@@ -9,24 +9,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// exchange is what the transport sees of one call. It is written by the transport and the body that it returns, and both are
-// used by the goroutine that makes the call.
+// exchange is the transport's data about one call. The transport and the response's body write it, both in the goroutine that makes the call.
 type exchange struct {
-	sent   bool          // the request went out
+	sent   bool          // the request was sent
 	status int           // of the response; 0 without one
 	header http.Header   // of the response
-	token  string        // that the request was authorized with
-	fault  *google.Fault // what the endpoint says went wrong
+	token  string        // with which the request was authorized
+	fault  *google.Fault // the endpoint's error
 	err    error         // why the body could not be read to its end
 
 	arguments     string // of the first function call
-	finishMessage string // the words to the finish reason
+	finishMessage string // the message with the finish reason
 }
 
 type exchangeKey struct{}
 
-// transport keeps what the SDK throws away, in the exchange that is a value of the request's context, and gives the SDK what
-// it can read.
+// transport stores what the SDK discards in the exchange, a value of the request's context, and converts responses for the SDK.
 type transport struct{ base http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -45,7 +43,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.status, x.header = response.StatusCode, response.Header
-	if response.Request != nil { // the one that was sent in the end
+	if response.Request != nil { // the request that was finally sent
 		_, x.token, _ = strings.Cut(response.Request.Header.Get("Authorization"), " ")
 	}
 	if x.status >= 200 && x.status < 300 {

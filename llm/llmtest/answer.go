@@ -12,18 +12,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// request returns a request of one user message.
+// request returns a request with one user message.
 func request(text string) *llm.Request {
 	return &llm.Request{System: "Be brief.", Messages: []llm.Message{llm.User(text)}}
 }
 
-// answer is all that came of a call.
+// answer is the result of a call.
 type answer struct {
-	pieces []string    // the texts that are not empty
+	pieces []string    // the non-empty texts
 	signs  int         // chunks without text before the first text
-	done   []llm.Chunk // those with Done
+	done   []llm.Chunk // the chunks with Done
 	err    error
-	late   int    // chunks and errors that came behind the end
+	late   int    // chunks and errors after the end
 	panics string // what the client panicked with
 }
 
@@ -50,16 +50,16 @@ func (a *answer) add(chunk llm.Chunk, err error) {
 
 // calling is a call under way.
 type calling struct {
-	first chan struct{} // closed when the first text has come
+	first chan struct{} // closed after the first text
 	ended chan struct{} // closed when the iteration has ended
-	alive chan int      // the number of signs, as they come
+	alive chan int      // the number of signs, as they arrive
 	answer
 }
 
-// label marks the goroutines that a case's calls start; they inherit it.
+// label marks the goroutines that a case's calls start, which inherit it.
 const label = "llmtest"
 
-// start begins a call. It leaves the loop after so many pieces of text; 0 reads to the end.
+// start begins a call. It leaves the loop after this many pieces of text; 0 reads to the end.
 func (e *env) start(ctx context.Context, c llm.Client, r *llm.Request, leaveAfter int) *calling {
 	k := &calling{first: make(chan struct{}), ended: make(chan struct{}), alive: make(chan int, 1000)}
 	go func() {
@@ -102,7 +102,7 @@ func (e *env) awaitFirst(k *calling) {
 	}
 }
 
-// awaitSigns waits until so many chunks without text have come.
+// awaitSigns waits until n chunks without text have arrived.
 func (e *env) awaitSigns(k *calling, n int) {
 	e.Helper()
 	until := time.After(e.wire.patience)
@@ -118,7 +118,7 @@ func (e *env) awaitSigns(k *calling, n int) {
 	}
 }
 
-// await waits for the end of k, and holds what is true of the end of every call.
+// await waits for the end of k, and checks what holds for every call.
 func (e *env) await(k *calling) *answer {
 	e.Helper()
 	select {
@@ -141,7 +141,7 @@ func (e *env) ask(c llm.Client, r *llm.Request) *answer {
 	return e.await(e.start(e.Context(), c, r, 0))
 }
 
-// wantText wants a complete answer, and returns its last chunk.
+// wantText checks for a complete answer, and returns its last chunk.
 func (e *env) wantText(a *answer, want string) llm.Chunk {
 	e.Helper()
 	if a.err != nil {
@@ -156,14 +156,14 @@ func (e *env) wantText(a *answer, want string) llm.Chunk {
 	return a.done[0]
 }
 
-// kinds are all errors that say what went wrong with a model.
+// kinds are all kinds of errors of a model.
 var kinds = []error{
 	llm.ErrUnavailable, llm.ErrRateLimited, llm.ErrTruncated, llm.ErrEmpty, llm.ErrQuota, llm.ErrAuth, llm.ErrNoModel, llm.ErrBadRequest,
 	llm.ErrTooLong, llm.ErrLength, llm.ErrRefused, llm.ErrBudget, llm.ErrInvalidDecision,
 }
 
-// wantError wants a call that failed with one of these kinds and no other, and returns its error. A call that ends without
-// a word counts as cut off; it has no [llm.Error], and the one returned is empty.
+// wantError checks for a call that failed with one of these kinds and no other, and returns its error. A call that ends without an error and without
+// Done counts as cut off; then the returned [llm.Error] is empty.
 func (e *env) wantError(a *answer, want ...error) *llm.Error {
 	e.Helper()
 	if len(a.done) > 0 {
@@ -208,7 +208,7 @@ func (e *env) wantError(a *answer, want ...error) *llm.Error {
 	return failed
 }
 
-// wantEnd wants a call that ended with ctx.
+// wantEnd checks for a call that ended with ctx.
 func (e *env) wantEnd(a *answer, want error) {
 	e.Helper()
 	if len(a.done) > 0 || !errors.Is(a.err, want) {

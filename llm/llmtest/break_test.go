@@ -20,14 +20,14 @@ func (g generate) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 	return g(ctx, r)
 }
 
-// client is w with another client around its own.
+// client returns w with a client wrapped by around.
 func client(w llmtest.Wire, around func(c llm.Client) generate) llmtest.Wire {
 	dial := w.Dial
 	w.Dial = func(t *testing.T, h llmtest.Handler, o llmtest.Options) llm.Client { return around(dial(t, h, o)) }
 	return w
 }
 
-// chunks breaks what a client yields.
+// chunks modifies what a client yields.
 func chunks(f func(c llm.Chunk, err error, yield yield) bool) func(llmtest.Wire) llmtest.Wire {
 	return func(w llmtest.Wire) llmtest.Wire {
 		return client(w, func(c llm.Client) generate {
@@ -44,7 +44,7 @@ func chunks(f func(c llm.Chunk, err error, yield yield) bool) func(llmtest.Wire)
 	}
 }
 
-// ends has a chunk, or another error, in the place of an error.
+// ends replaces an error by a chunk, or another error.
 func ends(of error, c llm.Chunk, err error) func(llmtest.Wire) llmtest.Wire {
 	return chunks(func(got llm.Chunk, failed error, yield yield) bool {
 		if errors.Is(failed, of) {
@@ -54,14 +54,14 @@ func ends(of error, c llm.Chunk, err error) func(llmtest.Wire) llmtest.Wire {
 	})
 }
 
-// failures breaks the errors of a client.
+// failures modifies the errors of a client.
 func failures(f func(*llm.Error) error) func(llmtest.Wire) llmtest.Wire {
 	return func(w llmtest.Wire) llmtest.Wire {
 		return client(w, func(c llm.Client) generate { return failing(c, f) })
 	}
 }
 
-// failing is c with other errors. Those that it is told of know the key, by keyOf.
+// failing returns c with modified errors. keyOf returns the key of the errors passed to f.
 func failing(c llm.Client, f func(*llm.Error) error) generate {
 	return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 		return func(yield func(llm.Chunk, error) bool) {
@@ -85,10 +85,10 @@ func failing(c llm.Client, f func(*llm.Error) error) generate {
 	}
 }
 
-// keyOf returns the key of the client whose error failing tells of.
+// keyOf returns the key of the client with this error.
 func keyOf(e *llm.Error) string { return e.Code }
 
-// kindOf takes one kind of error for another.
+// kindOf replaces one kind of error by another.
 func kindOf(kind, other error) func(llmtest.Wire) llmtest.Wire {
 	return failures(func(e *llm.Error) error {
 		if errors.Is(e, kind) {
@@ -98,7 +98,7 @@ func kindOf(kind, other error) func(llmtest.Wire) llmtest.Wire {
 	})
 }
 
-// handled breaks what a handler gets, and what becomes of its reply.
+// handled modifies the call that a handler gets, and its reply.
 func handled(before func(*llmtest.Call), after func(*llmtest.Call, *llmtest.Reply)) func(llmtest.Wire) llmtest.Wire {
 	return func(w llmtest.Wire) llmtest.Wire {
 		dial := w.Dial
@@ -114,17 +114,17 @@ func handled(before func(*llmtest.Call), after func(*llmtest.Call, *llmtest.Repl
 	}
 }
 
-// asking breaks what arrives of a request.
+// asking modifies the received request.
 func asking(f func(*llmtest.Call)) func(llmtest.Wire) llmtest.Wire {
 	return handled(f, func(*llmtest.Call, *llmtest.Reply) {})
 }
 
-// replying breaks what a client makes of a reply.
+// replying modifies the reply.
 func replying(f func(*llmtest.Call, *llmtest.Reply)) func(llmtest.Wire) llmtest.Wire {
 	return handled(func(*llmtest.Call) {}, f)
 }
 
-// calls breaks the request that a client is given.
+// calls modifies the request that a client gets.
 func calls(f func(*llm.Request)) func(llmtest.Wire) llmtest.Wire {
 	return func(w llmtest.Wire) llmtest.Wire {
 		return client(w, func(c llm.Client) generate {
@@ -136,7 +136,7 @@ func calls(f func(*llm.Request)) func(llmtest.Wire) llmtest.Wire {
 	}
 }
 
-// together has all text of an answer in one chunk, and none of one that fails.
+// together yields all text of an answer in one chunk, and none of one that fails.
 func together(w llmtest.Wire) llmtest.Wire {
 	return client(w, func(c llm.Client) generate {
 		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -157,12 +157,12 @@ func together(w llmtest.Wire) llmtest.Wire {
 	})
 }
 
-// silent hands on nothing but text.
+// silent yields only chunks with text.
 var silent = chunks(func(c llm.Chunk, err error, yield yield) bool {
 	return err == nil && c.Text == "" && !c.Done || yield(c, err)
 })
 
-// unspent loses what errors of a kind have cost.
+// unspent removes the usage from errors of a kind.
 func unspent(kind error) func(llmtest.Wire) llmtest.Wire {
 	return failures(func(e *llm.Error) error {
 		if errors.Is(e, kind) {
@@ -177,14 +177,14 @@ type opaque struct{ key string }
 
 func (*opaque) Error() string { return "no connection" }
 
-// again asks once more after every error.
+// again retries once after every error.
 func again(w llmtest.Wire) llmtest.Wire {
 	return client(w, func(c llm.Client) generate {
 		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 			return func(yield func(llm.Chunk, error) bool) {
 				for chunk, err := range c.Generate(ctx, r) {
 					if err != nil {
-						for range c.Generate(ctx, r) { // in vain
+						for range c.Generate(ctx, r) { // the result is discarded
 						}
 					}
 					if !yield(chunk, err) {
@@ -196,7 +196,7 @@ func again(w llmtest.Wire) llmtest.Wire {
 	})
 }
 
-// once answers with the first error for ever.
+// once returns the first error forever.
 func once(w llmtest.Wire) llmtest.Wire {
 	return client(w, func(c llm.Client) generate {
 		var failed error
@@ -244,7 +244,7 @@ func allEnded(w llmtest.Wire) llmtest.Wire {
 	})
 }
 
-// detached does not listen to the context.
+// detached ignores the context.
 func detached(w llmtest.Wire) llmtest.Wire {
 	return client(w, func(c llm.Client) generate {
 		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -253,7 +253,7 @@ func detached(w llmtest.Wire) llmtest.Wire {
 	})
 }
 
-// background reads the answer in a goroutine, which goes on when the loop is left.
+// background reads the answer in a goroutine that continues when the loop is left.
 func background(w llmtest.Wire) llmtest.Wire {
 	return client(w, func(c llm.Client) generate {
 		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {

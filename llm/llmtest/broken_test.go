@@ -24,7 +24,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// brokenClients are clients that break a promise, each with the case that has to find it, and what that case says.
+// brokenClients are clients that break a promise, each with the case that must fail, and its message.
 var brokenClients = []struct {
 	name, fails, says string
 	broken            func(llmtest.Wire) llmtest.Wire
@@ -325,10 +325,10 @@ var brokenClients = []struct {
 	}},
 }
 
-// brokenClient names, in the environment, the client that the suite is run against.
+// brokenClient is the variable with the name of the client for the suite.
 const brokenClient = "LLMTEST_BROKEN_CLIENT"
 
-// TestBrokenClient is run in a process of its own by TestSuiteFails; it has to fail.
+// TestBrokenClient is run in a separate process by TestSuiteFails; it must fail.
 func TestBrokenClient(t *testing.T) {
 	for _, b := range brokenClients {
 		if b.name == os.Getenv(brokenClient) {

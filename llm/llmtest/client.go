@@ -10,34 +10,33 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Answer is what a scripted client answers to one request.
+// Answer is a scripted client's answer to one request.
 type Answer struct {
-	// Text is streamed in one chunk, Pieces in one chunk each after it.
+	// Text is streamed in one chunk, followed by each of Pieces in a chunk of its own.
 	Text   string
 	Pieces []string
 	// Err ends the answer after the text. Without it a chunk with Done, Model and Usage follows.
 	Err   error
 	Model string // "" is "scripted"
 	Usage llm.Usage
-	// Cut ends the answer without a Done chunk, as a broken connection does.
+	// Cut ends the answer without a Done chunk, like a broken connection.
 	Cut bool
-	// Hold, unless nil, is waited for after the first chunk, or at once when there is no text. The end of the context ends
-	// the waiting too.
+	// Hold, unless nil, is waited for after the first chunk, or at the beginning when there is no text. The wait also ends with the context.
 	Hold <-chan struct{}
-	// Func, when set, gives the answer instead. It is called while no lock is held and may block.
+	// Func, unless nil, provides the answer instead. It is called without locks and may block.
 	Func func(ctx context.Context, r *llm.Request) Answer
 }
 
-// Text is an Answer of text.
+// Text returns an Answer with text.
 func Text(text string) Answer { return Answer{Text: text} }
 
-// Fail is an Answer that is an error.
+// Fail returns an Answer with an error.
 func Fail(err error) Answer { return Answer{Err: err} }
 
-// Func is an Answer that depends on the request.
+// Func returns an Answer that depends on the request.
 func Func(f func(ctx context.Context, r *llm.Request) Answer) Answer { return Answer{Func: f} }
 
-// Client is an [llm.Client] that answers from a script. It is safe for concurrent use: each request takes the next answer.
+// Client is an [llm.Client] that answers from a script. It is safe for concurrent use: each request gets the next answer.
 type Client struct {
 	mu       sync.Mutex
 	script   []Answer
@@ -46,7 +45,7 @@ type Client struct {
 
 var _ llm.Client = (*Client)(nil)
 
-// Script returns a client that gives these answers in this order. A request after the last one fails.
+// Script returns a client with these answers, in this order. A request after the last one fails.
 func Script(answers ...Answer) *Client { return &Client{script: slices.Clone(answers)} }
 
 // Requests returns the requests made so far, in order.
@@ -105,7 +104,7 @@ func wait(ctx context.Context, hold <-chan struct{}) {
 func (c *Client) next(r *llm.Request) Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept := *r // what the caller gave is not retained
+	kept := *r // a copy: the caller may modify the request later
 	kept.Messages = slices.Clone(r.Messages)
 	kept.Schema = slices.Clone(r.Schema)
 	c.requests = append(c.requests, &kept)

@@ -36,7 +36,7 @@ var concurrentCases = []testCase{
 		const n = 32
 		var mu sync.Mutex
 		arrived, all := 0, make(chan struct{}) // closed when all calls are under way
-		rest := make(chan struct{})            // closed when those that come to no good have ended
+		rest := make(chan struct{})            // closed when the calls that fail have ended
 		c := e.wire.Dial(e.T, func(c *Call) *Reply {
 			mu.Lock()
 			defer mu.Unlock()
@@ -48,7 +48,7 @@ var concurrentCases = []testCase{
 			case "fail":
 				return &Reply{Error: &Fault{Status: 503, Message: text}, Hold: all}
 			case "cut":
-				return &Reply{Pieces: []string{"you ", "said ", text}, Cut: true, Orderly: true, Hold: all} // the connection is not theirs alone
+				return &Reply{Pieces: []string{"you ", "said ", text}, Cut: true, Orderly: true, Hold: all} // other calls share the connection
 			case "cancel":
 				return &Reply{Hold: e.over}
 			}

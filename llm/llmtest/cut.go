@@ -37,7 +37,7 @@ var cutCases = []testCase{
 	}},
 	{name: "without pieces", run: func(e *env) {
 		c, s := e.serve(&Reply{Cut: true})
-		// Not every protocol tells this from a server that could not be reached.
+		// Not every protocol distinguishes this from an unreachable server.
 		e.wantError(e.ask(c, request("hi")), llm.ErrTruncated, llm.ErrUnavailable)
 		e.wantOnce(s)
 	}},

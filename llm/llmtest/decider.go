@@ -9,8 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Decider is an [llm.Decider] that decides from a script. Unlike a real one it does not check its decisions. It is safe
-// for concurrent use.
+// Decider is an [llm.Decider] that decides from a script. Unlike a real one it does not check its decisions. It is safe for concurrent use.
 type Decider struct {
 	decide func(ctx context.Context, t *llm.Turn, n int) (*llm.Decision, error)
 
@@ -20,7 +19,7 @@ type Decider struct {
 
 var _ llm.Decider = (*Decider)(nil)
 
-// Decide implements [llm.Decider]. What it says to the user is streamed in one piece.
+// Decide implements [llm.Decider]. It streams the text for the user in one piece.
 func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text string)) (*llm.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -40,14 +39,14 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	return decision, nil
 }
 
-// Turns returns what was asked so far, in order. They are shallow copies: read them only.
+// Turns returns the turns that it was asked about so far, in order. They are shallow copies, and read-only.
 func (d *Decider) Turns() []*llm.Turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.turns)
 }
 
-// Decisions returns a decider that gives these decisions in this order, each as a copy. A call after the last one fails.
+// Decisions returns a decider with these decisions, in this order, each returned as a copy. A call after the last one fails.
 func Decisions(ds ...llm.Decision) *Decider {
 	ds = slices.Clone(ds)
 	return &Decider{decide: func(_ context.Context, _ *llm.Turn, n int) (*llm.Decision, error) {
@@ -65,10 +64,10 @@ func DeciderFunc(f func(ctx context.Context, t *llm.Turn) (*llm.Decision, error)
 	return &Decider{decide: func(ctx context.Context, t *llm.Turn, _ int) (*llm.Decision, error) { return f(ctx, t) }}
 }
 
-// Respond is the decision to answer say.
+// Respond returns a decision to answer say.
 func Respond(say string) llm.Decision { return llm.Decision{Kind: llm.KindRespond, Say: say} }
 
-// Delegate is the decision to give work to agents.
+// Delegate returns a decision to give work to agents.
 func Delegate(ds ...llm.Delegation) llm.Decision {
 	return llm.Decision{Kind: llm.KindDelegate, Delegations: ds}
 }

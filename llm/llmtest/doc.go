@@ -1,6 +1,5 @@
-// Package llmtest is for tests of what is around a model. [Run] is the conformance suite of [llm.Client]: whoever writes a
-// client runs it, unchanged, against a local server that speaks the provider's protocol, and has written a client when it
-// passes.
+// Package llmtest is for tests of code around models. [Run] is the conformance suite of [llm.Client]: the author of a client runs it, unchanged,
+// against a local server that speaks the provider's protocol. A client that passes it is complete.
 //
 //	func TestConformance(t *testing.T) {
 //		llmtest.Run(t, llmtest.Wire{
@@ -13,6 +12,5 @@
 //		})
 //	}
 //
-// For tests of deciders, and of what acts on decisions, there are a scripted client ([Script]) and scripted deciders
-// ([Decisions], [DeciderFunc]).
+// For tests of deciders, and of code that acts on decisions, it has a scripted client ([Script]) and scripted deciders ([Decisions], [DeciderFunc]).
 package llmtest

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// endCases are those of calls that the caller ends.
+// endCases are the cases of calls that the caller ends.
 var endCases = []testCase{
 	{name: "canceled before the call", run: func(e *env) {
 		c, s := e.serve(&Reply{Pieces: []string{"Hello."}})
@@ -57,7 +57,7 @@ var endCases = []testCase{
 	}},
 }
 
-// canceling is a client whose caller cancels from within the loop.
+// canceling is a client whose caller cancels within the loop.
 type canceling struct {
 	llm.Client
 	cancel context.CancelFunc
@@ -74,7 +74,7 @@ func (c canceling) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.C
 	}
 }
 
-// canceledBeforeHead cancels a call while the server, which says nothing, has it.
+// canceledBeforeHead cancels a call that the server has received and not answered.
 func canceledBeforeHead(e *env, c llm.Client, s *server) {
 	e.Helper()
 	ctx, cancel := context.WithCancel(e.Context())
@@ -107,13 +107,13 @@ func leftEarly(e *env, c llm.Client, s *server) {
 	s.gone()
 }
 
-// deadline makes a call whose time ends while the server is silent.
+// deadline makes a call whose deadline passes while the server is silent.
 func deadline(e *env, c llm.Client, s *server) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), 100*time.Millisecond)
 	defer cancel()
 	e.wantEnd(e.await(e.start(ctx, c, request("hi"), 0)), context.DeadlineExceeded)
-	// On a slow machine the time can end before the call has come to the server.
+	// On a slow machine the deadline may pass before the call reaches the server.
 	if s.count() > 0 {
 		s.gone()
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// wantOnce wants the server to have been asked once: trying again is not a client's business.
+// wantOnce checks that the server was called once: clients do not retry.
 func (e *env) wantOnce(s *server) {
 	e.Helper()
 	if n := s.count(); n != 1 {
@@ -16,10 +16,10 @@ func (e *env) wantOnce(s *server) {
 	}
 }
 
-// words are what the endpoint says of a fault.
+// words is the endpoint's message for a fault.
 const words = "the endpoint's explanation"
 
-// fails has the endpoint say f, and returns the error that came of it.
+// fails makes the endpoint return f, and returns the resulting error.
 func (e *env) fails(f Fault, want error) *llm.Error {
 	e.Helper()
 	if f.Message == "" && f.Kind == Plain {
@@ -39,14 +39,14 @@ func (e *env) fails(f Fault, want error) *llm.Error {
 	return err
 }
 
-// statuses are what endpoints fail with.
+// statuses are the HTTP statuses of failures.
 var statuses = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestTimeout,
 	http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
 	http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529,
 }
 
-// errorCases are those of an endpoint that says what is wrong.
+// errorCases are the cases of errors that the endpoint reports.
 func errorCases(w Wire) []testCase {
 	var cases []testCase
 	for _, status := range statuses {
@@ -96,14 +96,14 @@ func errorCases(w Wire) []testCase {
 	)
 }
 
-// failsUncleanly has the endpoint say f, in words that cannot be shown as they are; wantError looks at how they are.
+// failsUncleanly makes the endpoint return f with a message that must not be shown unchanged; wantError checks how it is shown.
 func (e *env) failsUncleanly(f Fault, want error) {
 	e.Helper()
 	c, _ := e.serve(&Reply{Error: &f})
 	e.wantError(e.ask(c, request("hi")), want)
 }
 
-// failsAfter has the endpoint say f in the middle of an answer.
+// failsAfter makes the endpoint return f in the middle of an answer.
 func (e *env) failsAfter(f Fault, want error) {
 	e.Helper()
 	c, s := e.serve(&Reply{Pieces: []string{"Once ", "upon"}, Error: &f})
@@ -118,7 +118,7 @@ func (e *env) failsAfter(f Fault, want error) {
 	e.wantOnce(s)
 }
 
-// usableAfterErrors fails in many ways, and each time asks the same client once more.
+// usableAfterErrors fails in many ways, and calls the same client again after each.
 func usableAfterErrors(e *env) {
 	replies := []*Reply{
 		{Error: &Fault{Status: 401}},

@@ -6,10 +6,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// spent is the usage of answers that are of no use.
+// spent is the usage of answers that are unusable.
 var spent = llm.Usage{Input: 1234, Cached: 1024, Output: 56}
 
-// wantSpent wants the error of a call to say what was spent.
+// wantSpent checks that the error of a call has the usage.
 func (e *env) wantSpent(err error) {
 	e.Helper()
 	if got := llm.UsageOf(err); got != spent {
@@ -17,7 +17,7 @@ func (e *env) wantSpent(err error) {
 	}
 }
 
-// wantStart wants the text that was yielded to be the start of what was sent.
+// wantStart checks that the yielded text is a beginning of what was sent.
 func (e *env) wantStart(a *answer, sent string) {
 	e.Helper()
 	if got := a.text(); !strings.HasPrefix(sent, got) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// garbage is what servers, and proxies before them, say instead of an answer.
+// garbage is what servers, and proxies before them, return instead of an answer.
 var garbage = []struct{ name, body string }{
 	{"page", "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>Please log in.</body></html>\n"},
 	{"blank", "\n"},
@@ -43,9 +43,9 @@ var garbageCases = func() []testCase {
 			e.wantError(e.ask(c, request("hi")), llm.ErrUnavailable, llm.ErrTruncated)
 			s.gone()
 		}},
-		// Each piece could be one of an answer; all together are not.
+		// Each piece is plausible, all together are too much for an answer.
 		testCase{name: "flood", run: func(e *env) {
-			e.wire.patience *= 8 // tens of megabytes take their time, with the race detector above all
+			e.wire.patience *= 8 // tens of megabytes take time, especially with the race detector
 			c, s := e.serve(&Reply{Pieces: slices.Repeat([]string{strings.Repeat("0123456789abcdef", 16<<10)}, 1024)})
 			e.wantError(e.ask(forgetful{c}, request("hi")), llm.ErrUnavailable, llm.ErrTruncated, llm.ErrLength)
 			s.gone()
@@ -53,7 +53,7 @@ var garbageCases = func() []testCase {
 	)
 }()
 
-// forgetful is a client of whose answers no text is kept.
+// forgetful is a client that discards the text of its answers.
 type forgetful struct{ llm.Client }
 
 func (f forgetful) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {

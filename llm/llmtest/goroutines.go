@@ -10,14 +10,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// rounds is how often a call is made that could leave a goroutine behind. A connection that is kept may have some.
+// rounds is the number of calls that could each leave a goroutine behind; kept is the number that an idle connection may have.
 const rounds, kept = 10, 4
 
-// left makes a case of calls that go through one client, and must not leave goroutines behind.
+// left makes a case of calls through one client that must not leave goroutines behind.
 func left(name string, reply func(*env) *Reply, call func(*env, llm.Client, *server)) testCase {
 	return testCase{name: name, run: func(e *env) {
 		c, s := e.serve(&Reply{Pieces: []string{"Hello."}})
-		e.wantText(e.ask(c, request("hi")), "Hello.") // now the connection is there
+		e.wantText(e.ask(c, request("hi")), "Hello.") // now the connection exists
 		s.call()
 		before, _ := e.goroutines()
 		s.say(reply(e))
@@ -63,7 +63,7 @@ var goroutineCases = []testCase{
 	}),
 }
 
-// goroutines returns how many goroutines there are that this case's calls started, and where they are.
+// goroutines returns the number of goroutines that this case's calls have started and that still run, and their stacks.
 func (e *env) goroutines() (n int, stacks string) {
 	var all, these strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
@@ -75,7 +75,7 @@ func (e *env) goroutines() (n int, stacks string) {
 		if !strings.Contains(record, mark) {
 			continue
 		}
-		// A record begins with the number of goroutines that are alike: "3 @ 0x43…".
+		// A record begins with the number of identical goroutines: "3 @ 0x43…".
 		count, _, _ := strings.Cut(strings.TrimSpace(record), " ")
 		i, err := strconv.Atoi(count)
 		if err != nil {

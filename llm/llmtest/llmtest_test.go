@@ -119,7 +119,7 @@ func TestHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if seen++; chunk.Text == "a" {
-			close(hold) // the answer goes on only now
+			close(hold) // the answer continues now
 		}
 	}
 	if seen != 3 {

@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// wire is one without a wire: its client asks the handler in the same process, and has a scripted client say the reply.
-// What is about frames and parts has no meaning there.
+// wire returns a Wire without a protocol: its client calls the handler in the same process, and a scripted client gives the reply. Cases about frames
+// and parts do not apply.
 func wire() llmtest.Wire {
 	return llmtest.Wire{
 		Dial: func(_ *testing.T, h llmtest.Handler, o llmtest.Options) llm.Client {
@@ -68,7 +68,7 @@ func (l *local) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 	}
 }
 
-// seen is what an endpoint gets of a message with images.
+// seen returns what an endpoint receives of a message with images.
 func seen(m llm.Message) llm.Message {
 	m = m.Showing("image/png", "image/jpeg")
 	for i := range m.Parts {
@@ -79,7 +79,7 @@ func seen(m llm.Message) llm.Message {
 	return m
 }
 
-// asked is how an endpoint would be asked for structured output.
+// asked returns the mode and schema that an endpoint would receive.
 func asked(mode llm.Structured, schema json.RawMessage) (llm.Structured, json.RawMessage) {
 	switch {
 	case schema == nil || mode == llm.StructuredPrompt:
@@ -92,7 +92,7 @@ func asked(mode llm.Structured, schema json.RawMessage) (llm.Structured, json.Ra
 	return mode, schema
 }
 
-// answer is what a client would make of a reply.
+// answer returns what a client would make of a reply.
 func (l *local) answer(r *llmtest.Reply, c *llmtest.Call) llmtest.Answer {
 	a := llmtest.Answer{Pieces: r.Pieces, Usage: r.Usage, Model: r.Model, Hold: r.Hold}
 	if a.Model == "" {
@@ -124,7 +124,7 @@ func (l *local) answer(r *llmtest.Reply, c *llmtest.Call) llmtest.Answer {
 	return a
 }
 
-// fail makes e the error that a client would make of f.
+// fail makes e the error that a client would return for f.
 func (l *local) fail(e *llm.Error, f *llmtest.Fault) {
 	e.Kind, e.Status, e.RetryAfter = llm.KindOfStatus(f.Status), f.Status, f.RetryAfter
 	e.Message = strings.ReplaceAll(f.Message, "{key}", l.options.Key)

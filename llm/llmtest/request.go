@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// sent asks with r and returns the call as the server got it.
+// sent makes a call with r and returns it as the server received it.
 func (e *env) sent(r *llm.Request) *Call {
 	e.Helper()
 	c, s := e.serve(&Reply{Pieces: []string{"ok"}})
@@ -68,7 +68,7 @@ var requestCases = []testCase{
 		}
 	}},
 	{name: "empty messages", run: func(e *env) {
-		// Some endpoints refuse a message without text, so what stands in its place is the client's choice.
+		// Some endpoints refuse a message without text, so the client may replace it.
 		r := &llm.Request{Messages: []llm.Message{
 			llm.User("first"),
 			llm.Assistant(""),
@@ -175,7 +175,7 @@ var requestCases = []testCase{
 			r, want := full(), full()
 			c, _ := e.serveMode(mode, &Reply{Pieces: []string{"{}"}})
 			e.wantText(e.ask(c, r), "{}")
-			// What the client appends to a slice that it was given lands behind its end.
+			// A client that appends to a slice of the request would write after its end.
 			r.Messages, r.Schema = r.Messages[:cap(r.Messages)], r.Schema[:cap(r.Schema)]
 			want.Messages, want.Schema = want.Messages[:cap(want.Messages)], want.Schema[:cap(want.Schema)]
 			if diff := cmp.Diff(want, r); diff != "" {
@@ -188,7 +188,7 @@ var requestCases = []testCase{
 // Two images, as far as a server can tell.
 var png, jpeg = append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 504)...), []byte{0xff, 0xd8, 0xff}
 
-// withImages returns a request with both, each behind a text.
+// withImages returns a request with both images, each after a text.
 func withImages() *llm.Request {
 	return &llm.Request{System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
 		{Text: "Is it in the first?"},
@@ -198,7 +198,7 @@ func withImages() *llm.Request {
 	}}}}
 }
 
-// partsOf returns what a call says, whatever message the protocol has it in.
+// partsOf returns the parts of all messages of a call.
 func partsOf(c *Call) []llm.Part {
 	var all []llm.Part
 	for _, m := range c.Messages {
@@ -207,7 +207,7 @@ func partsOf(c *Call) []llm.Part {
 	return all
 }
 
-// full returns a request with a value in each field, and room behind the end of its slices.
+// full returns a request with all fields set, whose slices have spare capacity.
 func full() *llm.Request {
 	temperature := 0.5
 	messages := make([]llm.Message, 0, 4)

@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// wantRetryAfter has the endpoint ask to wait for d, and wants to read that, or at most so much less.
+// wantRetryAfter makes the endpoint ask for a wait of d, and checks that the error has it, less at most less.
 func (e *env) wantRetryAfter(status int, form RetryForm, d, less time.Duration) {
 	e.Helper()
 	err := e.fails(Fault{Status: status, Form: form, RetryAfter: d}, llm.KindOfStatus(status))

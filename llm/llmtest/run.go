@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// patience bounds every wait for something that must come. Only a client that fails waits for so long.
+	// patience bounds each wait for something that must happen. Only failing clients wait that long.
 	patience = 10 * time.Second
 	// key is the API key of the clients under test.
 	key = "sk-suite-0123456789abcdefghijklmnop"
 )
 
-// testCase is one promise. It has a server and a client of its own.
+// testCase checks one promise, with its own server and client.
 type testCase struct {
 	name string
-	// needs are features without which the case has no meaning.
+	// needs are the features that the case requires.
 	needs []Feature
 	run   func(*env)
 }
 
-// Run checks that the client behind w keeps what [llm.Client] promises, each promise in a subtest of its own:
+// Run checks that the client of w fulfils the contract of [llm.Client], each promise in a subtest of its own:
 //
-//   - One Done chunk ends a complete answer, with the model's name and the usage; text comes as it is written. What the
-//     model thought, and what the client does not know, is no text; while it thinks, chunks without text come.
-//   - What the request says arrives, in order and unchanged, and so does the schema, in each of w.Modes. Images arrive, byte by byte, or a
-//     line of text names them: those that the model does not take.
-//   - A call that fails ends with one error, which is an [llm.Error] with Provider, Model, Status, the endpoint's words
-//     and its RetryAfter, and wraps exactly one of package llm's kinds. It is tried once.
-//   - An answer that breaks off is [llm.ErrTruncated], or [llm.ErrUnavailable] before its first piece; what is no answer at
-//     all is one of the two or [llm.ErrEmpty]; one without text, and a function call that cannot be read, is [llm.ErrEmpty].
-//     What came before was yielded.
+//   - A complete answer ends with one Done chunk, with the model's name and the usage; text is yielded as it is written. Thoughts and unknown
+//     parts are no text; while the model thinks, chunks without text are yielded.
+//   - The content of the request arrives, in order and unchanged, and so does the schema, in each of w.Modes. Images arrive byte for byte, or
+//     are replaced by a line of text if the model does not accept them.
+//   - A call that fails ends with one error, which is an [llm.Error] with Provider, Model, Status, the endpoint's message and its RetryAfter,
+//     and wraps exactly one of package llm's kinds. The client does not retry.
+//   - An answer that breaks off is [llm.ErrTruncated], or [llm.ErrUnavailable] before its first piece; a response that is no answer is one of
+//     these or [llm.ErrEmpty]; an answer without text, or with an unreadable function call, is [llm.ErrEmpty]. Text before that was yielded.
 //   - The end of the context, and leaving the loop, end the request and leave no goroutine behind.
-//   - No error and no log shows the key, in any form, and no other server gets it. Nothing that a server sends makes the client panic, wait or grow without end.
+//   - No error and no log shows the key, in any form, and no other server receives it. Nothing that a server sends makes the client panic, hang
+//     or grow without bound.
 //
 // Cases that need one of w.Lacks are left out.
 func Run(t *testing.T, w Wire) {
@@ -83,7 +83,7 @@ func Run(t *testing.T, w Wire) {
 	}
 }
 
-// env is what a case works with.
+// env is the environment of a case.
 type env struct {
 	*testing.T
 	wire Wire
@@ -92,13 +92,13 @@ type env struct {
 
 func (e *env) lacks(f Feature) bool { return slices.Contains(e.wire.Lacks, f) }
 
-// serve starts a server that gives these replies in this order, and the last one again and again, and dials it.
+// serve starts a server with these replies in this order, the last one repeated, and returns a client of it.
 func (e *env) serve(replies ...*Reply) (llm.Client, *server) {
 	e.Helper()
 	return e.serveMode("", replies...)
 }
 
-// serveMode is serve for a client with a way to structured output.
+// serveMode is serve for a client with a mode of structured output.
 func (e *env) serveMode(mode llm.Structured, replies ...*Reply) (llm.Client, *server) {
 	e.Helper()
 	s := &server{e: e, arrived: make(chan *Call, 1000)}
@@ -106,7 +106,7 @@ func (e *env) serveMode(mode llm.Structured, replies ...*Reply) (llm.Client, *se
 	return e.wire.Dial(e.T, s.handle, Options{Mode: mode, Key: key}), s
 }
 
-// serveImages is serve for a client whose model takes images.
+// serveImages is serve for a client whose model accepts images.
 func (e *env) serveImages(replies ...*Reply) (llm.Client, *server) {
 	e.Helper()
 	s := &server{e: e, arrived: make(chan *Call, 1000)}
@@ -137,7 +137,7 @@ func (s *server) handle(c *Call) *Reply {
 	s.calls++
 	select {
 	case s.arrived <- c:
-	default: // a client that never stops trying
+	default: // a client that retries forever
 	}
 	reply := s.replies[0]
 	if len(s.replies) > 1 {
@@ -146,14 +146,14 @@ func (s *server) handle(c *Call) *Reply {
 	return reply
 }
 
-// count returns how many calls came.
+// count returns the number of calls received.
 func (s *server) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
 }
 
-// call returns the next call that came.
+// call returns the next call received.
 func (s *server) call() *Call {
 	s.e.Helper()
 	select {
@@ -165,13 +165,13 @@ func (s *server) call() *Call {
 	}
 }
 
-// gone wants the next call that came to be given up by the client.
+// gone checks that the client abandons the next call.
 func (s *server) gone() {
 	s.e.Helper()
 	s.e.wantGone(s.call())
 }
 
-// wantGone wants the client to give up c.
+// wantGone checks that the client abandons c.
 func (e *env) wantGone(c *Call) {
 	e.Helper()
 	select {
@@ -181,7 +181,7 @@ func (e *env) wantGone(c *Call) {
 	}
 }
 
-// each is one case for each of some ways to structured output.
+// each returns one case for each mode of structured output.
 func each(modes []llm.Structured, name string, run func(*env, llm.Structured), needs ...Feature) []testCase {
 	var cases []testCase
 	for _, mode := range modes {
@@ -190,5 +190,5 @@ func each(modes []llm.Structured, name string, run func(*env, llm.Structured), n
 	return cases
 }
 
-// brief returns s for an error message.
+// brief shortens s for an error message.
 func brief(s string) string { return shorten.Marked(s, 200, "…") }

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// outline returns what a schema says, a line each, in words that are the same for each provider's dialect: where it is,
-// its type, whether it may be null, its values, what is required. The properties are in the order in which a model is to
-// write them.
+// outline describes a schema in one line per node, equally for each provider's dialect: its path, type, whether it may be null, its values, and what
+// is required. Properties are in the order in which a model is to write them.
 func outline(schema json.RawMessage) ([]string, error) {
 	var lines []string
 	if err := outlineAt("answer", schema, &lines); err != nil {
@@ -19,7 +18,7 @@ func outline(schema json.RawMessage) ([]string, error) {
 	return lines, nil
 }
 
-// node is a schema, in JSON Schema's words or in those of OpenAPI that Google uses.
+// node is a schema, as JSON Schema or as Google's variant of OpenAPI.
 type node struct {
 	Type       json.RawMessage   `json:"type"`
 	Nullable   bool              `json:"nullable"`
@@ -81,7 +80,7 @@ func outlineAt(path string, schema json.RawMessage, lines *[]string) error {
 	return nil
 }
 
-// ordered is a JSON object that knows the order of its keys.
+// ordered is a JSON object with ordered keys.
 type ordered struct {
 	names  []string
 	values map[string]json.RawMessage

@@ -20,23 +20,23 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// awkward is a key that looks different in each way to write it.
+// awkward is a key that looks different in every encoding.
 const awkward = `sk-suite/0123+456"789\abc<def>&ghi?jklmnop=`
 
-// formsOf are the ways to write a key in which somebody could still read it.
+// formsOf returns the readable encodings of a key.
 func formsOf(key string) []string {
 	quoted, _ := json.Marshal(key)
 	forms := []string{
 		key, url.QueryEscape(key), url.PathEscape(key), html.EscapeString(key),
 		strings.Trim(string(quoted), `"`), strings.Trim(strconv.Quote(key), `"`),
 	}
-	for _, text := range []string{key, ":" + key} { // as the password of nobody
+	for _, text := range []string{key, ":" + key} { // also as a password without a user name
 		forms = append(forms, base64.RawStdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)))
 	}
 	return forms
 }
 
-// wantHidden wants no key in a text.
+// wantHidden checks that a text does not show a key.
 func (e *env) wantHidden(what, text string) {
 	e.Helper()
 	for _, form := range append(formsOf(key), formsOf(awkward)...) {
@@ -47,7 +47,7 @@ func (e *env) wantHidden(what, text string) {
 	}
 }
 
-// wantNoKey wants no error in err's tree to show the key, however it is printed.
+// wantNoKey checks that no error in err's tree shows the key, in any format.
 func (e *env) wantNoKey(err error) {
 	e.Helper()
 	texts := []string{fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)}
@@ -70,7 +70,7 @@ func (e *env) wantNoKey(err error) {
 	}
 }
 
-// echo has a server repeat the key, and looks for it in the error.
+// echo makes a server repeat the key, and checks the error.
 func echo(name string, feature Feature, reply func(*Call) *Reply) testCase {
 	return echoOf(key, name, feature, reply)
 }
@@ -90,10 +90,10 @@ func echoOf(key, name string, feature Feature, reply func(*Call) *Reply) testCas
 	}}
 }
 
-// repeated is what endpoints say of a key.
+// repeated is a typical message of endpoints about a key.
 const repeated = "Incorrect API key provided: {key}. You can find yours in your account. Authorization: Bearer {key}"
 
-// encoded has a server repeat the key in another form.
+// encoded makes a server repeat the key in another encoding.
 func encoded(name string, form func(key string) string) testCase {
 	return echoOf(awkward, name, "", func(c *Call) *Reply {
 		return &Reply{Error: &Fault{Status: 401, Message: "Incorrect API key provided: " + form(c.Key) + "."}}
@@ -123,14 +123,14 @@ var secretCases = []testCase{
 	{name: "logged", needs: []Feature{NoKey}, run: logged},
 }
 
-// redirected has the endpoint send the client to another server, which is not meant to get the key.
+// redirected makes the endpoint redirect the client to another server, which must not receive the key.
 func redirected(e *env) {
 	got := make(chan string, 100)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		dump, _ := httputil.DumpRequest(r, true)
 		select {
 		case got <- string(dump):
-		default: // a client that never stops
+		default: // a client that retries forever
 		}
 		http.NotFound(w, r)
 	}))
@@ -146,7 +146,7 @@ func redirected(e *env) {
 	}
 }
 
-// logged makes calls of all kinds and looks for the key in what is logged, by anybody: a client is given no logger.
+// logged makes calls of all kinds and checks all logs for the key: a client has no logger of its own.
 func logged(e *env) {
 	file, err := os.Create(filepath.Join(e.TempDir(), "log"))
 	if err != nil {

@@ -20,7 +20,7 @@ func structured() *llm.Request {
 	return r
 }
 
-// structuredCases are those of each way to structured output that w has.
+// structuredCases are the cases of each mode of structured output of w.
 func structuredCases(w Wire) []testCase {
 	whole := strings.Join(decision, "")
 	streaming := slices.DeleteFunc(slices.Clone(w.Modes), func(mode llm.Structured) bool {
@@ -100,7 +100,7 @@ func structuredCases(w Wire) []testCase {
 	return cases
 }
 
-// toolCases are those of a model that does more, or less, than calling the one function.
+// toolCases are the cases of a model that does more, or less, than call the one function.
 var toolCases = []testCase{
 	{name: "text before the call", run: func(e *env) {
 		c, _ := e.serveMode(llm.StructuredTools, &Reply{Before: "I shall answer.", Pieces: decision})
@@ -134,7 +134,7 @@ var toolCases = []testCase{
 	}},
 }
 
-// wantSchema wants c to ask for structured output as mode does.
+// wantSchema checks that c asks for structured output as mode does.
 func (e *env) wantSchema(c *Call, mode llm.Structured, r *llm.Request) {
 	e.Helper()
 	asked := mode

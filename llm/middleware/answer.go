@@ -9,8 +9,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// answer asks c, and holds what it yields to the contract of [llm.Client]: either the last thing is a chunk that is Done, or
-// it is an error; and when ctx has ended, that error says so.
+// answer calls c and enforces the contract of [llm.Client]: the last value is a chunk with Done, or an error; when ctx has ended, that error wraps
+// ctx's.
 func answer(ctx context.Context, c llm.Client, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for chunk, err := range c.Generate(ctx, r) {
@@ -26,7 +26,7 @@ func answer(ctx context.Context, c llm.Client, r *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
-// ended returns err, and ctx's error with it when ctx has ended.
+// ended returns err, combined with ctx's error when ctx has ended.
 func ended(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 		return fmt.Errorf("%w: %w", end, err)
@@ -34,7 +34,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// added returns an answer's last chunk with what failed attempts before it spent. Its Prompt stays that of the answer alone.
+// added returns an answer's last chunk with the usage of failed attempts added. Its Prompt stays that of the answer.
 func added(last llm.Chunk, before llm.Usage) llm.Chunk {
 	if last.Prompt == 0 && before.Input != 0 {
 		last.Prompt = last.Usage.Input
@@ -43,7 +43,7 @@ func added(last llm.Chunk, before llm.Usage) llm.Chunk {
 	return last
 }
 
-// withUsage returns err as one of which [llm.UsageOf] is u. It does not change err, which others may have too.
+// withUsage returns err with u as its [llm.UsageOf]. It does not modify err, which may be shared.
 func withUsage(err error, u llm.Usage) error {
 	if u == llm.UsageOf(err) {
 		return err
@@ -56,7 +56,7 @@ func withUsage(err error, u llm.Usage) error {
 	return &spent{err, u}
 }
 
-// spent is an error and the usage that goes with it.
+// spent is an error with a usage.
 type spent struct {
 	error
 	usage llm.Usage

@@ -9,11 +9,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 )
 
-// What the layers cost for each call and, with many chunks, for each chunk. "bare" is the client alone.
+// BenchmarkGenerate measures the cost of the layers for each call and, with many chunks, for each chunk. "bare" is the client alone.
 func BenchmarkGenerate(b *testing.B) {
 	stacks := layers()
 	stacks["bare"] = func(c llm.Client) llm.Client { return c }
-	stacks["rate"] = func(c llm.Client) llm.Client { // one that never waits
+	stacks["rate"] = func(c llm.Client) llm.Client { // it never waits
 		return middleware.RateLimit(c, middleware.Rate{Requests: 1e15, Tokens: 1e15})
 	}
 	rate, retry := stacks["rate"], stacks["retry"]

@@ -7,28 +7,28 @@ import (
 
 const (
 	breakAfter = 3                // failures in a row
-	breakFor   = 30 * time.Second // then one call tries
+	breakFor   = 30 * time.Second // after which one call tries the client
 )
 
-// breaker remembers whether a client fails. The zero value is one that does not. It is safe for concurrent use.
+// breaker records whether a client fails. The zero value is ready to use. It is safe for concurrent use.
 type breaker struct {
 	mu       sync.Mutex
 	failures int       // in a row
-	till     time.Time // when failures >= breakAfter: until when the client is left out
-	trying   bool      // a call tries whether it works again
+	till     time.Time // when failures >= breakAfter: the end of the client's exclusion
+	trying   bool      // a trial call is under way
 }
 
-// outcome is what a call says about its client.
+// outcome is what a call shows about its client.
 type outcome int
 
 const (
 	unknown outcome = iota
 	works
 	fails
-	silent // and took long for it
+	silent // failed after a long silence
 )
 
-// admit reports whether to ask the client, and whether that call is the trial on which the others wait.
+// admit reports whether to call the client, and whether the call is a trial, whose result other calls wait for.
 func (b *breaker) admit() (ok, trial bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,7 +42,7 @@ func (b *breaker) admit() (ok, trial bool) {
 	return true, true
 }
 
-// report tells how a call ended, and returns whether that is why the client is left out from now on.
+// report records the result of a call, and returns whether it excludes the client from now on.
 func (b *breaker) report(o outcome, trial bool) (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,33 +11,31 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Named is a client with the name that errors and the log give it.
+// Named is a client with a name for errors and the log.
 type Named struct {
 	Name   string
 	Client llm.Client
 }
 
-// Fallback returns a client that asks the first of clients, and the next one when it fails, as long as no text was handed
-// on. There must be a client; when there is one only, it is returned itself. log may be nil.
+// Fallback returns a client that calls the first of clients, and the next one when it fails, as long as no text was passed on. clients must not be
+// empty; a single client is returned itself. log may be nil.
 //
-// The next one is asked whenever another model may do better: the first is down, limits the rate, broke off, wrote
-// nothing, has no quota left, does not know its model, does not accept its key, has too small a window, or failed in a way
-// that is not known. It is not asked after
+// The next one is called whenever another model may succeed: the first is down, limits the rate, broke off, wrote nothing, has no quota left, does
+// not know its model, does not accept its key, has too small a window, or failed in an unknown way. It is not called after
 //   - ctx's end;
-//   - [llm.ErrRefused]: one does not look for a model that says yes;
-//   - [llm.ErrBadRequest]: what is asked for is wrong, or the endpoint is configured for what it cannot do, and a
-//     refusal can hide behind it too;
-//   - [llm.ErrLength], [llm.ErrBudget] and [llm.ErrInvalidDecision]: the bounds are the caller's.
+//   - [llm.ErrRefused]: the purpose is not to find a model that agrees;
+//   - [llm.ErrBadRequest]: the request is wrong, or the endpoint is misconfigured, and a refusal may be reported like this, too;
+//   - [llm.ErrLength], [llm.ErrBudget] and [llm.ErrInvalidDecision]: the caller sets the bounds.
 //
-// So a wrong key ends no turn, but it is no secret either: each time that another client is asked is logged as a warning.
+// So a wrong key does not fail a turn, but it does not go unnoticed: each fallback is logged as a warning.
 //
-// A client that failed three times in a row, or was silent once (see [Timeout]), is asked last for 30 s, so that not each call waits for a dead endpoint first;
-// then one call tries it. Nothing else is remembered between calls.
+// A client that failed three times in a row, or was silent once (see [Timeout]), is called last for 30 s, so that calls do not wait for a dead
+// endpoint first; then one call tries it. Nothing else is remembered between calls.
 //
-// The last chunk, or the error, has the usage of all clients that were asked, and the chunk the prompt of the one that
-// answered. The error has the errors of all, in order and with their names; errors.Is finds the kind of each, but
-// [llm.ErrTooLong] only when the first of clients said so: conversations are kept as long as its window allows, and that it
-// cannot be asked for once is no reason to shorten one, for ever, to the window of another.
+// The last chunk, or the error, has the usage of all clients that were called, and the chunk has the prompt of the one that answered. The error has
+// the errors of all, in order and with their names; errors.Is finds the kind of each, but [llm.ErrTooLong] only when the first of clients returned
+// it: conversations may be as long as that one's window allows, and its temporary failure is no reason to shorten one permanently to the window of
+// another.
 func Fallback(clients []Named, log *slog.Logger) llm.Client {
 	switch len(clients) {
 	case 0:
@@ -83,7 +81,7 @@ func (f *fallback) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.C
 			}
 			said := failure
 			if m != f.members[0] && errors.Is(failure, llm.ErrTooLong) {
-				said = withUsage(errors.New(failure.Error()), llm.UsageOf(failure)) // of that kind no more
+				said = withUsage(errors.New(failure.Error()), llm.UsageOf(failure)) // without its kind
 			}
 			all.errs = append(all.errs, fmt.Errorf("%s: %w", m.Name, said))
 			if begun || !othersMay(ctx, failure) {
@@ -95,8 +93,8 @@ func (f *fallback) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.C
 	}
 }
 
-// order yields the clients in the order in which to ask them, and whether to do so is a trial: those that work, then,
-// rather than to give up, those that most likely do not.
+// order yields the clients in the order in which to call them, and whether the call is a trial: first those that work, then those that probably do
+// not, rather than give up.
 func (f *fallback) order() iter.Seq2[*member, bool] {
 	return func(yield func(*member, bool) bool) {
 		var left []*member
@@ -116,8 +114,8 @@ func (f *fallback) order() iter.Seq2[*member, bool] {
 	}
 }
 
-// ask hands on what m answers, with the usage before added. It returns m's error, which it did not hand on, and whether
-// there was text before it; or nil, when the answer is complete or the caller left.
+// ask passes on what m answers, with the usage before added. It returns m's error, which it does not pass on, and whether text preceded it; the error
+// is nil when the answer is complete or the caller left the loop.
 func (f *fallback) ask(ctx context.Context, m *member, trial bool, r *llm.Request, before llm.Usage, yield func(llm.Chunk, error) bool) (begun bool, failure error) {
 	result := unknown
 	defer func() {
@@ -143,7 +141,7 @@ func (f *fallback) ask(ctx context.Context, m *member, trial bool, r *llm.Reques
 	return begun, nil
 }
 
-// outcomeOf returns what err says about the client. A request that fits no window, or is refused, says that it works.
+// outcomeOf returns what err shows about the client. A client that refuses a request, or finds it too long, works.
 func outcomeOf(ctx context.Context, err error) outcome {
 	switch {
 	case ctx.Err() != nil:
@@ -156,13 +154,13 @@ func outcomeOf(ctx context.Context, err error) outcome {
 	return fails
 }
 
-// othersMay reports whether another client may do better than the one whose error err is.
+// othersMay reports whether another client may succeed after err.
 func othersMay(ctx context.Context, err error) bool {
 	return ctx.Err() == nil &&
 		!isAny(err, llm.ErrRefused, llm.ErrBadRequest, llm.ErrLength, llm.ErrBudget, llm.ErrInvalidDecision)
 }
 
-// failures are the errors of clients, in the order in which they were asked.
+// failures are the errors of clients, in the order of the calls.
 type failures struct{ errs []error }
 
 func (f *failures) Error() string {

@@ -26,7 +26,7 @@ func named(clients ...llm.Client) []middleware.Named {
 	return ns
 }
 
-// says is a client that always answers with text.
+// says returns a client that always answers with text.
 func says(text string) (c llm.Client, calls func() int) {
 	return calling(func(int) llmtest.Answer { return llmtest.Text(text) })
 }
@@ -108,7 +108,7 @@ func TestFallbackAddsUpWhatWasSpent(t *testing.T) {
 	}
 }
 
-// A spare with a small window does not make the conversation too long for the first.
+// TestFallbackTooLong checks that the small window of a fallback does not make the conversation too long for the first client.
 func TestFallbackTooLong(t *testing.T) {
 	long := func(provider string) llm.Client {
 		return llmtest.Script(llmtest.Fail(&llm.Error{Kind: llm.ErrTooLong, Provider: provider, Usage: llm.Usage{Input: 7}}))
@@ -136,7 +136,7 @@ func TestFallbackTooLong(t *testing.T) {
 	}
 }
 
-// switched is a client that fails with *err while that is not nil.
+// switched returns a client that fails with *err while that is not nil.
 func switched(err *error) (c llm.Client, calls func() int) {
 	return calling(func(int) llmtest.Answer {
 		if *err != nil {
@@ -207,7 +207,7 @@ func TestFallbackMakesOneTrial(t *testing.T) {
 		}
 		<-time.After(30 * time.Second)
 
-		// A trial that the caller gives up says nothing: the next call is one.
+		// A trial that the caller cancels is inconclusive: the next call is a trial.
 		ctx, cancel := context.WithCancel(t.Context())
 		given := make(chan got)
 		go func() { given <- call(t, ctx, c) }()
@@ -237,7 +237,7 @@ func TestFallbackMakesOneTrial(t *testing.T) {
 	})
 }
 
-// What says nothing about the endpoint does not count against it, and shows that it is there.
+// TestFallbackWhatIsNoFailureOfTheClient checks that errors that are not about the endpoint do not count against it, and show that it works.
 func TestFallbackWhatIsNoFailureOfTheClient(t *testing.T) {
 	for _, kind := range []error{llm.ErrTooLong, llm.ErrRefused, llm.ErrBadRequest, llm.ErrLength} {
 		t.Run(kind.Error(), func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestFallbackBrokenOffAnswersCount(t *testing.T) {
 	})
 }
 
-// An answer that the caller has read enough of shows that the client works.
+// TestFallbackAnswersThatAreLeftCount checks that an answer whose loop the caller has left shows that the client works.
 func TestFallbackAnswersThatAreLeftCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error = failure(llm.ErrUnavailable)
@@ -340,7 +340,7 @@ func TestFallbackAsksAllTheSameWhenAllAreLeftOut(t *testing.T) {
 	})
 }
 
-// Rather than to give up, those that are left out are asked after the others.
+// TestFallbackAsksWhatIsLeftOutLast checks that excluded clients are called after the others, rather than giving up.
 func TestFallbackAsksWhatIsLeftOutLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down, down2 error = failure(llm.ErrUnavailable), nil

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// maxTurn bounds the wait for a turn, and with it the queue.
+	// maxTurn bounds the wait for a turn, and so the queue.
 	maxTurn = 10 * time.Minute
-	// maxHold bounds for how long an endpoint can have all calls held back.
+	// maxHold bounds how long an endpoint can delay all calls.
 	maxHold = 30 * time.Second
 )
 
-// gate lets calls through in the order in which they come, as its limits allow.
+// gate admits calls in the order in which they arrive, as its limits allow.
 //
-// Who waits has taken nothing from the limiters yet: one that gives up leaves nothing behind, and what is given back is
-// there for the next at once. Reservations of the limiters could do neither.
+// A waiting call has taken nothing from the limiters: when it gives up, nothing has to be undone, and returned tokens are available to the next call
+// at once. Reservations of the limiters could do neither.
 type gate struct {
 	rate     Rate
-	turn     chan struct{} // held by the call that is next; the runtime serves senders that wait in their order
-	returned chan struct{} // tells that call that tokens were given back
+	turn     chan struct{} // held by the call that is next; the runtime serves waiting senders in order
+	returned chan struct{} // signals that call that tokens were returned
 
 	mu       sync.Mutex
 	requests *rate.Limiter // nil when there is no limit
 	tokens   *rate.Limiter // likewise
 	heldTill time.Time
-	waiting  demand // of all that wait, together
+	waiting  demand // of all waiting calls together
 }
 
-// demand is what calls take.
+// demand is what calls take from the limits.
 type demand struct{ requests, tokens int }
 
 func newGate(r Rate) *gate {
@@ -49,7 +49,7 @@ func newGate(r Rate) *gate {
 	return g
 }
 
-// enter waits for the turn of a call that needs so many tokens, and returns how many it took.
+// enter waits for the turn of a call that needs this many tokens, and returns how many it took.
 func (g *gate) enter(ctx context.Context, tokens int) (taken int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -90,9 +90,9 @@ func (g *gate) enter(ctx context.Context, tokens int) (taken int, err error) {
 	}
 }
 
-// pass lets a call go if the limits allow all of ahead, which is the demand of the calls before it and its own, and takes own from the limits.
-// Otherwise it returns how long the call has to wait, or an error when its deadline comes before that. A call that passed or got an error is
-// not among the waiting ones any more. The caller of pass holds g.mu.
+// pass admits a call if the limits allow all of ahead, the demand of the calls before it and its own, and takes own from the limits. Otherwise it
+// returns how long the call has to wait, or an error when its deadline comes first. A call that was admitted or got an error no longer counts as
+// waiting. The caller holds g.mu.
 func (g *gate) pass(ctx context.Context, own, ahead demand) (passed bool, wait time.Duration, err error) {
 	now := time.Now()
 	wait, message := g.heldTill.Sub(now), "the endpoint asked all calls to wait"
@@ -104,7 +104,7 @@ func (g *gate) pass(ctx context.Context, own, ahead demand) (passed bool, wait t
 	}
 	switch deadline, ok := ctx.Deadline(); {
 	case wait <= 0:
-		// Never refused, since there is as much. A rounding error is owed.
+		// Never refused, since enough is available. A rounding error becomes a debt.
 		if g.requests != nil {
 			g.requests.ReserveN(now, own.requests)
 		}
@@ -121,13 +121,13 @@ func (g *gate) pass(ctx context.Context, own, ahead demand) (passed bool, wait t
 	return passed, 0, err
 }
 
-// leave takes a call out of those that wait. g.mu is held.
+// leave removes a call from those that wait. g.mu is held.
 func (g *gate) leave(own demand) {
 	g.waiting.requests -= own.requests
 	g.waiting.tokens -= own.tokens
 }
 
-// quit is leave for a call whose ctx ended.
+// quit is leave for a call whose ctx has ended.
 func (g *gate) quit(ctx context.Context, own demand) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,7 +135,7 @@ func (g *gate) quit(ctx context.Context, own demand) error {
 	return fmt.Errorf("wait for the rate limit: %w", ctx.Err())
 }
 
-// delay returns how long it takes until l has n.
+// delay returns how long it takes until l has n tokens.
 func delay(l *rate.Limiter, now time.Time, n int) time.Duration {
 	if l == nil {
 		return 0
@@ -144,11 +144,11 @@ func delay(l *rate.Limiter, now time.Time, n int) time.Duration {
 	if missing <= 0 {
 		return 0
 	}
-	// Rounded up, so that a wait for almost nothing is a wait too.
+	// Rounded up, so that the wait is never zero.
 	return time.Duration(math.Ceil(missing / float64(l.Limit()) * float64(time.Second)))
 }
 
-// settle puts right that so many tokens were taken for a call that used another number.
+// settle corrects the tokens taken for a call that used another number.
 func (g *gate) settle(taken, used int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,24 +157,24 @@ func (g *gate) settle(taken, used int) {
 	}
 	now := time.Now()
 	if used < taken {
-		g.tokens.ReserveN(now, used-taken) // gives back
+		g.tokens.ReserveN(now, used-taken) // returns tokens
 		select {
 		case g.returned <- struct{}{}:
 		default:
 		}
 		return
 	}
-	// However much an endpoint says that its answers were, the gate is not closed for longer than anybody would wait at it.
+	// Bound the debt: whatever size an endpoint claims for its answers, the gate must not be closed for longer than maxTurn.
 	room := float64(maxTurn/time.Minute)*float64(g.rate.Tokens) + g.tokens.TokensAt(now)
 	owed := int(min(float64(used-taken), room))
 	for owed > 0 {
-		n := min(owed, g.rate.Tokens) // more is not reserved at once
+		n := min(owed, g.rate.Tokens) // a reservation cannot exceed the burst
 		g.tokens.ReserveN(now, n)
 		owed -= n
 	}
 }
 
-// hold lets nobody through for d.
+// hold admits no calls for d.
 func (g *gate) hold(d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

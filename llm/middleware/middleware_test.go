@@ -24,14 +24,14 @@ func (c client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 	return c(ctx, r)
 }
 
-// yielding is a client whose answers are written by f.
+// yielding returns a client whose answers f yields.
 func yielding(f func(ctx context.Context, yield func(llm.Chunk, error) bool)) llm.Client {
 	return client(func(ctx context.Context, _ *llm.Request) iter.Seq2[llm.Chunk, error] {
 		return func(yield func(llm.Chunk, error) bool) { f(ctx, yield) }
 	})
 }
 
-// calling is a client that answers each call with what f says for it, counted from 0. calls tells how many there were.
+// calling returns a client that answers the n-th call, from 0, with f(n). calls returns the number of calls.
 func calling(f func(n int) llmtest.Answer) (c llm.Client, calls func() int) {
 	var count atomic.Int64
 	c = client(func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -40,19 +40,19 @@ func calling(f func(n int) llmtest.Answer) (c llm.Client, calls func() int) {
 	return c, func() int { return int(count.Load()) }
 }
 
-// always is a client that fails in one way.
+// always returns a client that always fails with err.
 func always(err error) (c llm.Client, calls func() int) {
 	return calling(func(int) llmtest.Answer { return llmtest.Fail(err) })
 }
 
-// got is what came of a call.
+// got is the result of a call.
 type got struct {
 	Text string
 	Done llm.Chunk
 	Err  error
 }
 
-// call reads a whole answer, and sees to it that it is one as clients give them.
+// call reads a whole answer, and checks that it fulfils the contract of clients.
 func call(t *testing.T, ctx context.Context, c llm.Client) got {
 	t.Helper()
 	return ask(t, ctx, c, request())
@@ -87,7 +87,7 @@ func request() *llm.Request {
 
 func failure(kind error) *llm.Error { return &llm.Error{Kind: kind, Provider: "test"} }
 
-// layers are all middlewares, around one client, so that they do not change what comes of a call that is well.
+// layers returns all middlewares, each around one client, with options that do not change a successful call.
 func layers() map[string]func(llm.Client) llm.Client {
 	price := func(c llm.Client) llm.Client { return middleware.Prices(c, middleware.Price{Input: 1, Output: 2}) }
 	timeout := func(c llm.Client) llm.Client { return middleware.Timeout(c, time.Minute) }
@@ -148,7 +148,7 @@ func TestChunksAreHandedOnAtOnce(t *testing.T) {
 	})
 }
 
-// What failed attempts read is paid for, and is no part of the answer's prompt.
+// TestPromptOfTheAnswerThatCame checks that tokens of failed attempts count in the usage, but not in the answer's prompt.
 func TestPromptOfTheAnswerThatCame(t *testing.T) {
 	for name, around := range map[string]func(first, second llm.Client) llm.Client{
 		"retry": func(first, second llm.Client) llm.Client {
@@ -170,7 +170,7 @@ func TestPromptOfTheAnswerThatCame(t *testing.T) {
 				if g.Err != nil || g.Done.Prompt != 1000 || g.Done.Usage.Input != 1900 {
 					t.Errorf("Done = %+v, %v, want a prompt of 1000 and an input of 1900", g.Done, g.Err)
 				}
-				// One inside has known it already.
+				// An inner middleware has set it already.
 				within := yielding(func(_ context.Context, yield func(llm.Chunk, error) bool) {
 					yield(llm.Chunk{Done: true, Prompt: 400, Usage: llm.Usage{Input: 800}}, nil)
 				})
@@ -185,7 +185,7 @@ func TestPromptOfTheAnswerThatCame(t *testing.T) {
 	}
 }
 
-// A client that does not keep to its contract does not make the middleware break it too.
+// TestNothingComesAfterTheEnd checks that a client that breaks its contract does not make the middleware break it, too.
 func TestNothingComesAfterTheEnd(t *testing.T) {
 	for name, end := range map[string]struct {
 		chunk llm.Chunk
@@ -218,7 +218,7 @@ func TestLeavingTheLoopEndsTheCall(t *testing.T) {
 		calls, left := 0, false
 		c := yielding(func(_ context.Context, yield func(llm.Chunk, error) bool) {
 			calls++
-			left = !yield(llm.Chunk{Text: "a"}, nil) // anything yielded after this would panic
+			left = !yield(llm.Chunk{Text: "a"}, nil) // yielding after this would panic
 		})
 		for range around(c).Generate(t.Context(), request()) {
 			break
@@ -254,7 +254,7 @@ func TestErrorIsHandedOnAsItIs(t *testing.T) {
 func TestEndOfCtxStaysItsError(t *testing.T) {
 	waits := yielding(func(ctx context.Context, yield func(llm.Chunk, error) bool) {
 		<-ctx.Done()
-		yield(llm.Chunk{}, failure(llm.ErrUnavailable)) // as a vendor's client may say it
+		yield(llm.Chunk{}, failure(llm.ErrUnavailable)) // as a provider's client may return it
 	})
 	silent := yielding(func(ctx context.Context, _ func(llm.Chunk, error) bool) { <-ctx.Done() })
 	for name, c := range map[string]llm.Client{"another error": waits, "no error": silent} {
@@ -279,7 +279,7 @@ func TestEndOfCtxStaysItsError(t *testing.T) {
 	}
 }
 
-// What a middleware remembers is shared by all calls; each call still gets its own answer.
+// TestManyCallsAtOnce checks that concurrent calls, which share a middleware's state, get their own answers.
 func TestManyCallsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, around func(llm.Client) llm.Client) {
 		c := around(client(func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {

@@ -7,26 +7,26 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Price is what a million tokens cost, in any currency: the same for all models whose costs are added up.
+// Price is the cost of a million tokens, in any currency that is the same for all models whose costs are added up.
 type Price struct {
 	Input  float64 `json:"input"`
-	Cached float64 `json:"cached"` // of the input, what came from the provider's cache; 0 is as Input
+	Cached float64 `json:"cached"` // of the input, what came from the provider's cache; 0: as Input
 	Output float64 `json:"output"`
 }
 
-// Cost returns what u costs. Its own Cost does not matter.
+// Cost returns the cost of u's tokens. It ignores u.Cost.
 func (p Price) Cost(u llm.Usage) float64 {
 	if p.Cached == 0 {
 		p.Cached = p.Input
 	}
-	// The counts are what an endpoint says. None is below 0, and not more can be cached than there was.
+	// The endpoint's counts may be wrong: they must not be negative, and no more can be cached than was read.
 	input := max(u.Input, 0)
 	cached := min(max(u.Cached, 0), input)
 	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(max(u.Output, 0))*p.Output) / 1e6
 }
 
-// Prices returns a client that fills in what each call of c cost: [llm.Usage].Cost in the last chunk, or in the error. What an
-// endpoint does not count costs nothing, most likely a call that was ended early. Without any price c itself is returned.
+// Prices returns a client that adds the cost of each call of c: [llm.Usage].Cost in the last chunk, or in the error. Tokens that an endpoint does not
+// count cost nothing; that is usually a call that ended early. Without any price it returns c itself.
 func Prices(c llm.Client, p Price) llm.Client {
 	if p == (Price{}) {
 		return c

@@ -8,30 +8,29 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Rate bounds the calls of a client. A field that is 0 bounds nothing.
+// Rate bounds the calls of a client. A zero field is no bound.
 type Rate struct {
-	Requests int // a minute
-	Tokens   int // a minute, read and written
+	Requests int // per minute
+	Tokens   int // per minute, read and written
 }
 
 const (
-	// usualAnswer is how many tokens an answer is taken to have that is not bounded.
+	// usualAnswer is the estimated size of an unbounded answer, in tokens.
 	usualAnswer = 1024
 	// bytesPerToken is low, so that code and languages other than English are not underestimated.
 	bytesPerToken = 3
 )
 
-// RateLimit returns a client that makes the calls of c wait for their turn, in the order in which they come, so that all
-// calls of it together stay within r. A whole minute's may be made at once; what is used comes back evenly.
+// RateLimit returns a client that makes the calls of c wait for their turn, in the order of arrival, so that together they stay within r. The amount
+// of a whole minute may be used at once; it is replenished evenly.
 //
-// How many tokens a call takes is estimated before it, and put right when its usage is known. One that needs more than a
-// minute's tokens waits for a whole minute's, and those after it wait for what it took too much.
+// The tokens of a call are estimated before it, and corrected when its usage is known. A call that needs more tokens than r allows in a minute waits
+// for a whole minute's, and later calls wait for the excess.
 //
-// When the endpoint answers with [llm.ErrRateLimited] and how long to wait, the other calls wait too, for at most 30 s; also
-// when r bounds nothing.
+// When the endpoint answers with [llm.ErrRateLimited] and how long to wait, the other calls wait, too, for at most 30 s, even if r has no bounds.
 //
-// A call whose turn would not come before ctx's deadline, or not within 10 minutes, ends at once with an [llm.ErrRateLimited]
-// that says by which limit, and in its RetryAfter when the turn would have come. ctx's end ends a wait.
+// A call whose turn would not come before ctx's deadline, or within 10 minutes, fails at once with an [llm.ErrRateLimited] that names the limit, and
+// has in its RetryAfter when the turn would have come. The end of ctx ends a wait.
 func RateLimit(c llm.Client, r Rate) llm.Client {
 	return &limited{c, newGate(r)}
 }
@@ -55,7 +54,7 @@ func (l *limited) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 		written := 0
 		defer func() {
 			used := usage.Tokens()
-			if used <= 0 { // not known: what was seen counts
+			if used <= 0 { // unknown: estimate from what was received
 				used = read + written/bytesPerToken
 			}
 			l.gate.settle(taken, used)
@@ -68,7 +67,7 @@ func (l *limited) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 			if err != nil {
 				usage = llm.UsageOf(err)
 				if e, ok := errors.AsType[*llm.Error](err); ok && errors.Is(err, llm.ErrRateLimited) {
-					l.gate.hold(e.RetryAfter) // all calls
+					l.gate.hold(e.RetryAfter) // for all calls
 				}
 			}
 			if !yield(chunk, err) {
@@ -78,7 +77,7 @@ func (l *limited) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 	}
 }
 
-// estimate returns how many tokens r has, and how many it and its answer have at most, or usually.
+// estimate returns the tokens of r, and those of r and its answer at most, or usually.
 func estimate(r *llm.Request) (read, most int) {
 	bytes, images := r.Size()
 	read = bytes/bytesPerToken + images*llm.ImageTokens

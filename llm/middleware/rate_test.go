@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 )
 
-// used is a client whose calls all use so many tokens.
+// used is a client whose calls all use this many tokens.
 func used(tokens int) llm.Client {
 	c, _ := calling(func(int) llmtest.Answer {
 		return llmtest.Answer{Text: "a", Usage: llm.Usage{Input: tokens - 1, Output: 1}}
@@ -24,12 +24,12 @@ func used(tokens int) llm.Client {
 	return c
 }
 
-// sized is a request that is estimated at so many tokens.
+// sized returns a request whose estimate is this many tokens.
 func sized(tokens int) *llm.Request {
 	return &llm.Request{System: strings.Repeat("x", 3*(tokens-10)), MaxTokens: 10}
 }
 
-// took makes a call and returns how long it took, in whole milliseconds.
+// took makes a call and returns its duration, in whole milliseconds.
 func took(t *testing.T, c llm.Client, r *llm.Request) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -70,9 +70,9 @@ func TestRateLimitOfTokens(t *testing.T) {
 		client llm.Client
 		sizes  []int
 		want   []time.Duration
-	}{ // 600 at first, then 10 a second
+	}{ // 600 at first, then 10 per second
 		"as estimated":           {used(300), []int{300, 300, 300}, []time.Duration{0, 0, 30 * s}},
-		"less is returned":       {used(100), []int{500, 500, 500}, []time.Duration{0, 0, 10 * s}}, // 500, 400, 300 are there
+		"less is returned":       {used(100), []int{500, 500, 500}, []time.Duration{0, 0, 10 * s}}, // 500, 400, 300 are available
 		"more is owed":           {used(700), []int{300, 300, 300}, []time.Duration{0, 40 * s, 70 * s}},
 		"larger than a minute's": {used(600), []int{5000, 5000, 5000}, []time.Duration{0, 60 * s, 60 * s}},
 		"much more is owed":      {used(1800), []int{5000, 20}, []time.Duration{0, 122 * s}},
@@ -105,7 +105,7 @@ func TestRateLimitEstimate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// The first call holds on to what it took, so that the next waits for what is missing: a token each second.
+				// The first call keeps its tokens, so the next waits for the missing ones, at 10 per second.
 				release := make(chan struct{})
 				c := middleware.RateLimit(yielding(func(_ context.Context, yield func(llm.Chunk, error) bool) {
 					<-release
@@ -128,7 +128,7 @@ func TestRateLimitEstimate(t *testing.T) {
 	}
 }
 
-// What a call used that did not say so: what it sent, and what was seen of its answer.
+// TestRateLimitWithoutUsage checks the estimate for a call without usage: what it sent, and what was received.
 func TestRateLimitWithoutUsage(t *testing.T) {
 	answer := strings.Repeat("a", 90)
 	for name, c := range map[string]llm.Client{
@@ -144,7 +144,7 @@ func TestRateLimitWithoutUsage(t *testing.T) {
 						break
 					}
 				}
-				// 100 and 30 are gone: 470 are there at once, the last at 10 a second.
+				// 100 and 30 are used: 470 are available, the rest comes at 10 per second.
 				if d := took(t, c, sized(600)); d != 13*time.Second {
 					t.Errorf("the next call waited %v, want 13s", d)
 				}
@@ -217,7 +217,7 @@ func TestRateLimitGoesByOrder(t *testing.T) {
 	})
 }
 
-// A small call does not slip past a large one that waits.
+// TestRateLimitHoldsTheTurn checks that a small call does not overtake a large one that waits.
 func TestRateLimitHoldsTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middleware.RateLimit(used(400), middleware.Rate{Tokens: 600})
@@ -270,7 +270,7 @@ func TestRateLimitThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// The wait that a call is told counts those before it.
+// TestRateLimitCountsTheQueue checks that a call's wait includes the calls before it.
 func TestRateLimitCountsTheQueue(t *testing.T) {
 	for name, rate := range map[string]middleware.Rate{"requests": {Requests: 1}, "tokens": {Tokens: 600}} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestRateLimitCountsTheQueue(t *testing.T) {
 				if d := wait(); d != 4*time.Minute {
 					t.Errorf("behind three others the wait is %v, want 4m", d)
 				}
-				// Who gives up leaves no gap.
+				// A call that gives up leaves no gap.
 				cancel()
 				synctest.Wait()
 				if d := wait(); d != time.Minute {
@@ -315,7 +315,7 @@ func TestRateLimitCountsTheQueue(t *testing.T) {
 	}
 }
 
-// A call whose context has ended takes nothing.
+// TestRateLimitOfACallThatIsOver checks that a call whose context has ended takes nothing.
 func TestRateLimitOfACallThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middleware.RateLimit(used(10), middleware.Rate{Requests: 1})
@@ -332,7 +332,7 @@ func TestRateLimitOfACallThatIsOver(t *testing.T) {
 	})
 }
 
-// Of what the endpoint asks in answer to several calls the longest wait counts.
+// TestRateLimitHeedsTheLongestWait checks that the longest of several waits that the endpoint asks for counts.
 func TestRateLimitHeedsTheLongestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := calling(func(n int) llmtest.Answer {
@@ -351,7 +351,7 @@ func TestRateLimitHeedsTheLongestWait(t *testing.T) {
 		}
 		<-done
 		<-done
-		if d := took(t, c, request()); d != 19*time.Second { // 2 s passed, of 21
+		if d := took(t, c, request()); d != 19*time.Second { // 2 s of 21 have passed
 			t.Errorf("the next call waited %v, want 19s", d)
 		}
 	})
@@ -395,7 +395,7 @@ func TestRateLimitWaitEndsWithCtx(t *testing.T) {
 	})
 }
 
-// A call that waits goes on as soon as another one gives back what it did not use.
+// TestRateLimitGivesBackToThoseThatWait checks that a waiting call continues as soon as another one returns unused tokens.
 func TestRateLimitGivesBackToThoseThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middleware.RateLimit(yielding(func(_ context.Context, yield func(llm.Chunk, error) bool) {
@@ -458,7 +458,7 @@ func TestRateLimitHeedsTheEndpoint(t *testing.T) {
 	}
 }
 
-// Those that wait already are held back too.
+// TestRateLimitHeedsTheEndpointForThoseThatWait checks that calls that wait already are delayed, too.
 func TestRateLimitHeedsTheEndpointForThoseThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := calling(func(n int) llmtest.Answer {

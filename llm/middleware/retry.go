@@ -16,22 +16,21 @@ import (
 
 // RetryOptions configures Retry.
 type RetryOptions struct {
-	Attempts int           // how often a call is made, the first time included; 0 is 4
-	Base     time.Duration // the longest wait before the second attempt; it doubles with each one after it; 0 is 1 s
-	Max      time.Duration // the longest wait, also when the endpoint asks for one; 0 is 30 s
+	Attempts int           // calls in all, including the first; 0 is 4
+	Base     time.Duration // the longest wait before the second attempt, which doubles with each further one; 0 is 1 s
+	Max      time.Duration // the longest wait, even if the endpoint asks for a longer one; 0 is 30 s
 }
 
-// Retry returns a client that tries a call of c again where that is right: after [llm.ErrUnavailable],
-// [llm.ErrRateLimited] and [llm.ErrTruncated]; never after a silence that [Timeout] ended, and never once it handed on any
-// text. An [llm.ErrEmpty] is for the decider, which
-// asks once more: here it would be paid for twice as often. o may be nil.
+// Retry returns a client that retries a call of c after [llm.ErrUnavailable], [llm.ErrRateLimited] and [llm.ErrTruncated]; never after a silence that
+// [Timeout] ended, and never once it has passed on text. The decider handles [llm.ErrEmpty] with one more call: a retry here would double the cost. o
+// may be nil.
 //
-// The waits are random, between nothing and a bound that doubles (full jitter), so that calls that failed together do not
-// come back together. When the endpoint says how long to wait, it is at least that long. Where it would be longer than
-// Max, or past ctx's deadline, the call ends at once with the error, so that another model can be asked. ctx's end ends a wait.
+// The waits are random, between zero and a bound that doubles (full jitter), so that calls that failed together do not return together. When the
+// endpoint says how long to wait, the wait is at least that long. If it would be longer than Max, or past ctx's deadline, the call ends at once with
+// the error, so that another model can be called. The end of ctx ends a wait.
 //
-// The last chunk, or the error, has the usage of all attempts, and the chunk the prompt of the one that answered. An error
-// tells how many there were.
+// The last chunk, or the error, has the usage of all attempts, and the chunk has the prompt of the one that answered. An error states how many there
+// were.
 func Retry(c llm.Client, o *RetryOptions) llm.Client {
 	t := &retried{client: c}
 	if o != nil {
@@ -93,8 +92,8 @@ func (t *retried) schedule() *backoff.ExponentialBackOff {
 	}
 }
 
-// pause waits for the next attempt after err: for a random time, or for what the endpoint asks and up to that time more. It
-// reports false, at once, when that would take too long, and when ctx ends.
+// pause waits for the next attempt after err: for a random time, or for what the endpoint asks plus up to that time. It returns false, at once, when
+// that would take too long, and when ctx ends.
 func (t *retried) pause(ctx context.Context, random time.Duration, err error) bool {
 	wait := random
 	if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > 0 {
@@ -116,7 +115,7 @@ func (t *retried) pause(ctx context.Context, random time.Duration, err error) bo
 	}
 }
 
-// mayPass reports whether err is of a kind that may be gone at the next attempt, and of no kind that stays.
+// mayPass reports whether err is of a temporary kind, and of no permanent kind.
 func mayPass(err error) bool {
 	return isAny(err, llm.ErrUnavailable, llm.ErrRateLimited, llm.ErrTruncated) &&
 		!isAny(err, errSilent, llm.ErrEmpty, llm.ErrQuota, llm.ErrAuth, llm.ErrNoModel, llm.ErrBadRequest, llm.ErrTooLong, llm.ErrLength,

@@ -48,7 +48,7 @@ func TestRetryDoesNotTryAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if err != unknown { // also when it hides behind one that may pass
+				if err != unknown { // even if combined with a temporary kind
 					if c, calls := always(&llm.Error{Kind: llm.ErrRateLimited, Err: err}); call(t, t.Context(), middleware.Retry(c, nil)).Err == nil || calls() != 1 {
 						t.Errorf("%d calls, want 1", calls())
 					}
@@ -64,7 +64,7 @@ func TestRetryDoesNotTryAgain(t *testing.T) {
 	}
 }
 
-// An empty answer ends the attempts, also when others were before it.
+// TestRetryEndsWithAnEmptyAnswer checks that an empty answer ends the attempts, even after other errors.
 func TestRetryEndsWithAnEmptyAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := llmtest.Script(llmtest.Fail(failure(llm.ErrUnavailable)), llmtest.Fail(failure(llm.ErrEmpty)), llmtest.Text("yes"))
@@ -105,7 +105,7 @@ func TestRetryNeverRepeatsText(t *testing.T) {
 	})
 }
 
-// Signs of life are no text.
+// TestRetryAfterChunksWithoutText checks that chunks without text do not prevent a retry.
 func TestRetryAfterChunksWithoutText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -122,7 +122,7 @@ func TestRetryAfterChunksWithoutText(t *testing.T) {
 	})
 }
 
-// waits makes a call that fails always, and returns the waits between the attempts.
+// waits makes a call that always fails, and returns the waits between the attempts.
 func waits(t *testing.T, o *middleware.RetryOptions, err error) []time.Duration {
 	t.Helper()
 	var at []time.Time
@@ -273,7 +273,7 @@ func TestRetryIsOverWhenCtxIs(t *testing.T) {
 				cancel()
 				yield(llm.Chunk{}, failure(llm.ErrUnavailable))
 			})
-			// A wait of nothing is over when ctx is.
+			// A zero wait ends with ctx, too.
 			if g := call(t, ctx, middleware.Retry(c, &middleware.RetryOptions{Base: 1})); !errors.Is(g.Err, context.Canceled) || calls != 1 {
 				t.Fatalf("%v after %d calls, want canceled after 1", g.Err, calls)
 			}

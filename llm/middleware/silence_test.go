@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 )
 
-// TestSilenceIsNotRepeated holds that a call that was ended for its silence is not made again: the next model is asked, and the
-// silent one is left out of the next call too.
+// TestSilenceIsNotRepeated checks that a call that was ended for its silence is not retried: the next model is called, and the silent one is excluded
+// from the next call, too.
 func TestSilenceIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0

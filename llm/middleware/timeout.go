@@ -10,16 +10,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Timeout returns a client that ends a call of c when nothing has come from it for d, neither before the first chunk nor
-// between two: with an [llm.ErrUnavailable] that says so. An answer that keeps coming is never too slow for it, however slow
-// it is; that is for the deadline of ctx, whose end stays ctx's error. The time that the caller takes for a chunk does not
-// count. d <= 0 bounds nothing: c itself is returned.
+// Timeout returns a client that ends a call of c with an [llm.ErrUnavailable] when nothing arrives for d, before the first chunk or between two. An
+// answer that keeps arriving is never too slow; the deadline of ctx bounds that, and stays ctx's error. The time that the caller spends on a chunk
+// does not count. With d <= 0 it returns c itself.
 //
-// Retry does not try such a call again, and Fallback leaves the client out at once: to wait as long for it once more is the
-// last thing that may help.
+// Retry does not repeat such a call, and Fallback excludes the client at once: waiting as long again is unlikely to help.
 //
-// The call is ended by ending the context that c has, without a goroutine of Timeout's own. So a client that
-// does not end with its context, as [llm.Client] asks, is not ended by Timeout either: nothing can end it.
+// Timeout ends the call by cancelling the context of c, without a goroutine of its own. So it cannot end a client that ignores its context, contrary
+// to the contract of [llm.Client].
 func Timeout(c llm.Client, d time.Duration) llm.Client {
 	if d <= 0 {
 		return c
@@ -43,7 +41,7 @@ func (t *timed) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 		begun := false
 		for chunk, err := range answer(call, t.client, r) {
 			silent := !timer.Stop()
-			// A whole answer counts even when it comes in the moment in which the time is over.
+			// A complete answer counts even when it arrives at the moment of the timeout.
 			if silent && !chunk.Done && ctx.Err() == nil {
 				err = t.tooLong(begun, llm.UsageOf(err))
 			}
@@ -60,11 +58,11 @@ func (t *timed) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 	}
 }
 
-// errSilent is the cause of an error of Timeout.
+// errSilent marks errors of Timeout.
 var errSilent = errors.New("silent")
 
-// tooLong is the error of a call that was silent for too long. That its context was canceled is not a cause that the caller
-// should find: it would look like the caller's own.
+// tooLong returns the error of a call that was silent for too long. It does not wrap the cancellation of its context, which would look like that of
+// the caller's own.
 func (t *timed) tooLong(begun bool, u llm.Usage) error {
 	message := "no answer for " + strconv.FormatFloat(t.silence.Seconds(), 'f', -1, 64) + "s"
 	if begun {

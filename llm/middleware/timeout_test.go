@@ -12,8 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 )
 
-// pieces is a client that yields a piece after each of these waits, and then is done. It ends with its context, and tells
-// that on gone.
+// pieces returns a client that yields a piece after each of these waits, and then is done. It ends with its context, and reports that on gone.
 func pieces(gone chan<- error, waits ...time.Duration) llm.Client {
 	return yielding(func(ctx context.Context, yield func(llm.Chunk, error) bool) {
 		for _, d := range waits {
@@ -122,7 +121,7 @@ func TestTimeoutAtTheEndOfCtx(t *testing.T) {
 	}
 }
 
-// A client that hears of its end too late to say anything but what it has.
+// TestTimeoutWhenTheAnswerComesInTheLastMoment uses a client that notices its end too late to return an error.
 func TestTimeoutWhenTheAnswerComesInTheLastMoment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last llm.Chunk

@@ -12,28 +12,29 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// answer reads the chunks of one answer.
+// answer collects the chunks of one answer.
 type answer struct {
-	structured bool   // by a function call
-	model      string // what answered
+	structured bool   // the answer is a function call
+	model      string // the model that answered
 	requestID  string
 	usage      llm.Usage
 
 	wrote   bool            // text was yielded
 	aside   strings.Builder // text of an answer that should be a function call
 	refusal strings.Builder
-	call    *openai.ToolCall // the first piece of the first one
-	second  bool             // pieces that do not say to which call they belong are of another one
+	call    *openai.ToolCall // the first piece of the first call
+	second  bool             // pieces without an index or id belong to another call
 	finish  string
 }
 
-// errLeft says that the caller has left the loop.
+// errLeft means that the caller has left the loop.
 var errLeft = errors.New("left")
 
-// maxRefusal bounds what is kept of a refusal's words, in bytes.
+// maxRefusal bounds how much of a refusal's text is kept, in bytes.
 const maxRefusal = 4 << 10
 
-// read reads stream to its end. It yields for each chunk, also for one without text: the model has not fallen silent. An answer that is none is an error, but only when all was read: its usage comes last.
+// read reads stream to its end. It yields for each chunk, including those without text, which show that the model is working. It returns the error of
+// an unusable answer only at the end, since the usage comes last.
 func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text string) bool) error {
 	for {
 		chunk, err := stream.Recv()
@@ -79,17 +80,17 @@ func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text strin
 	return nil
 }
 
-// unread is the error of a stream that could not be read to its end.
+// unread returns the error of a stream that could not be read to its end.
 func unread(err error) error {
 	if _, ok := errors.AsType[*llm.Error](err); ok {
 		return err
 	}
-	// Either a chunk that has another form than the SDK knows, or a bound of the HTTP client's own, which must not be taken
-	// for the end of the caller's context. Generate knows that one first.
+	// Either a chunk that the SDK cannot decode, or a timeout of the HTTP client, which must not look like the end of the caller's context. Generate
+	// checks that context first.
 	return &llm.Error{Kind: llm.ErrUnavailable, Message: "a piece of the answer cannot be read: " + err.Error()}
 }
 
-// add takes what a chunk has of the answer, and returns what there is to yield.
+// add adds a chunk to the answer, and returns the text to yield.
 func (a *answer) add(c *openai.ChatCompletionStreamChoice) (string, error) {
 	if c.FinishReason != "" {
 		a.finish = string(c.FinishReason)
@@ -108,8 +109,8 @@ func (a *answer) add(c *openai.ChatCompletionStreamChoice) (string, error) {
 	return text, nil
 }
 
-// arguments returns what pieces add to the arguments of the first call. Each call begins with a piece that has the
-// function's name and mostly an id. Some endpoints give no index, some the same to each call, some a new id to each piece.
+// arguments returns what pieces add to the arguments of the first call. Each call begins with a piece that has the function's name and usually an id.
+// Some endpoints send no index, some the same for each call, some a new id with each piece.
 func (a *answer) arguments(pieces []openai.ToolCall) string {
 	var text strings.Builder
 	for _, p := range pieces {
@@ -128,8 +129,8 @@ func (a *answer) arguments(pieces []openai.ToolCall) string {
 	return text.String()
 }
 
-// endings are the reasons, in lower case or a part of them, for which an answer is not what was asked for; the first that
-// fits counts. What is not listed, such as "stop", is the end of a complete answer.
+// endings are parts of finish reasons, in lower case, that mean that an answer is unusable; the first match counts. Other reasons, such as "stop",
+// mean a complete answer.
 var endings = []struct {
 	reasons []string
 	kind    error
@@ -145,7 +146,7 @@ var endings = []struct {
 	},
 }
 
-// judge returns an error for an answer that is not what was asked for.
+// judge returns an error if the answer is unusable.
 func (a *answer) judge() error {
 	if a.refusal.Len() > 0 {
 		return &llm.Error{Kind: llm.ErrRefused, Code: "refusal", Message: strings.ToValidUTF8(a.refusal.String(), "")}
@@ -159,9 +160,9 @@ func (a *answer) judge() error {
 	return nil
 }
 
-// count takes a usage; where one comes with each chunk, the last one counts.
+// count records a usage; if there is one with each chunk, the last one counts.
 func (a *answer) count(u *openai.Usage) {
-	// For some, the total has thoughts that are not in the completion.
+	// In some totals there are thoughts that the completion does not include.
 	n := llm.Usage{Input: max(u.PromptTokens, 0), Output: max(u.CompletionTokens, u.TotalTokens-u.PromptTokens, 0)}
 	if d := u.PromptTokensDetails; d != nil {
 		n.Cached = min(max(d.CachedTokens, 0), n.Input)

@@ -10,15 +10,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/openai"
 )
 
-// delta is a frame of one choice.
+// delta returns a frame of one choice.
 func delta(d string) string { return `{"choices":[{"index":0,"delta":` + d + `}]}` }
 
-// end is the last frame.
+// end returns the last frame.
 func end(reason string) string {
 	return fmt.Sprintf(`{"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`, reason)
 }
 
-// TestCalls is for the ways in which endpoints cut a function call into pieces.
+// TestCalls checks the ways in which endpoints split a function call.
 func TestCalls(t *testing.T) {
 	const want = `{"kind":"respond"}`
 	call := func(s string) string { return delta(`{"tool_calls":[` + s + `]}`) }
@@ -70,14 +70,14 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestNoCall bounds the text that is kept while a call may still come.
+// TestNoCall checks that the text that is kept while a call may still come is bounded.
 func TestNoCall(t *testing.T) {
 	piece := delta(`{"content":"` + strings.Repeat("x", 300<<10) + `"}`)
 	base := raw(t, 200, nil, stream(piece, piece, piece, piece, end("stop")))
 	failure(t, generate(t, newClient(t, openai.Config{BaseURL: base, Structured: llm.StructuredTools}), decide()), llm.ErrLength)
 }
 
-// TestEndings holds what becomes of an answer by the way it ends. The usage comes behind the end.
+// TestEndings checks the result of an answer by its finish reason. The usage comes after the end.
 func TestEndings(t *testing.T) {
 	text := delta(`{"content":"Hello."}`)
 	usage := `{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`
@@ -149,7 +149,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestAlive holds that a model does not look as if it had fallen silent while its endpoint says anything.
+// TestAlive checks that anything that the endpoint sends shows that the model is working.
 func TestAlive(t *testing.T) {
 	for _, tt := range []struct{ name, says string }{
 		{"thoughts", "data: " + delta(`{"reasoning_content":"Hm."}`) + "\n\n"},
@@ -168,7 +168,7 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// TestWhole is for an endpoint that does not stream.
+// TestWhole checks an endpoint that does not stream.
 func TestWhole(t *testing.T) {
 	for mode, message := range map[llm.Structured]string{
 		llm.StructuredSchema: `{"role":"assistant","content":"{\"kind\":1}"}`,

@@ -18,18 +18,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Config says which endpoint is asked, and what it is like. Model is required.
+// Config describes an endpoint. Model is required.
 type Config struct {
-	Name    string // what errors call it; "" is "openai"
+	Name    string // for errors; "" is "openai"
 	BaseURL string // up to the version: "http://localhost:11434/v1"; "" is OpenAI's
-	Key     string // "" sends none
+	Key     string // "": none is sent
 	Model   string
 
-	Headers map[string]string // sent with each request, in place of the client's own of that name; values are kept out of errors
-	// APIVersion selects the older URLs of Azure, with the deployment (Model) in the path; "" for everything else, the
-	// newer Azure path /openai/v1 included.
+	Headers map[string]string // sent with each request, replacing the client's own of the same name; errors do not show the values
+	// APIVersion selects the older URLs of Azure, with the deployment (Model) in the path; "" is for all other endpoints, including the newer Azure path
+	// /openai/v1.
 	APIVersion string
-	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
+	// Structured is how the schema is enforced; "" is [llm.StructuredSchema].
 	Structured llm.Structured
 	// MaxTokensField is "max_completion_tokens" or "max_tokens"; "" is the former for OpenAI and Azure, the latter elsewhere.
 	MaxTokensField string
@@ -39,18 +39,17 @@ type Config struct {
 	NoStreamUsage bool
 	// ParallelToolCalls is sent with [llm.StructuredTools]; nil leaves it out.
 	ParallelToolCalls *bool
-	// PromptCacheKey sends [llm.Request].CacheKey as prompt_cache_key; nil does for OpenAI only: not all
-	// of Azure's deployments take it.
+	// PromptCacheKey sends [llm.Request].CacheKey as prompt_cache_key; nil does so for OpenAI only, since not all of Azure's deployments accept it.
 	PromptCacheKey *bool
-	// ReasoningEffort is sent as it is; "" leaves it out.
+	// ReasoningEffort is sent unchanged; "" leaves it out.
 	ReasoningEffort string
-	// Images says that the model takes images. Others are told in a line of text what is left out.
+	// Images says that the model accepts images. Other models get a line of text instead of each image.
 	Images bool
 
-	// HTTPClient is copied; nil is one with sensible bounds and no overall timeout. Redirects are never followed, whatever
-	// it says: they would carry the key and the prompt to a place that nobody configured.
+	// HTTPClient is copied; nil is one with reasonable timeouts, but no overall timeout. Redirects are never followed, whatever it says: they would send
+	// the key and the prompt to an unknown server.
 	HTTPClient *http.Client
-	// MaxConns bounds the connections without an HTTPClient, those among them that are being made; calls wait for one. 0 is no bound.
+	// MaxConns bounds the connections, including those being opened, when there is no HTTPClient; further calls wait for one. 0 is unlimited.
 	MaxConns int
 }
 
@@ -60,17 +59,17 @@ const (
 	maxCompletionTokens = "max_completion_tokens"
 )
 
-// Client is an [llm.Client].
+// Client is an [llm.Client] for endpoints with OpenAI's protocol.
 type Client struct {
 	cfg     Config
-	sdk     openai.ClientConfig // without its HTTPClient, which each call has its own of
+	sdk     openai.ClientConfig // without HTTPClient, of which each call has its own
 	http    *http.Client
 	secrets []string
 }
 
 var _ llm.Client = (*Client)(nil)
 
-// New returns a client. It does no I/O. An error names the field that is wrong.
+// New returns a client. It does no I/O. An error names the invalid field.
 func New(cfg Config) (*Client, error) {
 	cfg.Name = cmp.Or(cfg.Name, "openai")
 	cfg.BaseURL = strings.TrimRight(cmp.Or(strings.TrimSpace(cfg.BaseURL), openai.DefaultConfig("").BaseURL), "/")
@@ -100,17 +99,17 @@ func New(cfg Config) (*Client, error) {
 	if cfg.APIVersion != "" {
 		c.sdk = openai.DefaultAzureConfig(cfg.Key, "")
 		c.sdk.APIVersion = cfg.APIVersion
-		c.sdk.AzureModelMapperFunc = url.PathEscape // the SDK's own drops dots and colons, which deployments may have
+		c.sdk.AzureModelMapperFunc = url.PathEscape // the SDK's own mapper removes dots and colons, which deployments may have
 	}
 	c.sdk.BaseURL = cfg.BaseURL
 	return c, nil
 }
 
-// baseURL reads cfg.BaseURL, and shortens one of Azure to what the SDK adds /openai to.
+// baseURL parses cfg.BaseURL, and shortens one of Azure to the part to which the SDK appends /openai.
 func baseURL(cfg *Config) (*url.URL, error) {
 	u, err := url.Parse(cfg.BaseURL)
 	switch {
-	case err != nil: // its text has the URL, which may have a password
+	case err != nil: // its text contains the URL, which may have a password
 		return nil, errors.New("base URL: it cannot be read: want one such as http://localhost:11434/v1")
 	case u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return nil, fmt.Errorf("base URL %q: want one such as http://localhost:11434/v1", u.Redacted())
@@ -130,10 +129,10 @@ func baseURL(cfg *Config) (*url.URL, error) {
 	return u, nil
 }
 
-// azure are the domains of Azure, also of its clouds for the US government and for China.
+// azure are the domains of Azure, including its clouds for the US government and for China.
 var azure = []string{"openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com", "openai.azure.us", "openai.azure.cn"}
 
-// isOf reports whether host is one of these domains, or in it.
+// isOf reports whether host is one of these domains or a subdomain.
 func isOf(host string, domains ...string) bool {
 	host = "." + strings.ToLower(host)
 	return slices.ContainsFunc(domains, func(s string) bool { return strings.HasSuffix(host, "."+s) })
@@ -160,16 +159,15 @@ func (cfg *Config) check() error {
 	return nil
 }
 
-// headerText reports whether s can be the value of a header. net/http would refuse it too, in words that repeat it.
+// headerText reports whether s is a valid value of a header. net/http would also reject it, but with an error that repeats it.
 func headerText(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// minSecret is the length below which a text is no secret, but hides what an error says wherever it is replaced.
+// minSecret is the length below which a text is not treated as a secret: replacing it would make errors unreadable.
 const minSecret = 4
 
-// secretsOf lists what must not be in an error: the key, and the values of headers, which often have a scheme before the
-// secret.
+// secretsOf returns what errors must not show: the key, and the values of headers, which often have a scheme before the secret.
 func secretsOf(cfg *Config) []string {
 	secrets := []string{cfg.Key}
 	for _, value := range cfg.Headers {
@@ -183,8 +181,8 @@ func secretsOf(cfg *Config) []string {
 	return slices.Compact(secrets)
 }
 
-// Generate implements [llm.Client]. For whatever else the endpoint sends, such as what the model thinks, it yields chunks
-// without text: that is no part of the answer, but shows that it has not fallen silent.
+// Generate implements [llm.Client]. For other parts of the response, such as thoughts, it yields chunks without text, which show that the model is
+// working.
 func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -203,7 +201,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
-// stream makes the call and reads it into a. An error is an [llm.Error], or one that the SDK had before it sent anything.
+// stream makes the call and reads the response into a. An error is an [llm.Error], or one that the SDK returned before sending anything.
 func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield func(text string) bool) error {
 	req, extra, err := c.request(r)
 	if err != nil {
@@ -220,7 +218,7 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 	return a.read(stream, yield)
 }
 
-// explain puts the call into an error: whose it is, what it cost, and nothing of what is secret.
+// explain adds the call's data to an error, and removes secrets.
 func (c *Client) explain(err error, a *answer) *llm.Error {
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok {
@@ -228,12 +226,12 @@ func (c *Client) explain(err error, a *answer) *llm.Error {
 	}
 	e.Provider, e.Model, e.Usage = c.cfg.Name, c.cfg.Model, a.usage
 	e.RequestID = cmp.Or(e.RequestID, a.requestID)
-	_ = e.Redact(c.secrets...) // e itself
+	_ = e.Redact(c.secrets...) // e itself is modified
 	e.Message, e.RequestID = cut(e.Message, maxWords), cut(e.RequestID, 128)
 	return e
 }
 
-// httpClient returns a copy of given, or the default with at most so many connections, that follows no redirect.
+// httpClient returns a copy of given, or a default client with at most this many connections, that follows no redirects.
 func httpClient(given *http.Client, most int) *http.Client {
 	c := &http.Client{Transport: httpclient.NewTransport(most)}
 	if given != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/openai"
 )
 
-// result is what came of a call.
+// result is the result of a call.
 type result struct {
 	text   string
-	silent int // chunks that say nothing
+	silent int // chunks without text
 	done   llm.Chunk
 	err    error
 }
@@ -61,7 +61,7 @@ func decide() *llm.Request {
 	return r
 }
 
-// raw starts a server that answers every request with this, and says which base URL it has.
+// raw starts a server that answers every request with this, and returns its base URL.
 func raw(t testing.TB, status int, header map[string]string, body string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func raw(t testing.TB, status int, header map[string]string, body string) string
 	return server.URL + "/v1"
 }
 
-// stream is a body of frames.
+// stream returns a body of frames.
 func stream(frames ...string) string {
 	return "data: " + strings.Join(append(frames, "[DONE]"), "\n\ndata: ") + "\n\n"
 }
@@ -231,7 +231,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestVendorDefaults holds what is sent to OpenAI only, or to Azure too.
+// TestVendorDefaults checks what is sent only to OpenAI, or also to Azure.
 func TestVendorDefaults(t *testing.T) {
 	for base, want := range map[string]string{
 		"":                                       "max_completion_tokens prompt_cache_key",
@@ -267,7 +267,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestRefusedHere is for models of which the SDK knows what they do not take.
+// TestRefusedHere checks requests that the SDK rejects for some models.
 func TestRefusedHere(t *testing.T) {
 	hot := 0.5
 	for _, tt := range []struct {
@@ -298,7 +298,7 @@ func TestRefusedHere(t *testing.T) {
 	}
 }
 
-// TestRedirect holds that what goes to the endpoint goes nowhere else, whatever the given HTTP client would do.
+// TestRedirect checks that nothing is sent to another server, whatever the given HTTP client does.
 func TestRedirect(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
 	defer elsewhere.Close()
@@ -313,7 +313,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestSecrets has an endpoint repeat everything that it was told in confidence.
+// TestSecrets has an endpoint repeat all secrets of a request.
 func TestSecrets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		said := r.Header.Get("Authorization") + " " + r.Header.Get("X-Secret") + " " + strings.TrimPrefix(r.Header.Get("X-Basic"), "Basic ")
@@ -351,7 +351,7 @@ func TestSecrets(t *testing.T) {
 
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	// What the connection says of the end of the context is not always that it has ended.
+	// The connection's error at the end of the context is not always the context's.
 	c := newClient(t, openai.Config{HTTPClient: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		cancel()
 		return nil, errors.New("use of closed network connection")

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/openai"
 )
 
-// TestConnectionsAreBounded makes more calls at a time than there may be connections: the others wait for one, and all are answered.
+// TestConnectionsAreBounded makes more concurrent calls than connections are permitted: the others wait, and all are answered.
 func TestConnectionsAreBounded(t *testing.T) {
 	const most, calls = 3, 12
 	var connections atomic.Int32

@@ -1,4 +1,4 @@
-// Package openai is a client for OpenAI and every endpoint that speaks its chat completions: Azure, Ollama, vLLM, llama.cpp,
-// LM Studio, OpenRouter, Gemini's compatible endpoint, and many more. They agree about requests, less about answers, and
-// hardly about errors, so between the SDK and the network stands a repair of what comes back.
+// Package openai is a client for OpenAI and other endpoints with its chat completions: Azure, Ollama, vLLM, llama.cpp, LM Studio, OpenRouter,
+// Gemini's compatible endpoint, and many more. They agree about requests, less about answers, and hardly about errors, so the package normalises
+// responses before the SDK reads them.
 package openai

@@ -13,17 +13,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// maxErrorBody bounds what is read of an error's body.
+// maxErrorBody bounds how much of an error's body is read, in bytes.
 const maxErrorBody = 64 << 10
 
-// doer sends the one request of a call. To the SDK's body it adds what the SDK cannot send. The SDK gets to see nothing but
-// answers, in a form that it reads without loss, and each error as an [llm.Error], which it hands on as it is.
+// doer sends the one request of a call. It adds fields to the body that the SDK cannot send. The SDK only receives answers in a form that it can read
+// without loss, and each error as an [llm.Error], which it passes on.
 type doer struct {
 	http    *http.Client
 	headers map[string]string
 	extra   map[string]any // fields of the body
 	keyless bool
-	secrets []string // what must not be in an error
+	secrets []string // which errors must not show
 }
 
 var _ openai.HTTPDoer = (*doer)(nil)
@@ -33,7 +33,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if d.keyless {
-		req.Header.Del(openai.AzureAPIKeyHeader) // which the SDK sends empty
+		req.Header.Del(openai.AzureAPIKeyHeader) // the SDK sends it empty
 	}
 	for name, value := range d.headers {
 		req.Header.Set(name, value)
@@ -50,7 +50,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()                                        //nolint:errcheck // it was only read
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what is there is enough
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is sufficient
 	var e *llm.Error
 	if resp.StatusCode < 400 {
 		e = &llm.Error{Kind: llm.ErrBadRequest, Status: resp.StatusCode, Message: fmt.Sprintf(
@@ -61,7 +61,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	return nil, withHeader(e, resp.Header)
 }
 
-// addFields puts d.extra in front of the body's fields.
+// addFields inserts d.extra before the body's fields.
 func (d *doer) addFields(req *http.Request) error {
 	if len(d.extra) == 0 {
 		return nil

@@ -17,11 +17,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// maxWords bounds what is kept of an endpoint's words, in bytes.
+// maxWords bounds how much of an endpoint's message is kept, in bytes.
 const maxWords = 2000
 
-// errorOf returns the error that body says, in whichever shape. status is HTTP's; 0 for a body that came where an answer
-// was due. target is the URL that was asked.
+// errorOf returns the error in a body of any shape. status is the HTTP status; 0 for a body in place of an answer. target is the requested URL.
 func errorOf(status int, body []byte, target string) *llm.Error {
 	var w words
 	var v any
@@ -54,7 +53,7 @@ func errorOf(status int, body []byte, target string) *llm.Error {
 	return e
 }
 
-// pathAdvice says what may be wrong with a URL that is not there.
+// pathAdvice says what may be wrong with a URL that was not found.
 func pathAdvice(target string) string {
 	if strings.Contains(target, "/v1") || strings.Contains(target, "/deployments/") {
 		return "is base_url right?"
@@ -62,21 +61,21 @@ func pathAdvice(target string) string {
 	return "base_url probably lacks /v1"
 }
 
-// words are what an error body says.
+// words is the content of an error's body.
 type words struct {
 	message, code, kind string
-	status              int // HTTP's, of an error that came in a stream
+	status              int // HTTP status of an error within a stream
 	retry               time.Duration
 }
 
-// read takes what v, decoded JSON, says:
+// read reads the error in v, decoded JSON:
 //
-//	{"error": {"message", "type", "code"}}                   OpenAI, and most
-//	{"error": {"message", "code": 429, "metadata": {"raw"}}} OpenRouter, with the words of whom it asked
+//	{"error": {"message", "type", "code"}}                   OpenAI, and most others
+//	{"error": {"message", "code": 429, "metadata": {"raw"}}} OpenRouter, with the message of the provider behind it
 //	{"error": {"message", "code": 429, "status", "details"}} Google, also in a list
 //	{"object": "error", "message", "type", "code": 400}      vLLM
 //	{"error": "text"}                                        Ollama, LM Studio
-//	{"detail": "text"}                                       what Python's frameworks say by themselves
+//	{"detail": "text"}                                       the default of Python's frameworks
 //
 // and an error beside or within the choices of an answer.
 func (w *words) read(v any) {
@@ -100,7 +99,7 @@ func (w *words) read(v any) {
 func (w *words) readObject(v map[string]any) {
 	for _, key := range []string{"message", "detail", "msg"} {
 		if _, ok := v[key].(map[string]any); ok && key == "message" {
-			continue // of a choice: it is the model's
+			continue // in a choice it is the model's message
 		}
 		if w.message == "" {
 			w.message = flat(v[key])
@@ -144,7 +143,7 @@ func (w *words) readStatus(code float64) {
 	}
 }
 
-// flat is a text, or the texts in a list.
+// flat returns a text, or the texts of a list joined.
 func flat(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -163,8 +162,7 @@ func flat(v any) string {
 	return ""
 }
 
-// What endpoints say, in lower case, where a status does not tell enough. The codes and types come first in the text that
-// is searched, then the message.
+// Messages of endpoints, in lower case, where the status is not specific. The searched text has the codes and types first, then the message.
 var (
 	saysQuota = []string{
 		"insufficient_quota", "billing_hard_limit", "billing_not_active", "insufficient_balance", "insufficient balance",
@@ -192,7 +190,7 @@ var (
 		"api key not valid", "no auth credentials", "user location is not supported", "please enable billing",
 	}
 	saysLength   = []string{"could not finish the message because max_tokens", "model output limit was reached"}
-	saysEmpty    = []string{"json_validate_failed", "tool_use_failed"} // Groq's, of what the model wrote
+	saysEmpty    = []string{"json_validate_failed", "tool_use_failed"} // Groq's, for output of the model
 	saysLimited  = []string{"rate_limit", "rate limit", "resource_exhausted", "too_many_requests", "toomanyrequests", "too many requests"}
 	saysBusy     = []string{"overloaded", "server_error", "internal_error", "service_unavailable", "timeout", "capacity"}
 	saysBad      = []string{"invalid_request", "badrequest", "bad_request", "invalid_argument", "unsupported_parameter", "unsupported_value"}
@@ -208,7 +206,7 @@ func (w *words) classify(status int) error {
 	switch {
 	case status == http.StatusUnauthorized:
 		return llm.ErrAuth
-	case says(saysQuota) && w.retry == 0: // Google says the same, and when to come back, of a limit by the minute
+	case says(saysQuota) && w.retry == 0: // Google uses the same message for rate limits, with the time of the next attempt
 		return llm.ErrQuota
 	case says(saysTooLong) && !leavesNoRoom(said):
 		return llm.ErrTooLong
@@ -241,8 +239,8 @@ const statusNoCapacity = 498
 
 var limits = regexp.MustCompile(`is too large: (\d+)\. this model's maximum context length is (\d+) `)
 
-// leavesNoRoom reports whether what vLLM says is of a token limit that alone is as large as the window: no prompt would be
-// short enough.
+// leavesNoRoom reports whether vLLM's message means that the token limit of the answer is as large as the window, so that no prompt would be short
+// enough.
 func leavesNoRoom(said string) bool {
 	m := limits.FindStringSubmatch(said)
 	if m == nil {
@@ -253,8 +251,7 @@ func leavesNoRoom(said string) bool {
 	return err1 == nil && err2 == nil && limit >= window
 }
 
-// isWrongPath reports whether the URL is not one of the endpoint's: what it says does not speak of a model, and is what
-// servers say by themselves, or no API's error.
+// isWrongPath reports whether the endpoint does not have the URL: its message does not mention a model, and is a server's default or no API error.
 func (w *words) isWrongPath(status int, api bool) bool {
 	said := strings.ToLower(w.message)
 	if strings.HasPrefix(said, "unexpected endpoint") || strings.HasPrefix(said, "invalid url") {
@@ -270,7 +267,7 @@ func (w *words) isWrongPath(status int, api bool) bool {
 	return !api
 }
 
-// withHeader adds what the header of the response says.
+// withHeader adds the data of the response's header.
 func withHeader(e *llm.Error, h http.Header) *llm.Error {
 	now := time.Now()
 	e.RequestID = requestID(h)
@@ -283,7 +280,7 @@ func withHeader(e *llm.Error, h http.Header) *llm.Error {
 	return e
 }
 
-// requestID returns by which name the endpoint knows the call.
+// requestID returns the endpoint's id of the call.
 func requestID(h http.Header) string {
 	for _, name := range []string{"X-Request-Id", "Apim-Request-Id", "Request-Id"} {
 		if id := h.Get(name); id != "" {
@@ -293,8 +290,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// resetAfter returns when the limit that was reached is open again. Which one it was is told by what remains of each;
-// without that it was most likely the one of tokens, some of which may remain.
+// resetAfter returns when the limit that was reached is replenished. The remaining amounts show which limit it was; without them it was probably that
+// of tokens, of which some may remain.
 func resetAfter(h http.Header, now time.Time) time.Duration {
 	var reached, likely time.Duration
 	for _, suffix := range []string{"", "-Requests", "-Tokens"} {
@@ -312,7 +309,7 @@ func resetAfter(h http.Header, now time.Time) time.Duration {
 	return likely
 }
 
-// resetTime reads "6m0s", "2.5" in seconds, or a Unix time in seconds or milliseconds. It is at most a day.
+// resetTime parses "6m0s", "2.5" in seconds, or a Unix time in seconds or milliseconds. It returns at most a day.
 func resetTime(s string, now time.Time) time.Duration {
 	const day = 24 * time.Hour
 	d, err := time.ParseDuration(s)
@@ -339,7 +336,7 @@ func isPage(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []
 
 var title = regexp.MustCompile(`(?is)<(?:title|h1)[^>]*>(.*?)</(?:title|h1)`)
 
-// text is what a body that is no JSON says to a person: of a page the title, else its beginning.
+// text returns what to show of a body that is not JSON: the title of a page, or the beginning.
 func text(body []byte) string {
 	if isPage(body) {
 		if m := title.FindSubmatch(body); m != nil {
@@ -350,19 +347,19 @@ func text(body []byte) string {
 	return excerpt(body)
 }
 
-// excerpt is the beginning of a stranger's text, at most 200 bytes.
+// excerpt returns the beginning of an external text, at most 200 bytes.
 func excerpt(b []byte) string {
 	const most = 200
 	b = bytes.TrimSpace(b)
 	return cut(string(b[:min(len(b), most+1)]), most)
 }
 
-// hide returns a stranger's text without the secrets. It is for what will be cut: half a secret is not found any more.
+// hide removes secrets from an external text, before it is cut: a part of a secret would not be found.
 func hide(b []byte, secrets []string) []byte {
 	return []byte((&llm.Error{Message: string(b)}).Redact(secrets...).Message)
 }
 
-// cut is s, or its beginning of at most n bytes and "…". It does not cut through a word.
+// cut returns s, or its beginning of at most n bytes and "…". It does not cut within a word.
 func cut(s string, n int) string {
 	if len(s) > n {
 		s = strings.TrimRightFunc(s[:n], func(r rune) bool {

@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/openai/openaitest"
 )
 
-// TestErrors is for errors in the words of many endpoints.
+// TestErrors checks the errors of many endpoints.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -46,7 +46,7 @@ func TestErrors(t *testing.T) {
 		{"Cloudflare", 403, `{"success":false,"errors":[{"code":1020,"message":"denied"}]}`, llm.ErrAuth, "", "denied"},
 		{"list of messages", 400, `{"error":{"message":["one","two"]}}`, llm.ErrBadRequest, "", "one, two"},
 
-		// What a status does not tell.
+		// Kinds that the status does not show.
 		{"quota", 429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`, llm.ErrQuota, "insufficient_quota", ""},
 		{"billing", 400, `{"error":{"message":"Billing hard limit has been reached","code":"billing_hard_limit_reached"}}`, llm.ErrQuota, "billing_hard_limit_reached", ""},
 		{"credits", 402, `{"error":{"code":402,"message":"Insufficient credits"}}`, llm.ErrQuota, "", ""},
@@ -105,7 +105,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestWrongURL is for a base URL that leads to something else than an endpoint.
+// TestWrongURL checks base URLs that do not lead to an endpoint.
 func TestWrongURL(t *testing.T) {
 	for _, body := range []string{
 		"<html><title>404 Not Found</title></html>", "404 page not found\n", `{"detail":"Not Found"}`, "",
@@ -120,7 +120,7 @@ func TestWrongURL(t *testing.T) {
 			}
 		}
 	}
-	// LM Studio says it with the status of an answer; what has pages for people often sends one for everything.
+	// LM Studio sends it with status 200, as do many servers with web pages.
 	lmStudio := raw(t, 200, nil, `{"error":"Unexpected endpoint or method. (POST /chat/completions)"}`)
 	failure(t, generate(t, newClient(t, openai.Config{BaseURL: strings.TrimSuffix(lmStudio, "/v1")}), hi()), llm.ErrBadRequest)
 	page := strings.TrimSuffix(raw(t, 200, nil, "<!doctype html><title>Chat</title>"), "/v1")
@@ -129,7 +129,7 @@ func TestWrongURL(t *testing.T) {
 	}
 }
 
-// TestShapes says the same faults in each shape that the server has, instead of an answer and in the middle of one.
+// TestShapes sends the same faults in each shape of the server, instead of an answer and in the middle of one.
 func TestShapes(t *testing.T) {
 	faults := []struct {
 		fault llmtest.Fault
@@ -150,14 +150,14 @@ func TestShapes(t *testing.T) {
 				want := f.want
 				if shape == openaitest.HTML {
 					if f.fault.Kind != llmtest.Plain {
-						continue // a proxy knows of no such thing
+						continue // a proxy does not send it
 					}
 					if pieces != nil {
 						want = llm.ErrTruncated
 					}
 				}
 				if shape == openaitest.Ollama && f.fault.Status == 400 && pieces != nil {
-					want = llm.ErrUnavailable // it does not tell
+					want = llm.ErrUnavailable // the kind is not in the shape
 				}
 				f.fault.Shape = shape
 				t.Run(fmt.Sprintf("%d %s %d after %d pieces", shape, f.fault.Kind, f.fault.Status, len(pieces)), func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestNetwork is for calls that get no response.
+// TestNetwork checks calls without a response.
 func TestNetwork(t *testing.T) {
 	op := func(op string, err error) error {
 		return &net.OpError{Op: op, Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 11434}, Err: err}
@@ -261,7 +261,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestClientTimeout holds that a bound that the given HTTP client has is not taken for the end of the caller's context.
+// TestClientTimeout checks that a timeout of the given HTTP client is not mistaken for the end of the caller's context.
 func TestClientTimeout(t *testing.T) {
 	for _, pieces := range [][]string{nil, {"Once"}} {
 		hold := make(chan struct{})

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// frame is what the SDK is handed of one. Endpoints do not agree about the types of what nobody here reads, and the SDK
-// minds each of them.
+// frame is the part of a frame that the SDK gets. Endpoints disagree about the types of unused fields, each of which would make the SDK fail.
 type frame struct {
 	Model   string   `json:"model,omitempty"`
 	Choices []choice `json:"choices"`
@@ -46,7 +45,7 @@ type usage struct {
 	} `json:"prompt_tokens_details,omitempty"`
 }
 
-// count is a number of tokens, however it is written. What is none counts as not said.
+// count is a number of tokens in any JSON type. An invalid one counts as missing.
 type count int
 
 func (c *count) UnmarshalJSON(data []byte) error {
@@ -56,19 +55,19 @@ func (c *count) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// head is a frame with what the repair has to know of it beside.
+// head is a frame with what the repair needs besides.
 type head struct {
 	frame
 	Object, Type string
 	Error        json.RawMessage
-	Choices      []struct { // in place of those of frame
+	Choices      []struct { // replaces that of frame
 		choice
 		Error   json.RawMessage
 		Message delta // of an answer that is not streamed
 	} `json:"choices"`
 }
 
-// readHead returns false if data is no JSON. A field that has another type than usual counts as missing.
+// readHead decodes data; it returns false if data is not JSON. A field with an unexpected type counts as missing.
 func readHead(data []byte) (*head, bool) {
 	var h head
 	var other *json.UnmarshalTypeError
@@ -82,7 +81,7 @@ func readHead(data []byte) (*head, bool) {
 	return &h, err == nil || errors.As(err, &other)
 }
 
-// says reports whether the frame, of an event of this name, is an error.
+// says reports whether the frame, of an event with this name, is an error.
 func (h *head) says(event string) bool {
 	if isSet(h.Error) {
 		return true
@@ -95,7 +94,7 @@ func (h *head) says(event string) bool {
 	return len(h.Choices) == 0 && (h.Object == "error" || h.Type == "error" || event == eventError)
 }
 
-// hasAnswer reports whether the frame is a piece of an answer, and not some other kind of event.
+// hasAnswer reports whether the frame is a part of an answer, not another kind of event.
 func (h *head) hasAnswer() bool { return h.Choices != nil || h.Usage != nil }
 
 // reduced returns the frame for the SDK.
@@ -110,7 +109,7 @@ func (h *head) reduced() *frame {
 	return f
 }
 
-// isSet reports whether raw is a value that says something.
+// isSet reports whether raw is a significant value.
 func isSet(raw json.RawMessage) bool {
 	switch string(raw) {
 	case "", "null", "false", `""`:
@@ -119,8 +118,8 @@ func isSet(raw json.RawMessage) bool {
 	return true
 }
 
-// oneText returns the string that raw is, or that the texts of its parts are together: what some models think comes as parts
-// too, of another type. Anything else stays, for the SDK to refuse: words must not be lost without a word.
+// oneText returns raw if it is a string, or the joined texts of its parts: some models send thoughts as parts of another type, too. It returns
+// anything else unchanged, so that the SDK fails rather than lose text silently.
 func oneText(raw json.RawMessage) json.RawMessage {
 	if !isSet(raw) {
 		return nil
@@ -139,7 +138,7 @@ func oneText(raw json.RawMessage) json.RawMessage {
 		}
 	}
 	joined, err := json.Marshal(all.String())
-	if err != nil { // a string can be written
+	if err != nil { // a string can always be encoded
 		return raw
 	}
 	return joined

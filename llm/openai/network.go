@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// networkError is for a call that got no response, with what to check. A server that does not speak TLS, or not with a
-// certificate that is accepted, will not do so on a second try.
+// networkError returns the error of a call without a response, with advice. A server without TLS, or with an untrusted certificate, will not accept a
+// retry either.
 func networkError(err error, u *url.URL) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrUnavailable, Err: err}
 	server := u.Scheme + "://" + u.Host
@@ -32,7 +32,7 @@ func networkError(err error, u *url.URL) *llm.Error {
 		timesOut = errors.As(err, &timeout) && timeout.Timeout()
 	)
 	text := err.Error()
-	if errors.As(err, &inner) { // without the URL, which is in the message
+	if errors.As(err, &inner) { // without the URL, which the message has
 		text = inner.Err.Error()
 	}
 	switch {
@@ -56,7 +56,7 @@ func networkError(err error, u *url.URL) *llm.Error {
 		e.Message = fmt.Sprintf("the connection to %s broke off before there was an answer: %s", server, text)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		e.Err = errors.New(text) // a bound of the connection's own must not be taken for the end of the caller's context
+		e.Err = errors.New(text) // a timeout of the connection must not look like the end of the caller's context
 	}
 	return e
 }

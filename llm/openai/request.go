@@ -17,13 +17,13 @@ import (
 const (
 	schemaName   = "decision"
 	functionName = "decide"
-	// emptyText stands for a message without words: the SDK leaves out its content, and endpoints refuse that.
+	// emptyText replaces an empty message: the SDK would leave out its content, which endpoints reject.
 	emptyText = "(empty)"
-	// maxCacheKey is how long prompt_cache_key may be, in characters; a longer one is refused with the whole request.
+	// maxCacheKey is the maximum length of prompt_cache_key in characters; endpoints reject requests with a longer one.
 	maxCacheKey = 64
 )
 
-// request returns r as the SDK sends it, and the fields that the SDK has no way to send.
+// request converts r for the SDK, and returns the fields that the SDK cannot send.
 func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[string]any, error) {
 	req := openai.ChatCompletionRequest{Model: c.cfg.Model, ReasoningEffort: c.cfg.ReasoningEffort}
 	if r.System != "" {
@@ -50,7 +50,7 @@ func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[stri
 	extra := make(map[string]any)
 	if t := r.Temperature; t != nil {
 		if req.Temperature = float32(*t); req.Temperature == 0 {
-			extra["temperature"] = 0 // which the SDK takes for not set
+			extra["temperature"] = 0 // which the SDK treats as unset
 		}
 	}
 	if *c.cfg.PromptCacheKey && r.CacheKey != "" {
@@ -59,10 +59,10 @@ func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[stri
 	return req, extra, nil
 }
 
-// images are the types that OpenAI's models take, and those of its protocol elsewhere.
+// images are the types of images that OpenAI's models accept.
 var images = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 
-// message returns m as the SDK sends it. Without an image its content is a string, which is all that some endpoints know.
+// message converts m for the SDK. Without an image its content is a string, the only form that some endpoints accept.
 func (c *Client) message(m llm.Message) openai.ChatCompletionMessage {
 	if c.cfg.Images {
 		m = m.Showing(images...)
@@ -85,7 +85,7 @@ func (c *Client) message(m llm.Message) openai.ChatCompletionMessage {
 	return out
 }
 
-// structure asks for an answer that follows schema, in the way that is configured.
+// structure asks for an answer that follows schema, in the configured way.
 func (c *Client) structure(req *openai.ChatCompletionRequest, schema json.RawMessage) {
 	switch c.cfg.Structured {
 	case llm.StructuredSchema:
@@ -106,7 +106,7 @@ func (c *Client) structure(req *openai.ChatCompletionRequest, schema json.RawMes
 	}
 }
 
-// cacheKey returns key, or what is equal for equal keys and short enough.
+// cacheKey returns key, or a hash of a key that is too long.
 func cacheKey(key string) string {
 	if len(key) <= maxCacheKey {
 		return key
@@ -115,8 +115,8 @@ func cacheKey(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// refusedHere is the error for a request that was never sent: the SDK knows some models, and refuses for them what OpenAI
-// would. It says what to set.
+// refusedHere returns the error for a request that was not sent: the SDK knows some models, and rejects what OpenAI would reject. It says what to
+// set.
 func refusedHere(err error, cfg *Config) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrBadRequest, Message: err.Error(), Err: err}
 	switch {

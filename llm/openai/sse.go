@@ -15,40 +15,36 @@ import (
 )
 
 const (
-	// maxLine bounds a line and a frame, in bytes. An answer may come in one of them.
+	// maxLine bounds a line and a frame, in bytes. An answer may come in a single one.
 	maxLine = 8 << 20
-	// maxBody bounds a response, in bytes. A frame has some 300 bytes around a word or two.
+	// maxBody bounds a response, in bytes. A frame has about 300 bytes around a word or two.
 	maxBody = 16 << 20
-	// maxStray bounds what is kept of text that has no place in a stream: more than is shown, so that no secret in it is cut
-	// in two before it is taken out.
+	// maxStray bounds how much unexpected text is kept, in bytes: more than is shown, so that no secret is cut before it is removed.
 	maxStray = 4 << 10
-	// What comes behind [DONE], mostly nothing, is waited for so long and read so far: only a response that was read to its
-	// end leaves a connection of HTTP/1.1 for the next call.
+	// Bounds of what is read after [DONE], usually nothing: only after reading the whole response can a connection of HTTP/1.1 be reused.
 	maxRest, restTime = 4 << 10, 100 * time.Millisecond
 )
 
-// repair reads the body of a response, whatever the endpoint made of it, as what the SDK reads: frames of one line with one
-// JSON object each, which has what is read of it and nothing else, then [DONE]. What an endpoint sends to show that it is
-// there becomes a frame without anything in it. Everything else that a body can be ends it with an error, which the
-// SDK hands on as it is: an [llm.Error] for what the endpoint says or does not say to the end, the reader's own for the
-// end of ctx. In particular, io.EOF comes only behind [DONE], and [DONE] only when the endpoint said so or gave a reason
-// for the answer's end.
+// repair converts the body of a response, of whatever form, to what the SDK reads: frames of one line with one JSON object each, with the used fields
+// only, then [DONE]. A keep-alive becomes an empty frame. Anything else ends the body with an error, which the SDK passes on: an [llm.Error] for an
+// error or an incomplete answer of the endpoint, the reader's own error for the end of ctx. In particular, io.EOF comes only after [DONE], and [DONE]
+// only when the endpoint sent it, or a reason for the end of the answer.
 type repair struct {
 	body    io.Closer
 	in      *bufio.Reader
-	limit   *io.LimitedReader // behind in
+	limit   *io.LimitedReader // below in
 	header  http.Header
 	target  string   // the URL, for errors
-	secrets []string // what must not be in them
+	secrets []string // which errors must not show
 
-	out      bytes.Buffer // repaired and not yet read
-	err      error        // what comes behind it
-	begun    bool         // something was there
-	data     []byte       // of an event that is not complete
+	out      bytes.Buffer // converted, not yet read
+	err      error        // follows out
+	begun    bool         // there was any content
+	data     []byte       // of an incomplete event
 	event    string       // its name
 	frames   int
-	finished bool   // the answer has an end
-	stray    []byte // the last data that was no frame; maybe it tells why there was no more
+	finished bool   // the answer has ended
+	stray    []byte // the last unexpected text; it may explain why the stream ended
 }
 
 func newRepair(body io.ReadCloser, header http.Header, target string) *repair {
@@ -70,7 +66,7 @@ func (r *repair) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (r *repair) Close() error {
 	if errors.Is(r.err, io.EOF) {
-		enough := time.AfterFunc(restTime, func() { _ = r.body.Close() }) // which ends the reading
+		enough := time.AfterFunc(restTime, func() { _ = r.body.Close() }) // ends the reading
 		_, _ = io.CopyN(io.Discard, r.in, maxRest)
 		enough.Stop()
 	}
@@ -85,7 +81,7 @@ func (r *repair) step() {
 		line = r.begin(line)
 	}
 	if err == nil || len(line) > 0 {
-		for part := range bytes.SplitSeq(line, []byte("\r")) { // a line end too
+		for part := range bytes.SplitSeq(line, []byte("\r")) { // \r also ends a line
 			if r.err == nil {
 				r.take(part)
 			}
@@ -113,11 +109,10 @@ func (r *repair) readLine() ([]byte, error) {
 	}
 }
 
-// errTooBig is for a line or a body beyond the bounds.
+// errTooBig is the error for a line or a body above the bounds.
 var errTooBig = errors.New("more than can be one answer")
 
-// begin looks at the lines until the first that says something: that shows whether this is an event stream. If it is not, the
-// body has been read.
+// begin examines the lines up to the first that is not blank, which shows whether this is an event stream. If not, begin reads the whole body.
 func (r *repair) begin(line []byte) []byte {
 	line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 	text := bytes.TrimSpace(line)
@@ -127,18 +122,18 @@ func (r *repair) begin(line []byte) []byte {
 	r.begun = true
 	switch text[0] {
 	case '{', '[':
-		r.object(bytes.Clone(text)) // reading on overwrites line
+		r.object(bytes.Clone(text)) // later reads overwrite line
 		return nil
 	case '<':
 		page := bytes.Clone(text)
-		rest, _ := io.ReadAll(io.LimitReader(r.in, maxErrorBody)) // what is there is enough
+		rest, _ := io.ReadAll(io.LimitReader(r.in, maxErrorBody)) // a partial body is sufficient
 		r.fail(r.errorOf(append(page, rest...)))
 		return nil
 	}
 	return line
 }
 
-// take reads one line, without its end.
+// take processes a line, without its end.
 func (r *repair) take(line []byte) {
 	if len(line) == 0 {
 		r.dispatch()
@@ -152,17 +147,17 @@ func (r *repair) take(line []byte) {
 		r.event = string(bytes.TrimSpace(value))
 	case "": // a comment
 		r.alive()
-	case "id", "retry": // of no use here
+	case "id", "retry": // not used
 	default:
-		// No field. Some frameworks put an error there, as it is.
+		// No field. Some frameworks send an error like this.
 		if line[0] != '{' || !r.frame(line) {
 			r.keep(line)
 		}
 	}
 }
 
-// addData takes the value of a data line. Most frames are one line, and are done with it: not every endpoint sends the empty
-// line behind, and the next may be long in coming.
+// addData adds the value of a data line. Most frames have one line and are processed at once: not every endpoint sends an empty line after them, and
+// the next frame may take long.
 func (r *repair) addData(value []byte) {
 	if len(r.data) > 0 {
 		if len(r.data)+len(value) >= maxLine {
@@ -182,7 +177,7 @@ func (r *repair) addData(value []byte) {
 	}
 }
 
-// dispatch ends an event.
+// dispatch processes an event.
 func (r *repair) dispatch() {
 	data, event := bytes.TrimSpace(r.data), r.event
 	r.data, r.event = r.data[:0], ""
@@ -195,29 +190,29 @@ func (r *repair) dispatch() {
 		r.fail(r.errorOf(data))
 	case data[0] == '{':
 		r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: fmt.Sprintf("it sent what is no JSON: %s", r.excerpt(data))})
-	default: // another kind of event, or a word to keep the connection alive
+	default: // another kind of event, or a keep-alive text
 		r.keep(data)
 		r.alive()
 	}
 }
 
-// eventError is the name that some endpoints give to the event that ends a stream.
+// eventError is the name of the event with which some endpoints end a stream.
 const eventError = "error"
 
-// keep remembers text that has no place in a stream.
+// keep stores unexpected text.
 func (r *repair) keep(text []byte) { r.stray = append(r.stray[:0], text[:min(len(text), maxStray)]...) }
 
-// excerpt is what is shown of text.
+// excerpt returns the part of text to show.
 func (r *repair) excerpt(text []byte) string {
 	return excerpt(hide(text[:min(len(text), maxStray)], r.secrets))
 }
 
-// errorOf is the error that body says. Of a large one it shows the beginning.
+// errorOf returns the error in body. Of a large body it shows the beginning.
 func (r *repair) errorOf(body []byte) *llm.Error {
 	return errorOf(0, hide(body[:min(len(body), maxErrorBody)], r.secrets), r.target)
 }
 
-// frame hands on data if it is JSON, and returns false if not.
+// frame processes data if it is JSON, and returns false if not.
 func (r *repair) frame(data []byte) bool {
 	h, ok := readHead(data)
 	switch {
@@ -225,7 +220,7 @@ func (r *repair) frame(data []byte) bool {
 		return false
 	case h.says(r.event):
 		r.fail(r.errorOf(data))
-	case data[0] != '{', !h.hasAnswer(): // a number or a word, a list without an error in it, or some other kind of event
+	case data[0] != '{', !h.hasAnswer(): // a number or a word, a list without an error, or another kind of event
 		r.keep(data)
 		r.alive()
 	default:
@@ -234,7 +229,7 @@ func (r *repair) frame(data []byte) bool {
 	return true
 }
 
-// object reads a body that is JSON and no event stream: an error, or a whole answer of an endpoint that does not stream.
+// object reads a JSON body that is no event stream: an error, or the whole answer of an endpoint that does not stream.
 func (r *repair) object(start []byte) {
 	rest := &io.LimitedReader{R: r.in, N: maxLine}
 	var raw json.RawMessage
@@ -278,14 +273,14 @@ func (r *repair) emit(h *head) {
 	r.write(h.reduced())
 }
 
-// alive writes a frame without anything in it: the endpoint said something, if only that it is there.
+// alive writes an empty frame as a keep-alive.
 func (r *repair) alive() { r.write(&frame{Choices: []choice{}}) }
 
 func (r *repair) write(f *frame) {
 	r.out.WriteString("data: ")
 	e := json.NewEncoder(&r.out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(f) // its parts were JSON; it ends the line
+	_ = e.Encode(f) // cannot fail: its parts were JSON. Encode ends the line
 	r.out.WriteByte('\n')
 }
 
@@ -295,7 +290,7 @@ func (r *repair) done() {
 	r.err = io.EOF
 }
 
-// fail ends the answer with what the endpoint says.
+// fail ends the answer with the endpoint's error.
 func (r *repair) fail(e *llm.Error) { r.err = withHeader(e, r.header) }
 
 // end ends the answer where reading ends.
@@ -305,7 +300,7 @@ func (r *repair) end(err error) {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		r.err = err
 		return
-	case r.limit.N <= 0: // trying again would read all of it again
+	case r.limit.N <= 0: // a retry would read all of it again
 		e.Kind, e.Message, e.Err = llm.ErrLength, fmt.Sprintf("the answer has no end, after %d frames", r.frames), errTooBig
 	case errors.Is(err, errTooBig):
 		e.Message, e.Err = fmt.Sprintf("the answer is too big, after %d frames", r.frames), errTooBig

@@ -22,10 +22,10 @@ const (
 	finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 )
 
-// alive is the frame for what is a sign of life and no more.
+// alive is the frame of a keep-alive.
 const alive = `{"choices":[]}`
 
-// frames are what the SDK is given, without "data: ".
+// frames returns what the SDK gets.
 func frames(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
@@ -147,7 +147,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestRepairReaderFails is for a connection that breaks, or is given up, instead of ending.
+// TestRepairReaderFails checks a connection that breaks, or is cancelled, instead of ending.
 func TestRepairReaderFails(t *testing.T) {
 	broken := errors.New("connection reset by peer")
 	for _, tt := range []struct {
@@ -219,7 +219,7 @@ func TestRepairBounds(t *testing.T) {
 			if r.limit.N != maxBody {
 				t.Fatalf("the bound of a body is %d, want %d", r.limit.N, maxBody)
 			}
-			r.limit.N = int64(tt.bound) + maxLine // the rest takes its time
+			r.limit.N = int64(tt.bound) + maxLine // the rest would take long
 			if tt.bound == small {
 				r.limit.N = small
 			}
@@ -238,13 +238,13 @@ func TestRepairBounds(t *testing.T) {
 	}
 }
 
-// TestRepairAtOnce holds that a frame is handed on when it is there, and not when there is more.
+// TestRepairAtOnce checks that a frame is passed on as soon as it is complete.
 func TestRepairAtOnce(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()
 	r := newRepair(in, http.Header{}, "")
 	for range 3 {
-		go out.Write([]byte("data: " + hello + "\n")) // the empty line comes with the next
+		go out.Write([]byte("data: " + hello + "\n")) // the empty line comes with the next frame
 		got := make([]byte, len(frames(hello)))
 		if _, err := io.ReadFull(r, got); err != nil || string(got) != frames(hello) {
 			t.Fatalf("Read = %q, %v", got, err)
@@ -252,8 +252,8 @@ func TestRepairAtOnce(t *testing.T) {
 	}
 }
 
-// FuzzRepair holds what is true of every body: reading it ends; what comes out are frames that the SDK reads; and only an
-// answer that has an end ends well.
+// FuzzRepair checks for arbitrary bodies that reading ends, that the result consists of frames that the SDK can read, and that only a complete answer
+// ends without an error.
 func FuzzRepair(f *testing.F) {
 	for _, seed := range []string{
 		frames(hello, world, finish, "[DONE]"), frames(hello), frames(finish), "data: {\ndata: }\n\n", `{"error":{"message":"x"}}`, `[{"error":"x"}]`,

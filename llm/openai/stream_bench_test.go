@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/openai"
 )
 
-// BenchmarkStream reads an answer of 500 deltas that is in memory: through the client with its repair, and by the SDK alone.
+// BenchmarkStream reads an answer of 500 deltas from memory: with the client and its repair, and with the SDK alone.
 func BenchmarkStream(b *testing.B) {
 	var frames []string
 	for i := range 500 {

@@ -23,8 +23,7 @@ func newClient(t testing.TB, cfg openai.Config) *openai.Client {
 
 func yes() *bool { b := true; return &b }
 
-// TestSuite is for an endpoint that is not OpenAI's, in each mode: the suite's cases about anything but structured output
-// then go through that mode as well.
+// TestSuite runs the suite for an endpoint other than OpenAI's, with each mode as the default, so that all cases are run with that mode.
 func TestSuite(t *testing.T) {
 	for _, mode := range []llm.Structured{llm.StructuredSchema, llm.StructuredTools, llm.StructuredObject, llm.StructuredPrompt} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -35,7 +34,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestSuiteAzure is for Azure's older URLs, where the key is in a header of another name.
+// TestSuiteAzure runs the suite for Azure's older URLs, where another header has the key.
 func TestSuiteAzure(t *testing.T) {
 	llmtest.Run(t, openaitest.Wire(func(t *testing.T, url string, o llmtest.Options) llm.Client {
 		return newClient(t, openai.Config{BaseURL: url, Key: o.Key, Structured: o.Mode, Images: o.Images, APIVersion: "2024-10-21", PromptCacheKey: yes()})

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Decode reads Config into v, as [json.Unmarshal] does. A key that v has no place for is an error, which Cortex puts into the words of
-// somebody who wrote YAML when Check or Open returns it as it is.
+// Decode decodes Config into v, as [json.Unmarshal] does, but an unknown key is an error. When Check or Open returns that error unchanged, Cortex
+// rewords it for authors of YAML.
 func (ep *Endpoint) Decode(v any) error {
 	d := json.NewDecoder(bytes.NewReader(ep.Config))
 	d.DisallowUnknownFields()

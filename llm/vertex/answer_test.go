@@ -15,12 +15,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/vertex/vertextest"
 )
 
-// What ends an answer over REST, in the words of the protocol. hi is the text of all that has some.
+// TestEnds checks the results of all finish reasons over REST. hi is a message with text.
 func TestEnds(t *testing.T) {
 	const hi = `{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`
 	tests := []struct {
 		name, body string
-		want       error // nil is an answer
+		want       error // nil: a complete answer
 		code       string
 	}{
 		{"stop", `[` + hi + `,{"candidates":[{"finishReason":1}]}]`, nil, ""},
@@ -84,7 +84,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// The endpoint's explanation is shown, also for a reason that has no number yet.
+// TestEndInWords checks that the endpoint's explanation is shown, even with an unknown reason.
 func TestEndInWords(t *testing.T) {
 	for _, reason := range []string{`3`, `"LANGUAGE"`} {
 		c := raw(t, says(`[{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":`+reason+`,"finishMessage":"too spicy"}]}]`))
@@ -95,7 +95,7 @@ func TestEndInWords(t *testing.T) {
 	}
 }
 
-// Each message of an answer yields a chunk, also one without text: whoever waits must not take the model for silent.
+// TestAlive checks that each message yields a chunk, even without text, so that the model does not seem silent.
 func TestAlive(t *testing.T) {
 	const call = `{"kind":"respond"}`
 	tests := []struct {
@@ -129,7 +129,7 @@ func TestAlive(t *testing.T) {
 	})
 }
 
-// An answer over gRPC that goes on and on is ended; TestAnswerBoundREST is for the other.
+// TestAnswerBoundGRPC checks that an endless answer over gRPC is ended; TestAnswerBoundREST is for REST.
 func TestAnswerBoundGRPC(t *testing.T) {
 	const most = 32 << 20
 	endless := &llmtest.Reply{Pieces: slices.Repeat([]string{strings.Repeat("a", 1<<20)}, most>>20+8)}
@@ -140,7 +140,7 @@ func TestAnswerBoundGRPC(t *testing.T) {
 	}
 }
 
-// The last usage counts, thoughts included; one that says nothing does not.
+// TestUsage checks that the last usage counts, including thoughts, and that an empty one does not.
 func TestUsage(t *testing.T) {
 	c := raw(t, says(`[{"candidates":[{"content":{"parts":[{"text":"hi"}]}}],"usageMetadata":{"promptTokenCount":9},"modelVersion":"m-1"},
 		{"candidates":[{"finishReason":1}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":3,"thoughtsTokenCount":4,"cachedContentTokenCount":8}},
@@ -152,7 +152,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Errors over REST come in several shapes.
+// TestFaults checks the shapes of errors over REST.
 func TestFaults(t *testing.T) {
 	const words = "that will not do"
 	for shape := range vertextest.Shapes {
@@ -179,7 +179,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Which words of Google's mean what, on both transports.
+// TestKinds checks the kinds of Google's errors, on both transports.
 func TestKinds(t *testing.T) {
 	tests := []struct {
 		status  int

@@ -12,9 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// array reads the answer over REST, a JSON array of messages that grows while the model writes. Each message is shown to
-// the call and, as that left it, given to the reader, as soon as it has come. An array without its end is an error, and so
-// is a message that is one.
+// array reads the answer over REST, a JSON array of messages that grows while the model writes. As soon as a message arrives, the call observes it,
+// and the reader gets the result. An array without an end is an error, and so is a message with an error.
 type array struct {
 	call  *call
 	body  io.Closer
@@ -23,7 +22,7 @@ type array struct {
 
 	begun, more bool
 	ready       bytes.Buffer // for the reader
-	err         error        // behind it
+	err         error        // follows ready
 }
 
 func newArray(body io.ReadCloser, k *call) *array {
@@ -45,7 +44,7 @@ func (a *array) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (a *array) Close() error { return a.body.Close() }
 
-// next makes the next message ready. It returns io.EOF when the array has ended.
+// next reads the next message. It returns io.EOF when the array has ended.
 func (a *array) next() error {
 	if !a.begun {
 		switch t, err := a.json.Token(); {
@@ -78,7 +77,7 @@ func (a *array) message(raw json.RawMessage) error {
 		Error      *google.Fault
 		Candidates []struct{ FinishReason any }
 	}
-	// What does not fit here does not fit the message either; but errors come in many shapes.
+	// What does not decode here is no valid message either; but errors have many shapes.
 	if err := json.Unmarshal(raw, &seen); seen.Error != nil {
 		return a.fail(a.call.explained(seen.Error, seen.Error.Code, nil))
 	} else if err != nil {
@@ -89,7 +88,7 @@ func (a *array) message(raw json.RawMessage) error {
 		return a.strange(err.Error())
 	}
 	a.call.observe(&m)
-	// A reason that has no number yet is gone from m.
+	// m lacks finish reasons that it has no number for.
 	if len(seen.Candidates) > 0 && len(m.Candidates) > 0 && !a.call.finished {
 		if reason, ok := seen.Candidates[0].FinishReason.(string); ok && reason != "" && reason != pb.Candidate_FINISH_REASON_UNSPECIFIED.String() {
 			a.call.finished, a.call.code, a.call.reason = true, reason, m.Candidates[0].GetFinishMessage()
@@ -112,12 +111,12 @@ func (a *array) fail(e *llm.Error) error {
 	return e
 }
 
-// strange is the error of an answer in another protocol.
+// strange returns the error for an answer in another protocol.
 func (a *array) strange(why string) error {
 	return a.fail(a.call.fail(llm.ErrUnavailable, unreadable+why, nil))
 }
 
-// broken is the error of an answer that could not be read to its end.
+// broken returns the error for an incomplete answer.
 func (a *array) broken(err error) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -129,7 +128,7 @@ func (a *array) broken(err error) error {
 	return a.fail(a.call.fail(llm.ErrTruncated, "the answer broke off: "+err.Error(), err))
 }
 
-// bounded reads so many bytes of r: what is left for a message, and for the answer.
+// bounded is a reader with the bytes that remain for a message, and for the answer.
 type bounded struct {
 	r               io.Reader
 	message, answer int

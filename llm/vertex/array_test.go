@@ -15,8 +15,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Whatever a server sends: no panic, one end, and no success without the end of the array and a reason for the end of the
-// answer. How the bytes are cut into reads makes no difference.
+// FuzzArray checks that for any response there is no panic, one end, and success only with the end of the array and a finish reason. The boundaries
+// of reads make no difference.
 func FuzzArray(f *testing.F) {
 	for _, seed := range []string{
 		`[{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":1}],"usageMetadata":{"promptTokenCount":3}}]`,
@@ -71,7 +71,7 @@ func FuzzArray(f *testing.F) {
 	})
 }
 
-// A message that is too large ends the answer before it is held in memory as a whole.
+// TestMessageBound checks that a message that is too large ends the answer before it is completely in memory.
 func TestMessageBound(t *testing.T) {
 	body := []byte(`[{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]},` + strings.Repeat(" ", 2*maxFrame))
 	var read int
@@ -84,7 +84,7 @@ func TestMessageBound(t *testing.T) {
 	}
 }
 
-// An answer over REST that goes on and on is ended, whatever it is made of.
+// TestAnswerBoundREST checks that an endless answer over REST is ended.
 func TestAnswerBoundREST(t *testing.T) {
 	message := `{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]},` + strings.Repeat(" ", maxFrame/2)
 	body := []byte("[" + strings.Repeat(message, 2*maxAnswer/len(message)))
@@ -98,7 +98,7 @@ func TestAnswerBoundREST(t *testing.T) {
 	}
 }
 
-// counting returns what adds to n the bytes that are read of a reader.
+// counting returns a wrapper of readers that adds the bytes read to n.
 func counting(n *int) func(io.Reader) io.Reader {
 	return func(r io.Reader) io.Reader {
 		return readerFunc(func(p []byte) (int, error) {
@@ -109,7 +109,7 @@ func counting(n *int) func(io.Reader) io.Reader {
 	}
 }
 
-// The SDK joins all of an answer anew at each of its pieces, if it is let.
+// TestAnswerIsNotJoined checks that the SDK does not copy the whole answer for each piece.
 func TestAnswerIsNotJoined(t *testing.T) {
 	const pieces, size = 2000, 1 << 10
 	body := []byte("[" + strings.Repeat(`{"candidates":[{"content":{"parts":[{"text":"`+strings.Repeat("a", size)+`"}]}}]},`, pieces) + `{"candidates":[{"finishReason":1}]}]`)
@@ -129,7 +129,7 @@ func TestAnswerIsNotJoined(t *testing.T) {
 	}
 }
 
-// An answer that is left early is closed.
+// TestBodyIsClosed checks that the body of an answer is closed when the caller leaves the loop.
 func TestBodyIsClosed(t *testing.T) {
 	closed := false
 	body := `[{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]},{"candidates":[{"finishReason":1}]}]`
@@ -154,7 +154,7 @@ func (c closer) Close() error {
 	return nil
 }
 
-// A message's bound is not that of the answer.
+// TestManyLargeMessages checks that the bound of a message does not apply to the answer.
 func TestManyLargeMessages(t *testing.T) {
 	piece := strings.Repeat("a", 1<<20)
 	var body strings.Builder
@@ -173,7 +173,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Text in mode tools is held back only so far.
+// TestHeldBound checks that the text held back in mode tools is bounded.
 func TestHeldBound(t *testing.T) {
 	piece := `{"candidates":[{"content":{"parts":[{"text":"` + strings.Repeat("a", 1<<18) + `"}]}}]}`
 	body := []byte("[" + strings.Repeat(piece+",", 6) + `{"candidates":[{"finishReason":1}]}]`)

@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// How much is read of an answer, in bytes.
+// Bounds of what is read of an answer, in bytes.
 const (
 	maxFrame  = 8 << 20 // one message
 	maxAnswer = 32 << 20
@@ -26,25 +26,25 @@ const (
 
 var errTooLarge = fmt.Errorf("a message of more than %d bytes, or an answer of more than %d", maxFrame, maxAnswer)
 
-// call is what is known of one call: it rides in the call's context, past the SDK, to the hook below it. All but trailer
-// is used by the goroutine alone that iterates.
+// call is the data of one call. It is a value of the call's context, so that the hook below the SDK can reach it. Only the iterating goroutine uses
+// it, except for trailer.
 type call struct {
 	client *Client
 	key    string         // the conversation
-	mode   llm.Structured // "" when nothing but text is asked for
+	mode   llm.Structured // "" for plain text
 	schema schema
 
-	trailer  atomic.Bool // gRPC: the server said how the call ended
-	body     io.Closer   // REST: the answer
+	trailer  atomic.Bool // gRPC: the server has sent a status
+	body     io.Closer   // REST: the body of the answer
 	secret   string      // the token that was sent
 	tokenErr error
-	failure  *llm.Error // what the hook found wrong, for which the SDK has no words
+	failure  *llm.Error // an error found by the hook, which the SDK cannot report
 
-	messages  int    // how many came
+	messages  int    // number received
 	size      int    // gRPC: their bytes
-	candidate bool   // one of them had an answer
-	finished  bool   // one of them said why the answer ended
-	code      string // that reason
+	candidate bool   // a message had an answer
+	finished  bool   // a message had the finish reason
+	code      string // the finish reason
 	reason    string // the endpoint's explanation
 	usage     llm.Usage
 	model, id string
@@ -53,7 +53,7 @@ type call struct {
 	hash   hash.Hash // of the conversation's id and the text
 	wrote  bool
 	called bool            // the model called the function
-	held   strings.Builder // text in mode tools: the answer only if there is no function call
+	held   strings.Builder // text in mode tools, which is the answer only without a function call
 }
 
 func (c *Client) newCall(r *llm.Request) (*call, error) {
@@ -79,7 +79,7 @@ func withCall(ctx context.Context, k *call) context.Context {
 	return context.WithValue(ctx, callKey{}, k)
 }
 
-// callOf returns nil when ctx is not that of a call of this package.
+// callOf returns nil when ctx does not belong to a call of this package.
 func callOf(ctx context.Context) *call {
 	k, _ := ctx.Value(callKey{}).(*call)
 	return k
@@ -91,7 +91,7 @@ func (k *call) close() {
 	}
 }
 
-// edit puts into a request what the SDK has no fields for.
+// edit adds to a request what the SDK has no fields for.
 func (k *call) edit(r *pb.GenerateContentRequest) {
 	switch {
 	case k.mode == llm.StructuredSchema:
@@ -118,11 +118,11 @@ func (k *call) edit(r *pb.GenerateContentRequest) {
 	}
 }
 
-// observe reads from an answer what the SDK would lose, and takes out of it what the SDK would choke on.
+// observe reads from an answer what the SDK would lose, and removes what the SDK would fail on.
 func (k *call) observe(r *pb.GenerateContentResponse) {
 	k.messages++
 	if u := r.UsageMetadata; u.GetPromptTokenCount() > 0 || u.GetCandidatesTokenCount() > 0 || u.GetThoughtsTokenCount() > 0 {
-		k.usage = llm.Usage{ // of all so far: the last counts
+		k.usage = llm.Usage{ // cumulative: the last one counts
 			Input:  int(u.PromptTokenCount),
 			Cached: int(u.CachedContentTokenCount),
 			Output: int(u.CandidatesTokenCount) + int(u.ThoughtsTokenCount),
@@ -135,10 +135,10 @@ func (k *call) observe(r *pb.GenerateContentResponse) {
 		k.id = r.ResponseId
 	}
 	if r.PromptFeedback.GetBlockReason() == 0 {
-		r.PromptFeedback = nil // the SDK takes any feedback for a block
+		r.PromptFeedback = nil // the SDK treats any feedback as a block
 	}
 	if len(r.Candidates) > 1 {
-		r.Candidates = r.Candidates[:1] // one was asked for
+		r.Candidates = r.Candidates[:1] // one was requested
 	}
 	for _, c := range r.Candidates {
 		k.candidate = true
@@ -153,7 +153,7 @@ func (k *call) observe(r *pb.GenerateContentResponse) {
 
 func (k *call) observePart(p *pb.Part) {
 	if _, isCall := p.Data.(*pb.Part_FunctionCall); isCall && !p.Thought {
-		return // its signature goes back with nothing but a function call, and none is sent
+		return // its signature is only needed with a function call, and none is sent
 	}
 	if len(p.ThoughtSignature) > 0 {
 		k.signature = p.ThoughtSignature
@@ -164,7 +164,7 @@ func (k *call) observePart(p *pb.Part) {
 	}
 }
 
-// texts returns the pieces of the answer that a has. In mode tools that is the arguments of the first function call.
+// texts returns the pieces of the answer in a. In mode tools these are the arguments of the first function call.
 func (k *call) texts(a *genai.GenerateContentResponse) []string {
 	var texts []string
 	for _, c := range a.Candidates {
@@ -196,7 +196,7 @@ func (k *call) texts(a *genai.GenerateContentResponse) []string {
 	return texts
 }
 
-// tooMuch bounds what is held back.
+// tooMuch bounds the text that is held back.
 func (k *call) tooMuch() error {
 	if k.held.Len() > llm.MaxDecision {
 		return k.fail(llm.ErrLength, fmt.Sprintf("the model wrote more than %d bytes and called no function", llm.MaxDecision), nil)
@@ -204,7 +204,7 @@ func (k *call) tooMuch() error {
 	return nil
 }
 
-// end returns what is left of an answer whose stream has ended, or why it is none.
+// end returns the rest of an answer whose stream has ended, or the error of an unusable one.
 func (k *call) end() (rest string, err error) {
 	if !k.called {
 		rest = k.held.String()
@@ -213,7 +213,7 @@ func (k *call) end() (rest string, err error) {
 	switch {
 	case k.messages == 0, k.candidate && !k.finished:
 		return "", k.fail(llm.ErrTruncated, "the stream ended before the answer did", nil)
-	case !k.wrote && rest == "" && (kind == nil || errors.Is(kind, llm.ErrTruncated)): // of nothing, nothing was cut off
+	case !k.wrote && rest == "" && (kind == nil || errors.Is(kind, llm.ErrTruncated)): // an empty answer was not cut off
 		kind = llm.ErrEmpty
 	case kind == nil:
 		return rest, nil
@@ -225,14 +225,14 @@ func (k *call) end() (rest string, err error) {
 	return "", e
 }
 
-// remember keeps the signature of an answer that was given.
+// remember stores the signature of the answer.
 func (k *call) remember() {
 	if k.mode != llm.StructuredTools && k.key != "" {
 		k.client.signed.put(signed(k.hash.Sum(nil)), k.signature)
 	}
 }
 
-// schema is a request's schema in the protocol: in its own dialect, or as it is where that cannot say it.
+// schema is a request's schema in the protocol: in Google's dialect, or unchanged where that is not sufficient.
 type schema struct {
 	vertex *pb.Schema
 	json   *structpb.Value

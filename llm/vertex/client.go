@@ -17,44 +17,44 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// Config says which endpoint is asked. Project and Model are required.
+// Config describes an endpoint. Project and Model are required.
 type Config struct {
-	Name     string // what errors call it; "" is "vertex"
+	Name     string // for errors; "" is "vertex"
 	Project  string
 	Location string // "" is "global"
 	Model    string
 
-	// CredentialsFile is a service account's key; "" uses application-default credentials.
+	// CredentialsFile is a service account's key; "" selects application-default credentials.
 	CredentialsFile string
 	REST            bool   // JSON over HTTP instead of gRPC
 	Endpoint        string // host:port, or a URL with REST; "" is Google's
-	// Plaintext sends no credentials and uses no TLS: for a server on this machine.
+	// Plaintext uses neither credentials nor TLS, for a server on this machine.
 	Plaintext bool
-	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
+	// Structured is how the schema is enforced; "" is [llm.StructuredSchema].
 	Structured llm.Structured
-	// Images says that the model takes images. Others are told in a line of text what is left out.
+	// Images says that the model accepts images. Other models get a line of text instead of each image.
 	Images bool
-	// MaxConns bounds the connections of REST, those among them that are being made; calls wait for one. 0 is no bound.
+	// MaxConns bounds the connections of REST, including those being opened; further calls wait for one. 0 is unlimited.
 	MaxConns int
 }
 
-// Client is an [llm.Client]. It is safe for concurrent use.
+// Client is an [llm.Client] for Vertex AI. It is safe for concurrent use.
 type Client struct {
 	cfg  Config
 	sdk  *genai.Client
-	hang func() error // ends the connections
+	hang func() error // closes the connections
 
 	closed   atomic.Bool
 	calls    context.Context //nolint:containedctx // ends with the client, and the calls under way with it
 	endCalls context.CancelFunc
 
-	// signed are the signatures of the answers that were given.
+	// signed has the signatures of the answers.
 	signed signatures
 }
 
 var _ llm.Client = (*Client)(nil)
 
-// Close ends the connections and the calls under way. It is idempotent.
+// Close closes the connections and ends the calls under way. It is idempotent.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
@@ -63,9 +63,8 @@ func (c *Client) Close() error {
 	return c.hang()
 }
 
-// Generate implements [llm.Client]. Errors of the endpoint are [llm.Error]s. A Request's Schema may be any JSON Schema;
-// what the endpoint's own dialect cannot say is sent as it is. CacheKey names the conversation to which the signatures of
-// a model's answers belong; it is not sent.
+// Generate implements [llm.Client]. Errors of the endpoint are [llm.Error]s. A Request's Schema may be any JSON Schema; what Google's dialect cannot
+// express is sent unchanged. CacheKey identifies the conversation to which the signatures of a model's answers belong; it is not sent.
 func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		k, err := c.newCall(r)
@@ -97,7 +96,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
-// stream makes the call and hands over each piece of the answer, until emit is false.
+// stream makes the call and passes each piece of the answer to emit, until emit returns false.
 func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(string) bool) error {
 	chat, last := c.chat(k, r)
 	var answers *genai.GenerateContentResponseIterator
@@ -120,14 +119,14 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 		}
 		texts := k.texts(answer)
 		if len(texts) == 0 {
-			texts = []string{""} // the model is alive
+			texts = []string{""} // the model is working
 		}
 		for _, text := range texts {
 			if !emit(text) {
 				return nil
 			}
 		}
-		// The SDK copies all of the answer at each of its pieces, for a result that is not used.
+		// The SDK would copy the whole answer for each piece, for a result that is not used.
 		if merged := answers.MergedResponse(); merged != nil {
 			merged.Candidates = nil
 		}
@@ -142,7 +141,7 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 	return err
 }
 
-// functionName is what the model calls in mode tools.
+// functionName is the function that the model calls in mode tools.
 const functionName = "decide"
 
 // chat returns the conversation of r up to its last message, and that message.
@@ -158,7 +157,7 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 		m.SetTemperature(float32(*r.Temperature))
 	}
 	switch k.mode {
-	case llm.StructuredSchema, llm.StructuredObject: // the schema itself: see call.edit
+	case llm.StructuredSchema, llm.StructuredObject: // call.edit adds the schema itself
 		m.ResponseMIMEType = "application/json"
 	case llm.StructuredTools:
 		m.Tools = []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{
@@ -168,7 +167,7 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 			Mode: genai.FunctionCallingAny, AllowedFunctionNames: []string{functionName},
 		}}
 	}
-	// The endpoint wants the two to take turns: messages of one role in a row are parts of one turn.
+	// The endpoint requires alternating roles: consecutive messages of one role become parts of one turn.
 	var turns []*genai.Content
 	var types []string
 	if c.cfg.Images {
@@ -197,5 +196,5 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 	return chat, turns[n].Parts
 }
 
-// valid returns s in UTF-8: the protocol has no way to say anything else, and the call would fail for it.
+// valid returns s as valid UTF-8, which the protocol requires.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

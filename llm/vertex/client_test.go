@@ -25,7 +25,7 @@ func each(t *testing.T, f func(t *testing.T, rest bool)) {
 	}
 }
 
-// patience bounds waiting for what must come.
+// patience bounds each wait.
 const patience = 10 * time.Second
 
 // raw returns a client of an HTTP server without TLS that answers with h.
@@ -38,7 +38,7 @@ func raw(t *testing.T, h http.HandlerFunc) llm.Client {
 	return dialPlain(t, config(true, s.URL))
 }
 
-// says is a handler that says body.
+// says returns a handler that answers with body.
 func says(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -62,7 +62,7 @@ func TestPlaintext(t *testing.T) {
 	})
 }
 
-// What the model signs comes back with the history, in the same conversation and for the same text only.
+// TestSignatures checks that a model's signatures are sent back with the history, in the same conversation and for the same text only.
 func TestSignatures(t *testing.T) {
 	const answer = "Hello, you."
 	history := func(key, said string) *llm.Request {
@@ -109,7 +109,7 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// The endpoint refuses turns that are not alternating, and texts that are empty or not UTF-8.
+// TestMessages checks that turns alternate, and that texts are neither empty nor invalid UTF-8, all of which the endpoint rejects.
 func TestMessages(t *testing.T) {
 	each(t, func(t *testing.T, rest bool) {
 		calls := make(chan *llmtest.Call, 1)
@@ -137,7 +137,7 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-// A schema that Vertex's dialect cannot say goes out as it is.
+// TestOtherSchema checks that a schema that Google's dialect cannot express is sent unchanged.
 func TestOtherSchema(t *testing.T) {
 	const other = `{"type":"object","properties":{"n":{"type":"integer","minimum":3}}}`
 	each(t, func(t *testing.T, rest bool) {
@@ -156,7 +156,7 @@ func TestOtherSchema(t *testing.T) {
 				t.Fatalf("%s: Generate = %q, %v", mode, text, err)
 			}
 			got := <-calls
-			// The order of the keys is lost, which is why this is not how a decision's schema goes out.
+			// The order of the keys is lost, so the schema of a decision is not sent like this.
 			if compact := strings.Join(strings.Fields(string(got.Schema)), ""); got.Mode != mode || len(compact) != len(other) || !strings.Contains(compact, `"minimum":3`) {
 				t.Errorf("%s: the server was asked for %q with the schema %s", mode, got.Mode, got.Schema)
 			}
@@ -183,7 +183,7 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// Close ends calls under way, and later ones at once.
+// TestClose checks that Close ends calls under way, and that later ones end at once.
 func TestClose(t *testing.T) {
 	each(t, func(t *testing.T, rest bool) {
 		hold := make(chan struct{})
@@ -230,7 +230,7 @@ func wait(t *testing.T, c <-chan struct{}) {
 	}
 }
 
-// The context of Dial is that of Dial alone.
+// TestDialContextEnds checks that the end of Dial's context does not affect calls.
 func TestDialContextEnds(t *testing.T) {
 	each(t, func(t *testing.T, rest bool) {
 		s := serve(t, rest, func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Pieces: []string{"Hello."}} }, false)
@@ -245,7 +245,7 @@ func TestDialContextEnds(t *testing.T) {
 	})
 }
 
-// A panic of the caller's loop is the caller's.
+// TestPanicOfTheLoop checks that a panic in the caller's loop is not caught.
 func TestPanicOfTheLoop(t *testing.T) {
 	each(t, func(t *testing.T, rest bool) {
 		s := serve(t, rest, func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Pieces: []string{"Hello."}} }, false)
@@ -261,7 +261,7 @@ func TestPanicOfTheLoop(t *testing.T) {
 	})
 }
 
-// The token is not sent to where a redirect points.
+// TestRedirectIsNotFollowed checks that the token is not sent to the target of a redirect.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
 	defer elsewhere.Close()

@@ -12,10 +12,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// advice is what somebody without working credentials can do.
+// advice is what to do without working credentials.
 const advice = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a service account's key file"
 
-// findCredentials reads those of cfg. The search itself knows no context: it is left to end by itself, within seconds.
+// findCredentials finds the credentials of cfg. The SDK's search has no context: after ctx ends, it continues for some seconds.
 func findCredentials(ctx context.Context, cfg *Config) (*auth.Credentials, error) {
 	creds, err := google.Within(ctx, func() (*auth.Credentials, error) {
 		return credentials.DetectDefault(&credentials.DetectOptions{
@@ -32,7 +32,7 @@ func findCredentials(ctx context.Context, cfg *Config) (*auth.Credentials, error
 	}
 }
 
-// watched returns creds that tell the call of a context which token it got, or why none.
+// watched returns creds that record in the call of a context which token it got, or the error.
 func watched(creds *auth.Credentials) *auth.Credentials {
 	return auth.NewCredentials(&auth.CredentialsOptions{
 		TokenProvider:          tokens{creds},
@@ -45,11 +45,11 @@ func watched(creds *auth.Credentials) *auth.Credentials {
 
 type tokens struct{ auth.TokenProvider }
 
-// Token implements [auth.TokenProvider]. The SDK's has callers wait for each other, whatever becomes of their contexts.
+// Token implements [auth.TokenProvider]. The SDK's own makes callers wait for each other, whatever happens to their contexts.
 func (t tokens) Token(ctx context.Context) (*auth.Token, error) {
 	token, err := google.Within(ctx, func() (*auth.Token, error) { return t.TokenProvider.Token(ctx) })
 	if k := callOf(ctx); k != nil {
-		// gRPC makes one code of all that goes wrong here.
+		// gRPC converts all errors here to one code.
 		k.tokenErr = err
 		if token != nil {
 			k.secret = token.Value
@@ -58,7 +58,7 @@ func (t tokens) Token(ctx context.Context) (*auth.Token, error) {
 	return token, err
 }
 
-// kindOfTokenError tells a token that is denied from one that cannot be had now.
+// kindOfTokenError distinguishes a denied token from a temporary failure.
 func kindOfTokenError(err error) error {
 	if answered, ok := errors.AsType[*auth.Error](err); ok && answered.Response != nil {
 		if kind := llm.KindOfStatus(answered.Response.StatusCode); errors.Is(kind, llm.ErrUnavailable) || errors.Is(kind, llm.ErrRateLimited) {

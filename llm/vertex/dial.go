@@ -26,12 +26,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// places are the locations there can be. One becomes part of the name of the host that gets the credentials.
+// places matches valid locations. A location becomes part of the name of the host that gets the credentials.
 var places = regexp.MustCompile(`^[a-z0-9-]+$`)
 
-// Dial returns a client. ctx bounds the search for credentials, which reads files and, where there are none, asks whether
-// this is a machine of Google's; nothing is asked of the endpoint. Missing or unreadable credentials are an
-// [llm.ErrAuth]. Close the client after use.
+// Dial returns a client. ctx bounds the search for credentials, which reads files and, without any, checks whether this is a machine of Google Cloud;
+// the endpoint is not contacted. Missing or unreadable credentials are an [llm.ErrAuth]. Close the client after use.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	cfg.Name, cfg.Location = cmp.Or(cfg.Name, "vertex"), cmp.Or(cfg.Location, "global")
 	cfg.Structured = cmp.Or(cfg.Structured, llm.StructuredSchema)
@@ -75,7 +74,7 @@ func (cfg *Config) check() error {
 func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.Config) (*Client, error) {
 	c := &Client{cfg: cfg}
 	c.calls, c.endCalls = context.WithCancel(context.Background())
-	// Telemetry of a call is for who makes it, and knows what the call is for.
+	// Telemetry is up to the caller, which knows the purpose of a call.
 	options := []option.ClientOption{option.WithTelemetryDisabled()}
 	if creds == nil {
 		options = append(options, option.WithoutAuthentication())
@@ -89,11 +88,11 @@ func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.C
 		if err != nil {
 			return nil, cfg.unusable(err)
 		}
-		// An HTTP client of ours stands in for the other options.
+		// With an HTTP client, the SDK ignores the other options.
 		options = []option.ClientOption{genai.WithREST(), option.WithHTTPClient(&http.Client{Transport: rewriting{authorized}})}
 		c.hang = func() error {
 			base.CloseIdleConnections()
-			return nil // the SDK's Close does no more than race with calls under way
+			return nil // the SDK's Close only races with calls under way
 		}
 	} else {
 		for _, o := range dialOptions(&cfg, trust) {
@@ -115,18 +114,18 @@ func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.C
 	return c, nil
 }
 
-// unusable is the error of an SDK that does not accept what it was given.
+// unusable returns the error when the SDK rejects its options.
 func (cfg *Config) unusable(err error) error {
 	return &llm.Error{Kind: llm.ErrBadRequest, Provider: cfg.Name, Model: cfg.Model, Message: err.Error(), Err: err}
 }
 
-// dialOptions are how a gRPC connection is made and watched.
+// dialOptions are the options of a gRPC connection.
 func dialOptions(cfg *Config, trust *tls.Config) []grpc.DialOption {
 	options := []grpc.DialOption{
 		grpc.WithChainStreamInterceptor(intercept),
 		grpc.WithStatsHandler(trailers{}),
-		grpc.WithDisableRetry(), // trying again is for what is around the client
-		// By default a server that was down is not looked for again for up to two minutes, in which each call fails.
+		grpc.WithDisableRetry(), // retries are up to wrappers of the client
+		// By default, gRPC reconnects to a server that was down after up to two minutes, during which each call fails.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: time.Second, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 20 * time.Second,
@@ -141,7 +140,7 @@ func dialOptions(cfg *Config, trust *tls.Config) []grpc.DialOption {
 	return options
 }
 
-// withoutWarning calls f, which makes an SDK's client, and keeps what that logs each time off the global logger.
+// withoutWarning calls f, which makes an SDK's client, without the warning that the SDK logs each time.
 func withoutWarning(f func()) {
 	google.Quietly(f, "the cloud.google.com/go/vertexai/genai package is deprecated")
 }

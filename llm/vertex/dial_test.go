@@ -61,7 +61,7 @@ func TestMissingCredentials(t *testing.T) {
 	})
 }
 
-// Dial reads credentials and asks nobody.
+// TestCredentialsFile checks that Dial reads credentials without contacting a server.
 func TestCredentialsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "user.json")
 	content := `{"type":"authorized_user","client_id":"c","client_secret":"s","refresh_token":"r","quota_project_id":"q"}`
@@ -73,12 +73,12 @@ func TestCredentialsFile(t *testing.T) {
 	})
 }
 
-// provider is a function that gives tokens.
+// provider is a function that returns tokens.
 type provider func(ctx context.Context) (*auth.Token, error)
 
 func (p provider) Token(ctx context.Context) (*auth.Token, error) { return p(ctx) }
 
-// Why there is no token decides whether trying again is right.
+// TestTokenFailures checks the kinds of errors without a token.
 func TestTokenFailures(t *testing.T) {
 	tests := []struct {
 		name string
@@ -122,7 +122,7 @@ func (timeout) Error() string   { return "i/o timeout" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-// A call ends with its context while its token does not come.
+// TestTokenHangs checks that a call ends with its context while it waits for a token.
 func TestTokenHangs(t *testing.T) {
 	each(t, func(t *testing.T, rest bool) {
 		s := serve(t, rest, func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{} }, true)
@@ -140,7 +140,7 @@ func TestTokenHangs(t *testing.T) {
 	})
 }
 
-// lines counts what a logger writes.
+// lines counts the lines that a logger writes.
 type lines struct {
 	mu    sync.Mutex
 	seen  int
@@ -158,7 +158,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The SDK's warning stays off the global logger; all else stays on it.
+// TestWarning checks that the SDK's warning is removed from the global logger's output, and nothing else.
 func TestWarning(t *testing.T) {
 	out := &lines{}
 	before := log.Writer()

@@ -17,14 +17,14 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	// The types of an error's details, which have to be known to be read.
+	// The types of an error's details have to be registered to be decoded.
 	_ "google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-// fail returns an error of k with what is known by now.
+// fail returns an error with the call's data so far.
 func (k *call) fail(kind error, message string, cause error) *llm.Error {
 	return &llm.Error{
 		Kind: kind, Provider: k.client.cfg.Name, Model: k.client.cfg.Model,
@@ -32,18 +32,18 @@ func (k *call) fail(kind error, message string, cause error) *llm.Error {
 	}
 }
 
-// failed translates what ended k. ctx is the caller's.
+// failed converts the error that ended k. ctx is the caller's.
 func (k *call) failed(ctx context.Context, err error) error {
 	ended := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && ended == nil && status.Code(err) == codes.DeadlineExceeded && time.Until(deadline) < time.Second {
-		ended = context.DeadlineExceeded // the server's clock was first
+		ended = context.DeadlineExceeded // the server's clock was ahead
 	}
 	if ended != nil {
 		return fmt.Errorf("%s: %w", k.client.cfg.Name, ended)
 	}
 	e := k.translate(err)
 	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
-		e.Err = nil // a context that the caller does not know
+		e.Err = nil // the error of a context that the caller does not have
 	}
 	return e.Redact(k.secret)
 }
@@ -74,7 +74,7 @@ func (k *call) translate(err error) *llm.Error {
 	return k.fail(llm.ErrUnavailable, message, err)
 }
 
-// blocked is the error of a filter, of the prompt or of the answer.
+// blocked returns the error of a filter of the prompt or of the answer.
 func (k *call) blocked(b *genai.BlockedError) *llm.Error {
 	e := k.fail(llm.ErrRefused, k.reason, nil)
 	if f := b.PromptFeedback; f != nil {
@@ -98,10 +98,10 @@ func (k *call) tokenFailed() *llm.Error {
 	return k.fail(kind, message, k.tokenErr)
 }
 
-// unreadable is said of an answer before the reason why.
+// unreadable begins the error about an answer that cannot be decoded.
 const unreadable = "the endpoint's answer cannot be read: "
 
-// fromGRPC is the error of a status: the server's, or one that gRPC gives to a connection that broke.
+// fromGRPC converts a status: the server's, or one that gRPC creates for a broken connection.
 func (k *call) fromGRPC(s *status.Status, cause error) *llm.Error {
 	if !k.trailer.Load() {
 		switch s.Code() {
@@ -118,7 +118,7 @@ func (k *call) fromGRPC(s *status.Status, cause error) *llm.Error {
 	f := &google.Fault{Message: s.Message(), Status: code.Code(s.Code()).String()}
 	for _, d := range s.Proto().GetDetails() {
 		var detail map[string]any
-		if b, err := protojson.Marshal(d); err == nil && json.Unmarshal(b, &detail) == nil { // else it is of a type that is not known
+		if b, err := protojson.Marshal(d); err == nil && json.Unmarshal(b, &detail) == nil { // otherwise its type is unknown
 			f.Details = append(f.Details, detail)
 		}
 	}
@@ -127,7 +127,7 @@ func (k *call) fromGRPC(s *status.Status, cause error) *llm.Error {
 	return e
 }
 
-// explained is the error that f says.
+// explained converts f.
 func (k *call) explained(f *google.Fault, status int, header http.Header) *llm.Error {
 	e := f.Explain(status, header, time.Now())
 	e.Provider, e.Model, e.Usage = k.client.cfg.Name, k.client.cfg.Model, k.usage

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// DialToken is Dial with the tokens of p, and with trust in the certificates of a test's server.
+// DialToken is Dial with the tokens of p, trusting the certificates in trust.
 func DialToken(ctx context.Context, cfg Config, p auth.TokenProvider, trust *tls.Config) (*Client, error) {
 	cfg.Name = "vertex"
 	if cfg.Structured == "" {

@@ -2,7 +2,7 @@ package vertex
 
 import pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
 
-// newer are the reasons for the end of an answer that the protocol has got since the SDK was frozen.
+// newer are the finish reasons that were added to the protocol after the SDK was frozen.
 var newer = map[pb.Candidate_FinishReason]string{
 	10: "MODEL_ARMOR",
 	11: "IMAGE_SAFETY",
@@ -13,7 +13,7 @@ var newer = map[pb.Candidate_FinishReason]string{
 	16: "NO_IMAGE",
 }
 
-// nameOf returns the protocol's name for a reason; its number, if it has none yet.
+// nameOf returns the protocol's name for a reason; its number, if it is unknown.
 func nameOf(reason pb.Candidate_FinishReason) string {
 	if name, ok := newer[reason]; ok {
 		return name

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// intercept lets the call of a context edit its request and see its answers.
+// intercept lets the call of a context edit its request and observe its answers.
 func intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	k := callOf(ctx)
 	if k == nil {
@@ -50,8 +50,7 @@ func (s *stream) RecvMsg(m any) error {
 	return nil
 }
 
-// trailers marks calls whose status is the server's word. gRPC gives the same codes to what it makes up itself when a
-// connection breaks.
+// trailers marks calls whose status comes from the server. gRPC uses the same codes for broken connections.
 type trailers struct{}
 
 func (trailers) HandleRPC(ctx context.Context, s stats.RPCStats) {

@@ -59,7 +59,7 @@ func generate(c *Client) (text string, done bool, err error) {
 	return text, done, nil
 }
 
-// A panic of the SDK is an error that shows its words.
+// TestPanicOfTheSDK checks that a panic of the SDK becomes an error with its text.
 func TestPanicOfTheSDK(t *testing.T) {
 	c := stubbed(t, llm.StructuredSchema, func(*http.Request) (*http.Response, error) { panic("unknown Part.Data type") })
 	if _, _, err := generate(c); !errors.Is(err, llm.ErrUnavailable) || !strings.Contains(err.Error(), "unknown Part.Data type") {
@@ -67,7 +67,7 @@ func TestPanicOfTheSDK(t *testing.T) {
 	}
 }
 
-// A search for credentials that hangs does not keep Dial.
+// TestWithin checks that a search for credentials that hangs does not block Dial.
 func TestWithin(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
@@ -82,7 +82,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Location becomes part of the host's name, but for the global one.
+// TestHosts checks the host names for locations.
 func TestHosts(t *testing.T) {
 	for location, want := range map[string]string{"global": "aiplatform.googleapis.com:443", "europe-west4": "europe-west4-aiplatform.googleapis.com:443"} {
 		var got string
@@ -104,7 +104,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A deadline that the server sees first is the caller's; without one it is the server's.
+// TestDeadlineOfTheServer checks that a deadline that the server notices first is the caller's, if it has one.
 func TestDeadlineOfTheServer(t *testing.T) {
 	k := &call{client: &Client{cfg: Config{Model: "m"}}}
 	k.trailer.Store(true)

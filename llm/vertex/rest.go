@@ -17,11 +17,11 @@ var (
 	writing = protojson.MarshalOptions{AllowPartial: true, UseEnumNumbers: true}
 )
 
-// rewriting lets the call of a request's context edit it, and see its answer: what intercept is for gRPC.
+// rewriting lets the call of a request's context edit the request and observe its answer, as intercept does for gRPC.
 type rewriting struct{ next http.RoundTripper }
 
-// RoundTrip implements [http.RoundTripper]. Every answer but a good one is returned as an [llm.Error]; a redirect, too, which
-// else would be followed with the credentials.
+// RoundTrip implements [http.RoundTripper]. It returns an unsuccessful response as an [llm.Error], including a redirect, which would otherwise be
+// followed with the credentials.
 func (t rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
 	k := callOf(r.Context())
 	if k == nil || r.Body == nil {
@@ -48,7 +48,7 @@ func (t rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(answer.Body, google.MaxFault)) // what came of it
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, google.MaxFault)) // a partial body is sufficient
 		_ = answer.Body.Close()
 		k.failure = k.explained(google.FaultOf(body), answer.StatusCode, answer.Header)
 		return nil, k.failure

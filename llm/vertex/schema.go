@@ -11,10 +11,10 @@ import (
 	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
 )
 
-// maxDepth bounds how deep a schema is nested.
+// maxDepth bounds the nesting of a schema.
 const maxDepth = 32
 
-// node is the part of JSON Schema that the protocol's own dialect can say.
+// node is the part of JSON Schema that Google's dialect can express.
 type node struct {
 	Type                 oneOrMore       `json:"type"`
 	Description          string          `json:"description"`
@@ -22,16 +22,16 @@ type node struct {
 	Properties           json.RawMessage `json:"properties"`
 	Required             []string        `json:"required"`
 	Items                json.RawMessage `json:"items"`
-	AdditionalProperties *bool           `json:"additionalProperties"` // the dialect knows none
+	AdditionalProperties *bool           `json:"additionalProperties"` // the dialect has no equivalent
 }
 
-// types are the dialect's.
+// types are the dialect's types.
 var types = map[string]pb.Type{
 	"object": pb.Type_OBJECT, "array": pb.Type_ARRAY, "string": pb.Type_STRING,
 	"integer": pb.Type_INTEGER, "number": pb.Type_NUMBER, "boolean": pb.Type_BOOLEAN,
 }
 
-// convert returns a JSON Schema in the protocol's own dialect. It fails for one that says more than that can.
+// convert converts a JSON Schema to Google's dialect. It returns an error if the dialect cannot express it.
 func convert(raw json.RawMessage, depth int) (*pb.Schema, error) {
 	if depth > maxDepth {
 		return nil, errors.New("nested too deep")
@@ -78,7 +78,7 @@ func convert(raw json.RawMessage, depth int) (*pb.Schema, error) {
 	return s, nil
 }
 
-// convertProperties reads an object's properties, whose order is that in which the model writes them.
+// convertProperties reads an object's properties, in whose order the model writes them.
 func convertProperties(s *pb.Schema, raw json.RawMessage, depth int) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -119,8 +119,8 @@ func (o *oneOrMore) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &(*o)[0])
 }
 
-// arguments returns those of a function call as JSON. The protocol loses the order of their names: they are written in the
-// schema's, and those that it does not have come sorted behind them.
+// arguments returns the arguments of a function call as JSON. The protocol loses the order of their names: they are written in the schema's order,
+// followed by unknown ones, sorted.
 func (s schema) arguments(args map[string]any) string {
 	if args == nil {
 		args = map[string]any{}
@@ -160,7 +160,7 @@ func appendJSON(b []byte, v any, s *pb.Schema) []byte {
 	e := json.NewEncoder(&one)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return append(b, "null"...) // a number that is none
+		return append(b, "null"...) // not a number
 	}
 	return append(b, bytes.TrimSuffix(one.Bytes(), []byte("\n"))...)
 }

@@ -15,7 +15,7 @@ func TestConvert(t *testing.T) {
 	text := &pb.Schema{Type: pb.Type_STRING}
 	tests := []struct {
 		in   string
-		want *pb.Schema // nil: it goes out as JSON Schema
+		want *pb.Schema // nil: it is sent as JSON Schema
 	}{
 		{`{"type":"string"}`, text},
 		{`{"type":["string","null"],"description":"d"}`, &pb.Schema{Type: pb.Type_STRING, Nullable: true, Description: "d"}},
@@ -56,7 +56,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// The arguments of a call are written in the schema's order, whatever the protocol made of it.
+// TestArguments checks that the arguments of a call are in the schema's order, which the protocol loses.
 func TestArguments(t *testing.T) {
 	s, err := newSchema(llm.DecisionSchema(&llm.Turn{}))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestArguments(t *testing.T) {
 		if err := json.Unmarshal([]byte(want), &args); err != nil {
 			t.Fatal(err)
 		}
-		want = strings.ReplaceAll(want, `"b":1.5,"a":true`, `"a":true,"b":1.5`) // no schema says otherwise
+		want = strings.ReplaceAll(want, `"b":1.5,"a":true`, `"a":true,"b":1.5`) // not in the schema
 		if got := s.arguments(args); got != want {
 			t.Errorf("arguments = %s, want %s", got, want)
 		}

@@ -9,25 +9,24 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
-// Bounds of what is remembered, over all conversations.
+// Bounds of the stored signatures, over all conversations.
 const (
 	maxSignature      = 64 << 10
 	maxSignatures     = 4096
 	maxSignatureBytes = 4 << 20
 )
 
-// signatures remembers what a model signed its answers with, by conversation and text: it wants to see its signatures
-// again with the history. The zero value is empty. It is safe for concurrent use, and forgets what was not asked for
-// longest.
+// signatures stores a model's signatures of its answers, by conversation and text: the model requires its signatures with the history. The zero value
+// is empty. It is safe for concurrent use, and drops the least recently used.
 type signatures struct {
 	mu sync.Mutex
 	by recent.Cache[signed, []byte]
 }
 
-// signed stands for a text of a conversation.
+// signed is the hash of a text of a conversation.
 type signed [sha256.Size]byte
 
-// newSigned returns a hash to write a text of a conversation to.
+// newSigned returns a hash for a text of a conversation.
 func newSigned(conversation string) hash.Hash {
 	h := sha256.New()
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(conversation))))
@@ -45,7 +44,7 @@ func (s *signatures) put(of signed, b []byte) {
 	}
 }
 
-// get returns nil when there is none.
+// get returns a signature, or nil.
 func (s *signatures) get(of signed) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

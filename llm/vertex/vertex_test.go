@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/vertex/vertextest"
 )
 
-// token is a provider of the same token always.
+// token is a provider that always returns the same token.
 type token string
 
 func (t token) Token(context.Context) (*auth.Token, error) { return &auth.Token{Value: string(t)}, nil }
@@ -65,7 +65,7 @@ func closed(t testing.TB, c *vertex.Client) {
 	}
 }
 
-// wire is llmtest's view of a client and a server with TLS and a token.
+// wire returns a Wire for a client and a server with TLS and a token.
 func wire(rest bool, lacks ...llmtest.Feature) llmtest.Wire {
 	return llmtest.Wire{
 		Dial: func(t *testing.T, h llmtest.Handler, o llmtest.Options) llm.Client {
@@ -95,7 +95,7 @@ func TestGRPC(t *testing.T) {
 
 func TestREST(t *testing.T) { llmtest.Run(t, wire(true)) }
 
-// ask makes a call and returns all that came of it.
+// ask makes a call and returns its results.
 func ask(ctx context.Context, c llm.Client, r *llm.Request) (text string, done llm.Chunk, err error) {
 	var b strings.Builder
 	for chunk, err := range c.Generate(ctx, r) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// agenda runs what is due: one timer for the whole world, and none while it has no clients. Guarded by w.mu.
+// agenda runs alarms when they are due: with one timer for the whole world, and none while it has no clients. Guarded by w.mu.
 type agenda struct {
 	w      *world
 	alarms queue[*alarm] // the earliest first
@@ -18,13 +18,13 @@ type alarm struct {
 	index int    // in the heap; -1: not in it
 	fire  func() // called with w.mu held
 
-	r *record // the event that waits for it, if one does
+	r *record // the event that waits for it, if any
 }
 
 func (a *alarm) before(b *alarm) bool { return a.at.Before(b.at) }
 func (a *alarm) place() *int          { return &a.index }
 
-// add enters a new alarm.
+// add adds an alarm.
 func (a *agenda) add(at time.Time, fire func()) *alarm {
 	al := &alarm{at: at, fire: fire}
 	heap.Push(&a.alarms, al)
@@ -34,14 +34,14 @@ func (a *agenda) add(at time.Time, fire func()) *alarm {
 	return al
 }
 
-// remove takes al out; it does no harm when al has fired or is nil.
+// remove removes al; it does nothing when al has fired or is nil.
 func (a *agenda) remove(al *alarm) {
 	if al != nil && al.index >= 0 {
 		heap.Remove(&a.alarms, al.index)
 	}
 }
 
-// run fires everything that is due and sets the timer for the rest.
+// run fires all alarms that are due and sets the timer for the rest.
 func (a *agenda) run() {
 	for len(a.alarms) > 0 && !time.Now().Before(a.alarms[0].at) {
 		heap.Pop(&a.alarms).(*alarm).fire()

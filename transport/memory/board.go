@@ -13,10 +13,10 @@ import (
 
 const (
 	maxCards = 100_000 // retained cards of one tenant
-	minCards = 4096    // what a subscriber may be behind before changes that have been overtaken are left out
+	minCards = 4096    // how many events a subscriber may be behind before obsolete changes are dropped
 )
 
-// board is a tenant's cards. Guarded by w.mu.
+// board has a tenant's cards. Guarded by w.mu.
 type board struct {
 	w      *world
 	tenant string
@@ -26,7 +26,7 @@ type board struct {
 
 type cardKey struct{ agent, instance string }
 
-// posted is a card that is retained.
+// posted is a retained card.
 type posted struct {
 	r      *record
 	expiry *alarm // nil: never
@@ -41,17 +41,17 @@ func (w *world) board(tenant string) *board {
 	return b
 }
 
-// tidy forgets b when there is nothing to remember.
+// tidy removes b from the world when it is empty.
 func (b *board) tidy() {
 	if len(b.cards) == 0 && len(b.feeds) == 0 {
 		delete(b.w.boards, b.tenant)
 	}
 }
 
-// announce is Publish to the cards: of a Card, or of an AgentEvent.
+// announce publishes a Card or an AgentEvent on the cards topic.
 func (b *board) announce(r *record, payload transport.Payload) error {
 	c, ok := payload.(*transport.Card)
-	if !ok { // an AgentEvent: for who listens now
+	if !ok { // an AgentEvent: for present subscribers
 		b.tell(r)
 		b.tidy()
 		return nil
@@ -81,14 +81,14 @@ func (b *board) announce(r *record, payload transport.Payload) error {
 	return nil
 }
 
-// remove takes a card off the board and says so with r.
+// remove removes a card and announces that with r.
 func (b *board) remove(key cardKey, r *record) {
 	b.w.agenda.remove(b.cards[key].expiry)
 	delete(b.cards, key)
 	b.tell(r)
 }
 
-// expire removes the card that was announced by the event last, whose time is over.
+// expire removes the card that the event last announced, when its TTL has passed.
 func (b *board) expire(key cardKey, last transport.Event) {
 	r, err := encode(&transport.Event{
 		ID:      uuid.NewSHA1(uuid.NameSpaceOID, []byte("expired "+last.ID)).String(),
@@ -98,7 +98,7 @@ func (b *board) expire(key cardKey, last transport.Event) {
 		Payload: &transport.Card{AgentID: key.agent, Instance: key.instance, Gone: transport.GoneExpired},
 	})
 	if err != nil {
-		panic(err) // a card without content cannot fail to encode
+		panic(err) // a card without content can always be encoded
 	}
 	r.card, r.gone = key, true
 	b.remove(key, r)
@@ -111,7 +111,7 @@ func (b *board) tell(r *record) {
 	}
 }
 
-// subscribe gives f every card, Synced, and from now on every change.
+// subscribe sends f every card, Synced, and every change from now on.
 func (b *board) subscribe(f *feed) {
 	var all []*record
 	for _, p := range b.cards {
@@ -139,8 +139,8 @@ func (b *board) subscribe(f *feed) {
 
 var syncedKind, _ = transport.PayloadKind(&transport.Synced{})
 
-// condense keeps the pending events of a subscriber of cards few when it does not keep up: of each instance only the
-// newest, announcements before Synced, goodbyes after it. What was merely told of agents is lost.
+// condense bounds the pending events of a slow subscriber of cards: it keeps only the latest of each instance, announcements before Synced, goodbyes
+// after it. AgentEvents are dropped.
 func (f *feed) condense() {
 	if len(f.pending) <= f.limit {
 		return
@@ -156,7 +156,7 @@ func (f *feed) condense() {
 			if r.kind == syncedKind {
 				synced = append(synced, r)
 			}
-		case newest[r.card] != r: // overtaken
+		case newest[r.card] != r: // obsolete
 		case r.gone:
 			gone = append(gone, r)
 		default:

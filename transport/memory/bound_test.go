@@ -26,7 +26,7 @@ func TestMaxInbox(t *testing.T) {
 		t.Errorf("Publish to a full inbox = %v, want ErrFull", err)
 	}
 	publish(t, b, inbox, event("1", "c1"))             // known: nothing to store
-	other := transport.Inbox("acme", transport.Cortex) // what is no new work has its bound as well
+	other := transport.Inbox("acme", transport.Cortex) // other events have a bound, too
 	cancel := func(i int) *transport.Event {
 		e := event(fmt.Sprint(i), "c1")
 		e.Tenant, e.Payload = "acme", &transport.Cancel{}
@@ -43,7 +43,7 @@ func TestMaxInbox(t *testing.T) {
 	if got := <-handled; got != "1" {
 		t.Errorf("handled %s, want 1", got)
 	}
-	for { // there is room once the acknowledgement is through
+	for { // there is room after the acknowledgement
 		err := b.Publish(t.Context(), inbox, third)
 		if err == nil {
 			break

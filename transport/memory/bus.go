@@ -11,16 +11,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Options configures [New]. The zero value is right for nearly everybody.
+// Options configures [New]. The zero value suits nearly all uses.
 type Options struct {
-	// MaxInbox bounds the events in one inbox, delayed ones included. Above it Publish returns ErrFull for new work, a user's
-	// words to the orchestrator; above twice as many it returns ErrUnavailable for everything. The inbox of an
-	// agent takes a twentieth part of it. 0 is 1,000,000.
+	// MaxInbox bounds the events in one inbox, including delayed ones. Above it Publish returns ErrFull for new work, a user's message to the
+	// orchestrator; above twice as many it returns ErrUnavailable for everything. The inbox of an agent has a twentieth of it. 0 is 1,000,000.
 	MaxInbox int
-	// Backoff is the delay before an event whose handler failed is delivered again. It doubles with every further
-	// failure, up to a hundred times itself. 0 is 10 ms.
+	// Backoff is the delay before an event whose handler failed is delivered again. It doubles with every further failure, up to a hundred times its
+	// value. 0 is 10 ms.
 	Backoff time.Duration
-	// Logger is told about handlers that panic, and events that fail again and again or are given up; nil discards.
+	// Logger logs handlers that panic, and events that fail repeatedly or are given up; nil discards.
 	Logger *slog.Logger
 }
 
@@ -50,7 +49,7 @@ type subscription interface {
 	end()
 }
 
-// world is what the clients of one bus share.
+// world is shared by the clients of one bus.
 type world struct {
 	o Options
 
@@ -68,8 +67,8 @@ type world struct {
 	fileBytes int
 }
 
-// New returns the first client of a new, empty world. nil options are the defaults. What it holds is garbage once nobody
-// refers to it; after Close of every client nothing of it runs.
+// New returns the first client of a new, empty world. nil options are the defaults. The world is garbage once it is unreachable; after Close of all
+// clients it has no goroutines or timers.
 func New(o *Options) *Bus {
 	w := &world{
 		inboxes: map[transport.Topic]*inbox{},
@@ -90,8 +89,8 @@ func New(o *Options) *Bus {
 	return (&Bus{w: w}).Dial()
 }
 
-// Dial returns another client of b's world, with its own subscriptions and its own Close. It works after b's Close too:
-// a world without clients keeps what it holds and stands still.
+// Dial returns another client of b's world, with its own subscriptions and its own Close. It also works after b's Close: a world without clients
+// keeps its content and stands still.
 func (b *Bus) Dial() *Bus {
 	w := b.w
 	w.mu.Lock()
@@ -187,7 +186,7 @@ func checkTopic(t transport.Topic) error {
 	return nil
 }
 
-// Close implements [transport.Transport]. Other clients of the same world go on.
+// Close implements [transport.Transport]. Other clients of the same world are not affected.
 func (b *Bus) Close() error {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
@@ -207,7 +206,7 @@ func (b *Bus) Close() error {
 	return nil
 }
 
-// Healthy implements [transport.Health]: a bus that is not closed is well.
+// Healthy implements [transport.Health]: a bus that is not closed is healthy.
 func (b *Bus) Healthy(ctx context.Context) error {
 	err := b.lock(ctx)
 	if err == nil {
@@ -216,12 +215,12 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	return err
 }
 
-// Waiting implements [transport.InboxDepth]. Delayed events count from the time when they are due.
+// Waiting implements [transport.InboxDepth]. Delayed events count from when they are due.
 func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	return b.count(ctx, t, func(in *inbox) int { return in.size })
 }
 
-// Untaken implements [transport.InboxBacklog]. Events that rest after a failure count as taken.
+// Untaken implements [transport.InboxBacklog]. Events that wait after a failure count as taken.
 func (b *Bus) Untaken(ctx context.Context, t transport.Topic) (int, error) {
 	return b.count(ctx, t, func(in *inbox) int { return in.ready.Len() })
 }

@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// node is a world that outlives its clients, as far as memory can: with the last client everything stands still.
+// node is a world that outlives its clients, as far as memory can: without clients it stands still.
 type node struct {
 	first *memory.Bus
 	open  []*memory.Bus

@@ -27,7 +27,7 @@ type deadLetter struct {
 	deliveries int
 }
 
-// bury keeps it as a dead letter, and forgets the oldest when there are too many.
+// bury makes it a dead letter, and drops the oldest when there are too many.
 func (w *world) bury(it *item, reason error) {
 	t := it.in.topic
 	w.seq++
@@ -41,15 +41,15 @@ func (w *world) bury(it *item, reason error) {
 	w.dead[t.Tenant] = dead
 }
 
-// letter returns what others see of it.
+// letter converts d.
 func (d *deadLetter) letter() *transport.DeadLetter {
-	e, _ := d.r.decode() // an Opaque when that is the reason for its death
+	e, _ := d.r.decode() // an Opaque if it could not be decoded
 	return &transport.DeadLetter{
 		ID: strconv.FormatUint(d.seq, 10), Topic: d.topic, Event: e, Reason: d.reason, Time: d.at, Deliveries: d.deliveries,
 	}
 }
 
-// DeadLetters implements [transport.DeadLetters]. The newest 10,000 of each tenant are kept.
+// DeadLetters implements [transport.DeadLetters]. The latest 10,000 of each tenant are stored.
 func (b *Bus) DeadLetters(ctx context.Context, tenant string) iter.Seq2[*transport.DeadLetter, error] {
 	return func(yield func(*transport.DeadLetter, error) bool) {
 		if err := b.lock(ctx); err != nil {
@@ -103,7 +103,7 @@ func (b *Bus) RemoveDead(ctx context.Context, tenant, id string) error {
 	return err
 }
 
-// onDead calls f, while nothing else happens, with a tenant's dead letter.
+// onDead calls f with a tenant's dead letter, with the world locked.
 func (b *Bus) onDead(ctx context.Context, tenant, id string, f func(*deadLetter) error) error {
 	if err := b.lock(ctx); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (b *Bus) onDead(ctx context.Context, tenant, id string, f func(*deadLetter)
 	return fmt.Errorf("%w: dead letter %.40q", transport.ErrNotFound, id)
 }
 
-// removeDead forgets a tenant's dead letters for which gone is true.
+// removeDead removes a tenant's dead letters for which gone is true.
 func (w *world) removeDead(tenant string, gone func(*deadLetter) bool) {
 	dead := slices.DeleteFunc(slices.Clone(w.dead[tenant]), gone)
 	if len(dead) == 0 {

@@ -1,5 +1,5 @@
-// Package memory is the reference implementation of package transport: everything is in this process and gone with it.
-// Use it in tests, and where Cortex is a library and its agents live in the same program.
+// Package memory is the reference implementation of package transport, within one process: its content ends with the process. Use it in tests, and
+// where Cortex is a library and its agents are in the same program.
 //
-// A [Bus] is one client of its world; [Bus.Dial] makes another one, as another process would be on a network.
+// A [Bus] is one client of its world; [Bus.Dial] returns another one, which corresponds to another process on a network.
 package memory

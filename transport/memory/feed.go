@@ -7,13 +7,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// What a live subscriber may be behind; then it loses the oldest.
+// How much a live subscriber may be behind before it loses the oldest events.
 const (
 	maxLive      = 1024
 	maxLiveBytes = 16 << 20
 )
 
-// feed is a subscription of cards or of a live topic: what was published since it began, handled one by one.
+// feed is a subscription of cards or of a live topic, which handles events one at a time.
 type feed struct {
 	b      *Bus
 	topic  transport.Topic
@@ -34,7 +34,7 @@ func newFeed(b *Bus, t transport.Topic) *feed {
 	return &feed{b: b, topic: t, closed: make(chan struct{}), wake: make(chan struct{}, 1), limit: minCards}
 }
 
-// push adds r for the handler; w.mu is held.
+// push queues r for the handler; w.mu is held.
 func (f *feed) push(r *record) {
 	f.pending = append(f.pending, r)
 	f.bytes += len(r.body)
@@ -60,7 +60,7 @@ func (f *feed) shift() *record {
 	return r
 }
 
-// next returns the oldest record, or nil when there is none for now.
+// next removes and returns the oldest record; nil when there is none.
 func (f *feed) next() *record {
 	f.b.w.mu.Lock()
 	defer f.b.w.mu.Unlock()
@@ -70,7 +70,7 @@ func (f *feed) next() *record {
 	return f.shift()
 }
 
-// Serve implements [transport.Subscription]. What h returns is of no consequence here.
+// Serve implements [transport.Subscription]. It ignores the errors of h.
 func (f *feed) Serve(ctx context.Context, h transport.Handler) error {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,7 +96,7 @@ func (f *feed) Serve(ctx context.Context, h transport.Handler) error {
 		case <-f.wake:
 		}
 		for r := f.next(); r != nil && own.Err() == nil; r = f.next() {
-			// Cards and live events have no dead letters: what cannot be read comes as an Opaque.
+			// Cards and live events have no dead letters: those that cannot be decoded are Opaque.
 			e, _ := r.decode()
 			e.Delivery = 1
 			_ = transport.Call(own, w.o.Logger, h, e)
@@ -119,7 +119,7 @@ func (f *feed) end() {
 	})
 }
 
-// leave gets nothing more, and tells a running handler; w.mu is held.
+// leave removes f from its topic and wakes Serve; w.mu is held.
 func (f *feed) leave() {
 	f.over, f.pending, f.bytes = true, nil, 0
 	delete(f.b.subs, f)

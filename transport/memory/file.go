@@ -20,10 +20,10 @@ var (
 	_ transport.FileKeeper = (*Bus)(nil)
 )
 
-// object is what is stored of a file.
+// object is a stored file.
 type object struct {
 	chunks map[int][]byte
-	stored time.Time // the last of them
+	stored time.Time // the time of the latest chunk
 }
 
 // PutChunk implements [transport.Files].
@@ -152,7 +152,7 @@ func (w *world) removeFile(o transport.Object) {
 	}
 }
 
-// removeFiles removes what is stored of a conversation. w.mu is held.
+// removeFiles removes the files of a conversation. w.mu is held.
 func (w *world) removeFiles(tenant, contextID string) {
 	for _, o := range slices.Collect(maps.Keys(w.files)) {
 		if o.Tenant == tenant && o.ContextID == contextID {

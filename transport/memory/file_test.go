@@ -7,7 +7,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestFilesFull has a world keep as many files as there may be: that is no transport that is away, and is so until some are removed.
+// TestFilesFull checks a world at its limit of files: the error is not ErrUnavailable, and lasts until some files are removed.
 func TestFilesFull(t *testing.T) {
 	b := New(nil)
 	defer b.Close()

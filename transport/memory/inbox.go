@@ -9,32 +9,32 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// agentPart bounds what waits for one agent: one in so many of what the orchestrator's inbox may hold.
+// agentPart is the fraction of the orchestrator's limit that the inbox of an agent has.
 const agentPart = 20
 
-// inbox is one work queue. An event in it waits to be taken, rests after a failure, or is being handled; it leaves when
-// it is acknowledged. Every step takes constant or logarithmic time. Guarded by w.mu.
+// inbox is one work queue. An event in it waits to be taken, rests after a failure, or is being handled; it leaves when it is acknowledged. Every
+// step takes constant or logarithmic time. Guarded by w.mu.
 type inbox struct {
 	w       *world
 	topic   transport.Topic
-	size    int // events that are not acknowledged
+	size    int // unacknowledged events
 	convs   map[string]*conversation
-	ready   *list.List // of *item: what a subscriber without order may take
+	ready   *list.List // of *item: what an unordered subscriber may take
 	heads   *list.List // of *conversation: those whose first event an ordered subscriber may take, while there is none
-	free    *list.List // of *worker: those that can take one more; the front is next
+	free    *list.List // of *worker: those that can take another event, in turn
 	delayed map[string]*alarm
-	serving int // workers that serve
+	serving int // number of serving workers
 
 	owners owners
 }
 
-// conversation is the events of one contextID in an inbox.
+// conversation has the events of one contextID in an inbox.
 type conversation struct {
 	id        string
-	waiting   queue[*item] // and resting; the earliest published first
+	waiting   queue[*item] // including resting ones; the earliest published first
 	running   int
 	partition int
-	heads     *list.List    // where head is: its owner's, or the inbox's
+	heads     *list.List    // the list with head: its owner's, or the inbox's
 	head      *list.Element // in heads
 
 	handling map[*item]struct{} // the running ones
@@ -52,7 +52,7 @@ type item struct {
 	index    int           // in conversation.waiting
 	ready    *list.Element // in inbox.ready
 
-	withdrawn bool // it is gone, whatever its handler says
+	withdrawn bool // to be removed, whatever its handler returns
 }
 
 func (it *item) before(other *item) bool { return it.seq < other.seq }
@@ -70,14 +70,14 @@ func (w *world) inbox(t transport.Topic) *inbox {
 	return in
 }
 
-// tidy forgets in when there is nothing to remember.
+// tidy removes in from the world when it is empty.
 func (in *inbox) tidy() {
 	if in.size == 0 && in.serving == 0 && len(in.delayed) == 0 {
 		delete(in.w.inboxes, in.topic)
 	}
 }
 
-// post is Publish to an inbox.
+// post publishes to an inbox.
 func (w *world) post(t transport.Topic, r *record) error {
 	id := seenID(t, &r.envelope)
 	if w.seen.has(id) {
@@ -101,7 +101,7 @@ func (w *world) post(t transport.Topic, r *record) error {
 	return nil
 }
 
-// delay keeps r until it is due, in place of the one that its conversation waits for.
+// delay stores r until it is due, replacing the one that its conversation waits for.
 func (in *inbox) delay(r *record) {
 	contextID := r.envelope.ContextID
 	in.w.agenda.remove(in.delayed[contextID])
@@ -117,7 +117,7 @@ func (in *inbox) delay(r *record) {
 	in.delayed[contextID].r = r
 }
 
-// add puts a new event at the end of its conversation.
+// add appends a new event to its conversation.
 func (in *inbox) add(r *record) {
 	c := in.convs[r.envelope.ContextID]
 	if c == nil {
@@ -138,8 +138,8 @@ func (in *inbox) add(r *record) {
 	}
 }
 
-// update puts c among the heads, or takes it out: an ordered subscriber may take the first event of a conversation of
-// which none is being handled and whose first does not rest.
+// update adds c to the heads, or removes it: an ordered subscriber may take the first event of a conversation if none is being handled and the first
+// does not rest.
 func (in *inbox) update(c *conversation) {
 	may := c.running == 0 && len(c.waiting) > 0 && !c.waiting[0].resting
 	switch {
@@ -152,7 +152,7 @@ func (in *inbox) update(c *conversation) {
 	}
 }
 
-// take removes the next event that s may have, or returns nil.
+// take removes and returns the next event that s may have, or nil.
 func (in *inbox) take(s *worker) *item {
 	var it *item
 	if s.unordered {
@@ -195,8 +195,8 @@ func (in *inbox) dispatch() {
 	}
 }
 
-// settle ends the handling of it: acknowledged, buried, or back in its place. now says that a failed event need not rest,
-// because it was not its fault.
+// settle ends the handling of it: acknowledged, a dead letter, or back in its place. now says that a failed event need not rest, since the failure
+// was not its fault.
 func (in *inbox) settle(it *item, err error, now bool) {
 	c := it.conv
 	c.running--
@@ -231,7 +231,7 @@ func (in *inbox) settle(it *item, err error, now bool) {
 	in.tidy()
 }
 
-// backoff is how long an event rests after its n-th delivery.
+// backoff returns how long an event rests after its n-th delivery.
 func (w *world) backoff(n int) time.Duration {
 	limit := 100 * w.o.Backoff
 	if n > 7 {

@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// BenchmarkInbox takes one event from Publish to its acknowledgement, beside a number of others that wait in the same
-// inbox behind one that is being handled.
+// BenchmarkInbox measures one event from Publish to its acknowledgement, with a number of others that wait in the same inbox behind one that is being
+// handled.
 func BenchmarkInbox(b *testing.B) {
 	for _, waiting := range []int{0, 100_000} {
 		b.Run(fmt.Sprint("waiting=", waiting), func(b *testing.B) {

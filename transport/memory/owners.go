@@ -14,16 +14,16 @@ import (
 
 var _ transport.Owners = (*Bus)(nil)
 
-// owners is which ordered worker of an inbox owns which partition. Guarded by w.mu.
+// owners assigns the partitions of an inbox to its ordered workers. Guarded by w.mu.
 type owners struct {
-	workers []*worker // those that serve, in the order of their ids
+	workers []*worker // the serving ones, sorted by id
 	epochs  [transport.Partitions]uint64
 	of      [transport.Partitions]*worker // nil while there is none
 
 	telling sync.Mutex // while onOwned is called; locked before w.mu
 }
 
-// remove deals the share of s, which leaves, to the others. It does no harm when that was done.
+// remove assigns the partitions of s, which leaves, to the others. It does nothing when that was done before.
 func (in *inbox) remove(s *worker) {
 	if i := slices.Index(in.owners.workers, s); i >= 0 {
 		in.owners.workers = slices.Delete(in.owners.workers, i, i+1)
@@ -32,8 +32,7 @@ func (in *inbox) remove(s *worker) {
 	}
 }
 
-// deal gives each partition to the worker whose turn it is. Events that are being handled stay where they are; those behind them
-// go to the new owner.
+// deal assigns each partition to a worker in turn. Events that are being handled stay with their worker; the following ones go to the new owner.
 func (in *inbox) deal() {
 	o := &in.owners
 	for p := range o.of {
@@ -107,7 +106,7 @@ func (in *inbox) tell(s *worker) {
 	}
 }
 
-// tell calls onOwned, unless s knows already.
+// tell calls onOwned, unless nothing has changed for s.
 func (s *worker) tell(owned []int) {
 	if s.onOwned == nil || s.told != nil && slices.Equal(s.told, owned) || s.told == nil && owned == nil {
 		return

@@ -1,6 +1,6 @@
 package memory
 
-// queue is a heap for package container/heap, of things that know their place in it.
+// queue is a heap for package container/heap, of elements that know their index.
 type queue[T queued[T]] []T
 
 type queued[T any] interface {

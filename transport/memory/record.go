@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// record is an event as it is kept: the payload is encoded, so that no two hold the same object. It never changes.
+// record is a stored event. The payload is encoded, so that publisher and subscribers do not share objects. It is immutable.
 type record struct {
 	envelope      transport.Event // without payload
 	kind, version string
@@ -18,8 +18,8 @@ type record struct {
 	gone bool
 }
 
-// newWork reports whether r, in inbox t, is what is refused when the inbox is full: words to the orchestrator. All else, such as
-// tasks, results, deadlines and cancellations, belongs to work that was taken.
+// newWork reports whether r is refused when inbox t is full: a request to the orchestrator. Everything else, such as tasks, results, deadlines and
+// cancellations, belongs to accepted work.
 func (r *record) newWork(t transport.Topic) bool { return r.words && t.ID == transport.Cortex }
 
 func encode(e *transport.Event) (*record, error) {
@@ -28,12 +28,12 @@ func encode(e *transport.Event) (*record, error) {
 		return nil, err
 	}
 	if _, ok := e.Payload.(*transport.Opaque); ok {
-		body = bytes.Clone(body) // its data is not encoded, it is the caller's own
+		body = bytes.Clone(body) // an Opaque's data is not encoded, and belongs to the caller
 	}
 	r := &record{envelope: *e, kind: kind, version: version, body: body}
 	_, r.words = transport.Request(e)
 	r.envelope.Payload, r.envelope.Delivery = nil, 0
-	// As on a wire: no zone, no reading of a monotonic clock.
+	// As on a wire: without time zone and monotonic clock reading.
 	r.envelope.Time = e.Time.Round(0).UTC()
 	r.envelope.Traceparent, r.envelope.Tracestate = e.Trace()
 	r.envelope.DeliverAt = e.DeliverAt.Round(0).UTC()

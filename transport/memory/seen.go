@@ -13,7 +13,7 @@ type seen struct {
 	queue []seenAt // oldest first
 }
 
-// seenID names an event among all that were published. No id has a zero byte.
+// seenID identifies an event among all published ones. Ids contain no zero bytes.
 func seenID(t transport.Topic, e *transport.Event) string {
 	return strings.Join([]string{t.Tenant, t.ID, e.ContextID, e.From, e.ID}, "\x00")
 }
@@ -23,7 +23,7 @@ type seenAt struct {
 	at time.Time
 }
 
-// has reports whether id was added within the window, and forgets what is older.
+// has reports whether id was added within the window, and removes older ones.
 func (s *seen) has(id string) bool {
 	now, old := time.Now(), 0
 	for old < len(s.queue) && now.Sub(s.queue[old].at) >= transport.DuplicateWindow {

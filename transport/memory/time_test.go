@@ -51,7 +51,7 @@ func serve(t *testing.T, b *memory.Bus, topic transport.Topic, o *transport.Subs
 	})
 }
 
-// diary notes what is handled and when, one handler at a time.
+// diary records what is handled and when, one handler at a time.
 type diary struct {
 	begin time.Time
 	lines []string
@@ -69,7 +69,7 @@ func (d *diary) want(t *testing.T, lines ...string) {
 	}
 }
 
-// until lets time go on to d after the beginning.
+// until lets time pass until at after the beginning.
 func (d *diary) until(at time.Duration) { <-time.After(time.Until(d.begin.Add(at))) }
 
 var oneByOne = &transport.SubscribeOptions{Concurrency: 1}
@@ -201,7 +201,7 @@ func TestNothingRunsWithoutClients(t *testing.T) {
 		announce(t, b, "a", time.Minute)
 		_ = b.Close()
 		d.until(time.Hour)
-		b2 := b.Dial() // and all is made up for
+		b2 := b.Dial() // and everything is made up for
 		defer b2.Close()
 		serve(t, b2, inbox, oneByOne, func(e *transport.Event) error { d.note(e.ID); return nil })
 		synctest.Wait()

@@ -9,11 +9,11 @@ import (
 
 var _ transport.InboxWatcher = (*Bus)(nil)
 
-// inboxWatch is a watch of inboxes. Guarded by b.w.mu, but for the channels.
+// inboxWatch is a watch of inboxes. Guarded by b.w.mu, except the channels.
 type inboxWatch struct {
 	b      *Bus
 	closed chan struct{}
-	news   chan struct{} // holds one when something is in roused
+	news   chan struct{} // has an element when roused is not empty
 	over   bool
 	served bool
 	topics map[transport.Topic]struct{}
@@ -81,7 +81,7 @@ func (w *inboxWatch) remove(t transport.Topic) {
 	}
 }
 
-// rouse has Serve tell of t; w.mu of the world is held.
+// rouse makes Serve report t; w.mu of the world is held.
 func (w *inboxWatch) rouse(t transport.Topic) {
 	w.roused[t] = struct{}{}
 	select {

@@ -30,8 +30,8 @@ func (b *Bus) Withdraw(ctx context.Context, t transport.Topic, contextID, from, 
 	return nil
 }
 
-// withdraw removes the events of a conversation for which gone is true. One that is being handled is acknowledged when its handler
-// ends, whatever that says.
+// withdraw removes the events of a conversation for which gone is true. One that is being handled is acknowledged when its handler ends, whatever the
+// handler returns.
 func (in *inbox) withdraw(contextID string, gone func(*record) bool) {
 	if a := in.delayed[contextID]; a != nil && gone(a.r) {
 		in.w.agenda.remove(a)
@@ -52,13 +52,13 @@ func (in *inbox) withdraw(contextID string, gone func(*record) bool) {
 			i++
 			continue
 		}
-		heap.Remove(&c.waiting, i) // another one takes its place
+		heap.Remove(&c.waiting, i) // another one has its index now
 		i = 0
 		if it.ready != nil {
 			in.ready.Remove(it.ready)
 			it.ready = nil
 		}
-		it.withdrawn = true // it may rest
+		it.withdrawn = true // it may be resting
 		in.size--
 	}
 	in.update(c)

@@ -11,8 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// TestWithdrawnIsNotTriedAgain holds that an event which is withdrawn while it is handled, or while it rests after a failure, is gone
-// when its handler fails.
+// TestWithdrawnIsNotTriedAgain checks that an event that is withdrawn while it is handled, or while it rests after a failure, is not delivered again.
 func TestWithdrawnIsNotTriedAgain(t *testing.T) {
 	for _, o := range []*transport.SubscribeOptions{nil, {Unordered: true}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 var errServed = errors.New("serve was called before")
 
-// worker is a subscription of an inbox. Events are pushed to it: whoever adds one, or frees a handler, starts the next.
+// worker is a subscription of an inbox. Events are pushed to it: adding an event, or ending a handler, starts the next handler.
 type worker struct {
 	b           *Bus
 	topic       transport.Topic
@@ -22,7 +22,7 @@ type worker struct {
 	label       string
 	onOwned     func([]int)
 	closed      chan struct{}  // closed by end
-	handlers    sync.WaitGroup // grows only while free is possible, under w.mu
+	handlers    sync.WaitGroup // grows only under w.mu, while free is possible
 	failing     *transport.Failing
 
 	// Guarded by b.w.mu.
@@ -30,11 +30,11 @@ type worker struct {
 	in      *inbox
 	running int
 	free    *list.Element // in in.free
-	id      uint64        // the order in which workers began to serve
+	id      uint64        // in the order in which workers began to serve
 	since   time.Time     // when it did
 	heads   *list.List    // of *conversation: those that it owns and whose first event it may take
 
-	told []int // what onOwned was called with last; guarded by in.owners.telling
+	told []int // the argument of the last call of onOwned; guarded by in.owners.telling
 
 	// Set by Serve before the first handler.
 	ctx    context.Context //nolint:containedctx // of the handlers, for the time of Serve
@@ -118,7 +118,7 @@ func (s *worker) end() {
 	}
 }
 
-// leave takes no more events and tells running handlers.
+// leave makes s take no more events, and ends the context of running handlers.
 func (s *worker) leave() {
 	s.over = true
 	delete(s.b.subs, s)
@@ -131,7 +131,7 @@ func (s *worker) leave() {
 	}
 }
 
-// occupy takes s from the list of those that are free.
+// occupy removes s from the list of free workers.
 func (s *worker) occupy() {
 	if s.free != nil {
 		s.in.free.Remove(s.free)
@@ -139,7 +139,7 @@ func (s *worker) occupy() {
 	}
 }
 
-// take returns an event for one more handler of s, which must have room for it, or nil.
+// take returns an event for another handler of s, which must have room for it, or nil.
 func (s *worker) take() *item {
 	if s.ctx.Err() != nil {
 		return nil
@@ -156,7 +156,7 @@ func (s *worker) take() *item {
 	return it
 }
 
-// work handles it, and whatever else there is to do then.
+// work handles it, and then further events.
 func (s *worker) work(it *item) {
 	defer s.handlers.Done()
 	for it != nil {
@@ -173,7 +173,7 @@ func (s *worker) handle(it *item) error {
 		return e, err
 	})
 	if transport.IsPermanent(err) {
-		s.failing.GaveUp(key) // nothing can come between
+		s.failing.GaveUp(key) // no failure can come in between
 	}
 	return err
 }
@@ -181,7 +181,7 @@ func (s *worker) handle(it *item) error {
 // Trouble implements [transport.Troubled].
 func (s *worker) Trouble() transport.Trouble { return s.failing.Trouble() }
 
-// settle ends the handling of it and returns what the same goroutine does next, or nil.
+// settle ends the handling of it and returns the event that the same goroutine handles next, or nil.
 func (s *worker) settle(it *item, err error) *item {
 	w := s.b.w
 	w.mu.Lock()

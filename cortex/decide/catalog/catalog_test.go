@@ -23,13 +23,13 @@ func actors(n int) []prompt.Agent {
 	return list
 }
 
-// TestUnchangedAgentsCostNothing holds that looking for changes does not weigh on a turn when there is none.
+// TestUnchangedAgentsCostNothing checks that detecting changes is free when there are none.
 func TestUnchangedAgentsCostNothing(t *testing.T) {
 	var known catalog.Catalog
 	agents := actors(64)
 	first := known.Trim(agents)
-	again := slices.Clone(agents) // as a registry hands them out: another slice, the same cards
-	anew := actors(64)            // and as some caller may
+	again := slices.Clone(agents) // as a registry returns them: another slice with the same cards
+	anew := actors(64)            // as another caller may
 	for name, now := range map[string][]prompt.Agent{"same slice": agents, "same cards": again, "same texts": anew} {
 		if got := known.Trim(now); &got[0] != &first[0] {
 			t.Errorf("%s: another list", name)

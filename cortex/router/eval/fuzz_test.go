@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document/documenttest"
 )
 
-// FuzzLines reads anything as agents, and as queries for them.
+// FuzzLines reads arbitrary input as agents, and as queries for them.
 func FuzzLines(f *testing.F) {
 	for _, s := range documenttest.Seeds() {
 		f.Add(s)

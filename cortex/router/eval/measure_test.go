@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router/eval"
 )
 
-// scripted finds what is written for a text, as far as it is kept. Like a careless searcher it does not mind the limit.
+// scripted returns the hits that are listed for a text, filtered. Like a careless searcher it ignores the limit.
 type scripted map[string][]router.Hit
 
 func (s scripted) Search(text string, o *router.SearchOptions) []router.Hit {
@@ -31,7 +31,7 @@ func (s scripted) Search(text string, o *router.SearchOptions) []router.Hit {
 
 func ptr(x float64) *float64 { return &x }
 
-// TestMeasure compares with figures that were worked out by hand.
+// TestMeasure compares with manually computed figures.
 func TestMeasure(t *testing.T) {
 	for name, c := range map[string]struct {
 		found   scripted
@@ -132,7 +132,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// slow needs as many microseconds for a search as its text says, and an hour for each of the first hundred. It keeps the limits.
+// slow takes as many microseconds for a search as its text says, and an hour for each of the first hundred. It records the limits.
 type slow struct{ limits []int }
 
 func (s *slow) Search(text string, o *router.SearchOptions) []router.Hit {
@@ -146,7 +146,7 @@ func (s *slow) Search(text string, o *router.SearchOptions) []router.Hit {
 	return nil
 }
 
-// TestMeasureTimes has the time of each search but the first hundred, and no more hits asked for than are looked at.
+// TestMeasureTimes checks that the time of each search counts except the first hundred, and that no more hits are requested than needed.
 func TestMeasureTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var queries []*eval.Query
@@ -192,7 +192,7 @@ func TestMeasureRefuses(t *testing.T) {
 	}
 }
 
-// stopper cancels at its nth search.
+// stopper cancels during its nth search.
 type stopper struct {
 	n, searches int
 	cancel      func()
@@ -205,7 +205,7 @@ func (s *stopper) Search(string, *router.SearchOptions) []router.Hit {
 	return nil
 }
 
-// TestMeasureStops ends a measurement with its context, while it warms up and afterwards.
+// TestMeasureStops cancels a measurement during and after the warm-up.
 func TestMeasureStops(t *testing.T) {
 	queries := make([]*eval.Query, 50)
 	for i := range queries {

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// three are agents of which two have one skill.
+// three returns agents, two of which have the same skill.
 func three(t *testing.T) *directory {
 	t.Helper()
 	d, err := readAgents(t.Context(), []string{file(t,
@@ -94,7 +94,7 @@ func TestReadLesson(t *testing.T) {
 	}
 }
 
-// TestGrow repeats what is not needed under free ids.
+// TestGrow checks that agents that are not needed are repeated under unused ids.
 func TestGrow(t *testing.T) {
 	d, err := readAgents(t.Context(), []string{file(t, `{"id":"a","name":"A"}`, `{"id":"b","name":"B"}`, `{"id":"b-3"}`, `{"id":"c"}`)})
 	if err != nil {
@@ -115,7 +115,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestGrowOfSkills makes agents of skills before it repeats any, as far as they are no repeats either.
+// TestGrowOfSkills checks that agents are made of skills before any are repeated, unless those would be repetitions.
 func TestGrowOfSkills(t *testing.T) {
 	const skills = `"skills":[{"id":"s","name":"Sum"},{"id":"t","name":"b"},{"id":"u","name":"Sum","description":"of two"}]`
 	for n, want := range map[int][]string{
@@ -140,7 +140,7 @@ func TestGrowOfSkills(t *testing.T) {
 	}
 }
 
-// TestNeeded has an agent that only learns not repeated either: its copies would be as right as itself.
+// TestNeeded checks that an agent with evidence is not repeated: its copies would be as right as itself.
 func TestNeeded(t *testing.T) {
 	got := needed([]*Query{{Needs: [][]string{{"a", "b"}, {"c"}}}, {}}, &lesson{evidence: map[string][]router.Evidence{"d": nil}})
 	if d := cmp.Diff(map[string]bool{"a": true, "b": true, "c": true, "d": true}, got); d != "" {

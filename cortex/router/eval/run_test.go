@@ -11,15 +11,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router/eval"
 )
 
-// small is the measurement of the small set in testdata.
+// small is the configuration for the small set in testdata.
 func small() eval.Config {
 	return eval.Config{
 		Agents: []string{"testdata/agents.jsonl"}, Queries: "testdata/queries.jsonl", OOS: "testdata/queries_oos.jsonl", K: []int{1, 5},
 	}
 }
 
-// TestRun counts the small set, and has each figure in the JSON where programs look for it. How good they are is the router's
-// affair.
+// TestRun measures the small set, and checks that each figure is in the JSON. It does not check the router's quality.
 func TestRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		change                           func(*eval.Config)
@@ -67,8 +66,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunAsksTheIndex holds that agents and lessons come to the index: what a card says is found, and what no card says is
-// found once it is learned.
+// TestRunAsksTheIndex checks that agents and evidence reach the index: what a card says is found, and other text is found once it is learned.
 func TestRunAsksTheIndex(t *testing.T) {
 	lesson := `{"query":"xyzzy plugh","agents":["light"]}`
 	c := eval.Config{
@@ -92,7 +90,7 @@ func TestRunAsksTheIndex(t *testing.T) {
 	}
 }
 
-// TestRunCountsNewAgentsApart holds that with Config.New some agents learn nothing, and that what they should get is counted apart.
+// TestRunCountsNewAgentsApart checks that with Config.New some agents have no evidence, and that their queries are reported separately.
 func TestRunCountsNewAgentsApart(t *testing.T) {
 	old, fresh := `{"query":"xyzzy plugh","agents":["kettle"]}`, `{"query":"plover frotz","agents":["lamp"]}`
 	c := eval.Config{
@@ -122,7 +120,7 @@ func twoFiles(t *testing.T) []string {
 
 func oneQuery(t *testing.T) string { return write(t, `{"query":"q","agents":["more"]}`) }
 
-// write makes a file of lines.
+// write creates a file with these lines.
 func write(t *testing.T, lines ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -132,14 +130,14 @@ func write(t *testing.T, lines ...string) string {
 	return file
 }
 
-// TestRunRefuses holds that what is wrong in a file is said with its place: passed over in silence it would change the figures.
+// TestRunRefuses checks that mistakes in a file are errors with their position: ignoring them would change the figures.
 func TestRunRefuses(t *testing.T) {
 	a := `{"id":"a","name":"A","description":"d","skills":[{"id":"s","name":"S","description":"d"}]}`
 	long := strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {
 		agents, queries, oos, learn []string
 		grow                        int
-		want                        string // FILE is the wrong file
+		want                        string // FILE stands for the wrong file
 	}{
 		"agents that are not JSON":  {agents: []string{a, `{"id":`}, want: `FILE:2: not the JSON that is expected: unexpected end of JSON input`},
 		"agents of another form":    {agents: []string{`{"id":"a","skills":{}}`}, want: `FILE:1: not the JSON that is expected: json: cannot unmarshal object into`},

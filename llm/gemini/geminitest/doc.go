@@ -1,3 +1,3 @@
-// Package geminitest has a local server that speaks the protocol of the Gemini API and of Vertex AI, streaming
-// generateContent of version v1beta or v1beta1, by what is documented of it: for tests of what calls a model of Google's.
+// Package geminitest is a local test server for the protocol of the Gemini API and of Vertex AI, as far as it is documented: streaming
+// generateContent of versions v1beta and v1beta1.
 package geminitest

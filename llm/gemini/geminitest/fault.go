@@ -11,8 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// Shapes is the number of shapes that an error's body has, [llmtest.Fault].Shape from 0. Only the first two say what kind of
-// 429 or 400 it is.
+// Shapes is the number of shapes of an error's body, for [llmtest.Fault].Shape from 0. Only the first two tell the kinds of 429 and 400 apart.
 //
 //	0  an object, with details
 //	1  an array with that object, as Google sends it where no events were asked for
@@ -31,11 +30,11 @@ func fail(w http.ResponseWriter, f *llmtest.Fault, c *llmtest.Call) {
 	_, _ = w.Write(body)
 }
 
-// fault sends f in the middle of an answer. A page or a text cannot stand there.
+// fault sends f in the middle of an answer, where a page or a text would not be valid.
 func (s *stream) fault(f *llmtest.Fault) {
 	body, kind := render(f, s.c)
 	if f.Shape == 1 || !strings.HasPrefix(kind, "application/json") {
-		_, _ = s.w.Write(body) // as it is
+		_, _ = s.w.Write(body) // unchanged
 		s.flush()
 		return
 	}
@@ -46,7 +45,7 @@ func (s *stream) fault(f *llmtest.Fault) {
 	s.event(data)
 }
 
-// render returns the body of f, and of which type it is.
+// render returns the body of f, and its content type.
 func render(f *llmtest.Fault, c *llmtest.Call) (body []byte, contentType string) {
 	message, details := words(f, c)
 	message = strings.ReplaceAll(message, "{key}", c.Key)
@@ -80,7 +79,7 @@ func render(f *llmtest.Fault, c *llmtest.Call) (body []byte, contentType string)
 	return append(body, '\n'), "application/json; charset=UTF-8"
 }
 
-// words returns what Google says of f.
+// words returns Google's message for f.
 func words(f *llmtest.Fault, c *llmtest.Call) (message string, details []object) {
 	switch f.Kind {
 	case llmtest.Quota:
@@ -118,7 +117,7 @@ func quotaFailure(id, value string, c *llmtest.Call) object {
 	}}}
 }
 
-// statusName returns the code of google.rpc that Google says with an HTTP status.
+// statusName returns Google's status for an HTTP status, a code of google.rpc.
 func statusName(status int) string {
 	switch status {
 	case http.StatusBadRequest:

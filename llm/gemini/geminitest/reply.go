@@ -59,7 +59,7 @@ func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
 	s.unknown(1)
 }
 
-// hold waits as the reply says, and reports whether the client is still there.
+// hold waits for Hold, and reports whether the client is still there.
 func hold(c *llmtest.Call, r *llmtest.Reply) bool {
 	if r.Hold == nil {
 		return true
@@ -72,17 +72,17 @@ func hold(c *llmtest.Call, r *llmtest.Reply) bool {
 	}
 }
 
-// stream is a reply under way.
+// stream is a reply being sent.
 type stream struct {
 	w     http.ResponseWriter
 	c     *llmtest.Call
 	r     *llmtest.Reply
-	ended bool // the usage was said
+	ended bool // the usage was sent
 }
 
 func (s *stream) flush() { _ = http.NewResponseController(s.w).Flush() }
 
-// event sends an event, with the line ends that Google uses.
+// event sends an event, with Google's line ends.
 func (s *stream) event(data object) {
 	line, err := json.Marshal(data)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *stream) event(data object) {
 	s.flush()
 }
 
-// response is a response as each event holds one.
+// response returns the fields of a response that each event has.
 func (s *stream) response() object {
 	r := object{"modelVersion": cmp.Or(s.r.Model, s.c.Model), "responseId": "geminitest-1"}
 	switch {
@@ -127,7 +127,7 @@ func (s *stream) parts(parts ...object) {
 	s.event(e)
 }
 
-// content sends what the model writes, and reports whether the client is still there.
+// content sends the answer, and reports whether the client is still there.
 func (s *stream) content() bool {
 	if s.c.Mode == llm.StructuredTools {
 		return s.calls()
@@ -142,7 +142,7 @@ func (s *stream) content() bool {
 	return true
 }
 
-// calls sends function calls, each of which comes whole.
+// calls sends function calls, each of which is sent as a whole.
 func (s *stream) calls() bool {
 	if s.r.Before != "" {
 		s.parts(object{"text": s.r.Before})
@@ -152,7 +152,7 @@ func (s *stream) calls() bool {
 		if args == "" {
 			continue
 		}
-		// What was cut in the middle is no call that the protocol could send.
+		// The protocol cannot send an incomplete call.
 		if json.Valid([]byte(args)) {
 			calls = append(calls, object{"functionCall": object{"name": "decide", "args": json.RawMessage(args)}, "thoughtSignature": "c2lnbmF0dXJl"})
 		}
@@ -206,7 +206,7 @@ func (s *stream) endless() {
 	<-s.c.Gone
 }
 
-// unknown sends, when the reply asks for it, something that clients do not know: n chooses what.
+// unknown sends something that clients do not know, if the reply asks for it; n selects what.
 func (s *stream) unknown(n int) {
 	if !s.r.Unknown {
 		return

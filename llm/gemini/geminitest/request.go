@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// request is what of a request this server knows.
+// request has the fields of a request that this server knows.
 type request struct {
 	Contents          []content `json:"contents"`
 	SystemInstruction *content  `json:"systemInstruction"`
@@ -46,7 +46,7 @@ type content struct {
 	} `json:"parts"`
 }
 
-// decode reads body into c. What it returns, unless it is empty, is what Google says of such a request.
+// decode decodes body into c. It returns Google's message for an invalid request, or "".
 func decode(body []byte, c *llmtest.Call) (refusal string) {
 	var r request
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -83,10 +83,10 @@ func decode(body []byte, c *llmtest.Call) (refusal string) {
 	return r.mode(c)
 }
 
-// imageTypes are those that Gemini takes.
+// imageTypes are the types that Gemini accepts.
 var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
-// parts returns what m holds, or what Google says of it.
+// parts returns the parts of m, or Google's error message.
 func (m *content) parts() (parts []llm.Part, refusal string) {
 	for _, p := range m.Parts {
 		switch data := p.InlineData; {
@@ -108,7 +108,7 @@ func (m *content) parts() (parts []llm.Part, refusal string) {
 	return parts, ""
 }
 
-// mode sets how c asks for structured output.
+// mode sets c's mode of structured output.
 func (r *request) mode(c *llmtest.Call) (refusal string) {
 	g, calling := r.GenerationConfig, r.ToolConfig.FunctionCallingConfig
 	switch {

@@ -12,11 +12,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// Serve starts a server that answers each call as h says. Both the URLs of the Gemini API and those of Vertex AI work, below
-// the server's URL. It ends with the test.
+// Serve starts a server that answers each call with the reply of h, at the URLs of both the Gemini API and Vertex AI, below the server's URL. It ends
+// with the test.
 //
-// A request that Google would refuse is refused as Google does: without a key, for another method, or with a field that is
-// not known. See [Shapes] for what a [llmtest.Fault] looks like.
+// It rejects requests that Google would reject: without a key, with another method, or with an unknown field. See [Shapes] for the errors of a
+// [llmtest.Fault].
 func Serve(t testing.TB, h llmtest.Handler) *httptest.Server {
 	s := httptest.NewServer(server{h})
 	t.Cleanup(func() {
@@ -33,7 +33,7 @@ var (
 	vertexPath = regexp.MustCompile(`^/v1(?:beta1)?/projects/[^/]+/locations/[^/]+/publishers/google/models/([^/:]+):(\w+)$`)
 )
 
-// maxRequest bounds the body of a request, in bytes. Google's bound is about the same.
+// maxRequest bounds the body of a request, in bytes, about as Google does.
 const maxRequest = 20 << 20
 
 // ServeHTTP implements [http.Handler].

@@ -43,7 +43,7 @@ var (
 	tokenHeader = http.Header{"Authorization": {"Bearer k"}}
 )
 
-// TestRefused refuses what Google would refuse.
+// TestRefused checks that invalid requests are rejected as by Google.
 func TestRefused(t *testing.T) {
 	server := geminitest.Serve(t, func(*llmtest.Call) *llmtest.Reply {
 		t.Error("the handler was asked")
@@ -79,7 +79,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAnswer streams one event a piece, and one for the end.
+// TestAnswer streams one event for each piece, and one for the end.
 func TestAnswer(t *testing.T) {
 	for path, header := range map[string]http.Header{geminiURL: keyHeader, vertexURL: tokenHeader} {
 		server := geminitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {

@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// endings are the finish reasons that make an answer none, by the words in them: Google makes new ones of the old words.
+// endings are the finish reasons that mean a failure, by words in them: Google composes new reasons of the same words.
 var endings = []struct {
 	reason *regexp.Regexp
 	kind   error
@@ -20,8 +20,7 @@ var endings = []struct {
 	{regexp.MustCompile(`(?i)^MISSING_THOUGHT_SIGNATURE$`), llm.ErrBadRequest, "the endpoint wants the model's signatures back"},
 }
 
-// Ending returns what is wrong with an answer that ended for the reason, or nil. A reason that nobody knows yet is a good
-// one.
+// Ending returns what is wrong with an answer that ended for the reason, or nil. Unknown reasons count as success.
 func Ending(reason string) (words string, kind error) {
 	for _, e := range endings {
 		if e.reason.MatchString(reason) {

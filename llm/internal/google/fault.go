@@ -1,5 +1,4 @@
-// Package google is what the clients of Google's two SDKs have in common: what the endpoints say of errors and of the end of an answer, and
-// how to live with the SDKs.
+// Package google is shared by the clients on Google's two SDKs: it interprets the endpoints' errors and finish reasons, and works around the SDKs.
 package google
 
 import (
@@ -15,18 +14,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// MaxFault bounds what is read of the body of an error, in bytes.
+// MaxFault bounds how much of an error's body is read, in bytes.
 const MaxFault = 64 << 10
 
 // Fault is an error in Google's JSON.
 type Fault struct {
-	Code    int              `json:"code"` // HTTP
+	Code    int              `json:"code"` // HTTP status
 	Message string           `json:"message"`
-	Status  string           `json:"status"` // the name of gRPC's code
+	Status  string           `json:"status"` // name of the gRPC code
 	Details []map[string]any `json:"details"`
 }
 
-// FaultIn returns the error that body, JSON, speaks of, alone or in an array; nil when it is anything else.
+// FaultIn returns the error in a JSON body, alone or in an array; nil when there is none.
 func FaultIn(body []byte) *Fault {
 	body = bytes.TrimSpace(body)
 	var all []json.RawMessage
@@ -35,21 +34,21 @@ func FaultIn(body []byte) *Fault {
 	}
 	var said struct {
 		Error       json.RawMessage
-		Description any `json:"error_description"` // OAuth's, beside an error that is a word
+		Description any `json:"error_description"` // OAuth's, when error is a word
 	}
 	if json.Unmarshal(body, &said) != nil || len(said.Error) == 0 || string(said.Error) == "null" {
 		return nil
 	}
 	f := &Fault{}
 	if json.Unmarshal(said.Error, &f.Message) != nil {
-		_ = json.Unmarshal(said.Error, f) // what has the right type
+		_ = json.Unmarshal(said.Error, f) // decodes the fields with the right type
 	} else if more, ok := said.Description.(string); ok {
 		f.Message += ": " + more
 	}
 	return f
 }
 
-// FaultOf returns what the body of an error says: proxies in front of Google say what they like.
+// FaultOf returns the error in a body, which need not be Google's: proxies may answer instead.
 func FaultOf(body []byte) *Fault {
 	if f := FaultIn(body); f != nil {
 		return f
@@ -59,7 +58,7 @@ func FaultOf(body []byte) *Fault {
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 
-// Excerpt is what can be shown of a body that is not understood: the title of a page, or the beginning.
+// Excerpt returns the part of an unknown body to show: the title of a page, or the beginning.
 func Excerpt(body []byte) string {
 	if m := title.FindSubmatch(body); m != nil {
 		return html.UnescapeString(strings.TrimSpace(string(m[1])))
@@ -68,7 +67,7 @@ func Excerpt(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), most)]), "?")
 }
 
-// Explain returns the error that f is. status is HTTP's, or 0; header is that of the response.
+// Explain converts f to an error. status is the HTTP status, or 0; header is that of the response.
 func (f *Fault) Explain(status int, header http.Header, now time.Time) *llm.Error {
 	e := &llm.Error{
 		Kind: f.kind(status), Status: status, Code: f.Status, Message: f.Message,
@@ -87,7 +86,7 @@ func (f *Fault) Explain(status int, header http.Header, now time.Time) *llm.Erro
 	return e
 }
 
-// kind returns the kind of error that f most likely is.
+// kind returns the most likely kind of error.
 func (f *Fault) kind(status int) error {
 	if status == http.StatusRequestEntityTooLarge {
 		return llm.ErrTooLong
@@ -122,18 +121,17 @@ func (f *Fault) kind(status int) error {
 }
 
 var (
-	// What Google says of a prompt that does not fit: at the Gemini API, at Vertex AI, and of more than fits into a request.
+	// Google's messages for a prompt that does not fit: of the Gemini API, of Vertex AI, and for requests that are too large.
 	tooLong = regexp.MustCompile(`(?i)(input|prompt) tokens?\b|token count.*(exceeds|only supports up to)|context (length|window)|prompt is too long|payload size exceeds the limit`)
 
-	// What Google says of an account that it does not serve, with 400: for where it is, or for want of a way to pay.
+	// Google's messages, with status 400, for accounts that it does not serve: for their location, or without billing.
 	notServed = regexp.MustCompile(`(?i)user location is not supported|enable billing`)
 
-	// What Google says of a quota that is not one of the next minutes. That the plan and the billing should be looked at it says
-	// of each.
+	// Google's messages for quotas that waiting for minutes does not solve. The advice to check plan and billing is in all messages.
 	usedUp = regexp.MustCompile(`(?i)\blimit: 0\b|limit '0'|per.?(day|month)|daily|spending cap|credits? (are|is) (depleted|used up)|billing account`)
 )
 
-// isUsedUp tells a quota that waiting does not help with from a rate.
+// isUsedUp reports whether the quota is used up, rather than a rate limit reached.
 func (f *Fault) isUsedUp() bool {
 	meta, _ := f.detail("ErrorInfo")["metadata"].(map[string]any)
 	limits := []any{map[string]any{
@@ -154,7 +152,7 @@ func (f *Fault) isUsedUp() bool {
 	return false
 }
 
-// retryDelay returns how long f says to wait, or 0; a day at most.
+// retryDelay returns how long f says to wait, at most a day, or 0.
 func (f *Fault) retryDelay() time.Duration {
 	text, _ := f.detail("RetryInfo")["retryDelay"].(string)
 	d, err := time.ParseDuration(text)
@@ -164,7 +162,7 @@ func (f *Fault) retryDelay() time.Duration {
 	return max(0, min(d, 24*time.Hour))
 }
 
-// detail returns the first detail of f that is of a type of google.rpc; nil, which can be read, when there is none.
+// detail returns the first detail of f of a type of google.rpc; nil, which can be read, when there is none.
 func (f *Fault) detail(name string) map[string]any {
 	for _, d := range f.Details {
 		if kind, _ := d["@type"].(string); strings.HasSuffix(kind, "/google.rpc."+name) {

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// EmptyText stands for a message without words, which the endpoints refuse.
+// EmptyText replaces an empty message, which the endpoints refuse.
 const EmptyText = "(empty)"
 
-// Images are the types of image that Google's models take.
+// Images are the types of images that Google's models accept.
 var Images = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
-// Within calls f, which knows no context, and waits for it as long as ctx lasts. What is left behind then has to end by itself.
+// Within calls f, which has no context, and waits for it until ctx ends. After that, f continues in the background.
 func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -35,25 +35,24 @@ func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Caught calls f, which calls an SDK, and returns the panic in which that ends, or nil.
+// Caught calls f, which calls an SDK, and returns its panic, or nil.
 func Caught(f func()) (p any) {
 	defer func() { p = recover() }()
 	f()
 	return nil
 }
 
-// quiet lets one at a time change where package log writes.
+// quiet serialises changes of package log's output.
 var quiet sync.Mutex
 
-// Quietly calls f and keeps these warnings from package log's output, where the SDKs print them. All else that is printed meanwhile goes on
-// its way.
+// Quietly calls f and removes these warnings from package log's output, to which the SDKs print them. Other output is passed on.
 func Quietly(f func(), warnings ...string) {
 	quiet.Lock()
 	defer quiet.Unlock()
 	s := &sieve{next: log.Writer(), warnings: warnings}
 	log.SetOutput(s)
 	defer func() {
-		s.open.Store(true) // should it stay, because another changed the output in between
+		s.open.Store(true) // in case it stays, because other code changed the output in the meantime
 		if log.Writer() == io.Writer(s) {
 			log.SetOutput(s.next)
 		}

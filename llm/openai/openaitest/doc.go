@@ -1,3 +1,3 @@
-// Package openaitest is a server for tests that speaks OpenAI's chat completions: its frames, its usage, its errors, and the
-// errors of others that speak them too. It refuses what OpenAI refuses.
+// Package openaitest is a test server for OpenAI's chat completions: its frames, its usage, its errors, and the errors of other endpoints with this
+// protocol. It rejects what OpenAI rejects.
 package openaitest

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// The shapes of error body, for [llmtest.Fault].Shape. A fault that says by its body how long to wait is said in Google's.
+// The shapes of an error's body, for [llmtest.Fault].Shape. A fault with a delay in its body has Google's shape.
 const (
 	OpenAI     = iota // {"error": {"message", "type", "param", "code"}}
 	VLLM              // {"object": "error", "message", "type", "code": 429}
@@ -19,17 +19,17 @@ const (
 	OpenRouter        // {"error": {"code": 429, "message", "metadata": {"raw"}}}; in a stream beside the choices
 	HTML              // a page, of a proxy before the endpoint
 	Google            // [{"error": {"code": 429, "message", "status", "details"}}]
-	Shapes            // how many there are
+	Shapes            // the number of shapes
 )
 
-// said is a fault in an endpoint's words.
+// said is a fault as the endpoint reports it.
 type said struct {
 	status              int
 	message, code, kind string
-	google              string // its status
+	google              string // Google's status
 }
 
-// codes are what OpenAI says of a status; elsewhere it is known by less.
+// codes are OpenAI's messages by status; other endpoints send parts of them.
 var codes = map[int]said{
 	400: {kind: "invalid_request_error", google: "INVALID_ARGUMENT", message: "Something about the request is wrong."},
 	401: {kind: "invalid_request_error", code: "invalid_api_key", google: "UNAUTHENTICATED", message: "Incorrect API key provided."},
@@ -44,7 +44,7 @@ var codes = map[int]said{
 	504: {kind: "timeout", google: "DEADLINE_EXCEEDED", message: "The upstream server did not answer in time."},
 }
 
-// say puts f into words; key is what the client sent.
+// say returns the report of f; key is the client's.
 func say(f *llmtest.Fault, model, key string) said {
 	var s said
 	switch f.Kind {
@@ -74,7 +74,7 @@ func say(f *llmtest.Fault, model, key string) said {
 	return s
 }
 
-// shape returns the shape in which f is said.
+// shape returns the shape of f's body.
 func shape(f *llmtest.Fault) int {
 	if f.Form == llmtest.RetryInfo && f.RetryAfter > 0 {
 		return Google
@@ -82,7 +82,7 @@ func shape(f *llmtest.Fault) int {
 	return f.Shape
 }
 
-// body is the JSON of an error in a shape.
+// body returns the JSON of an error in its shape.
 func (s *said) body(f *llmtest.Fault) any {
 	switch shape(f) {
 	case VLLM:
@@ -108,7 +108,7 @@ func (s *said) body(f *llmtest.Fault) any {
 	return object{"error": object{"message": s.message, "type": s.kind, "param": nil, "code": code}}
 }
 
-// routed is what OpenRouter says, with the words of whom it asked.
+// routed returns OpenRouter's error, with the message of the provider behind it.
 func (s *said) routed() object {
 	return object{"code": s.status, "message": "Provider returned error", "metadata": object{"provider_name": "Test", "raw": s.message}}
 }
@@ -142,7 +142,7 @@ func (x *exchange) faultFrame(f *llmtest.Fault) {
 		x.write([]byte("data: [DONE]\n\n"))
 	case HTML:
 		x.write([]byte(s.page()))
-	case VLLM: // says [DONE] behind an error too
+	case VLLM: // vLLM sends [DONE] after an error, too
 		x.send(s.body(f))
 		x.write([]byte("data: [DONE]\n\n"))
 	case Google:
@@ -153,7 +153,7 @@ func (x *exchange) faultFrame(f *llmtest.Fault) {
 	}
 }
 
-// blocked is what Azure says of a prompt that its filter does not let through.
+// blocked is Azure's error for a prompt that its filter blocks.
 var blocked = object{"error": object{
 	"message": "The response was filtered due to the prompt triggering the content management policy. Please modify your prompt and retry.",
 	"type":    nil, "param": "prompt", "code": "content_filter", "status": 400,

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// request has the fields that the server knows. OpenAI too refuses those that it does not.
+// request has the known fields. Like OpenAI, the server rejects unknown ones.
 type request struct {
 	Model               string          `json:"model"`
 	Messages            []message       `json:"messages"`
@@ -69,10 +69,10 @@ func (c *content) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// dataURL is an image of a type that OpenAI takes.
+// dataURL matches an image of a type that OpenAI accepts.
 var dataURL = regexp.MustCompile(`^data:(image/(?:png|jpeg|webp|gif));base64,(.+)$`)
 
-// parts returns what c holds. An error is what OpenAI would say.
+// parts returns the parts of c. An error has OpenAI's message.
 func (c content) parts(role string) ([]llm.Part, error) {
 	var all []llm.Part
 	for _, p := range c {
@@ -122,10 +122,10 @@ type tool struct {
 	} `json:"function"`
 }
 
-// names is what a schema or a function may be called.
+// names matches valid names of schemas and functions.
 var names = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// decode reads a request into c, and returns whether the stream is to end with the usage. An error is what OpenAI would say.
+// decode decodes a request into c, and returns whether the stream ends with the usage. An error has OpenAI's message.
 func decode(body []byte, c *llmtest.Call) (usage bool, err error) {
 	var r request
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -264,7 +264,7 @@ func (r *request) checkTools() error {
 	return fmt.Errorf("tool choice '%s' not found in 'tools' parameter", choice.Function.Name)
 }
 
-// checkSchema refuses a strict schema that is not one: what an object has is listed, and all of it is required.
+// checkSchema rejects schemas that are not strict: all properties must be listed and required.
 func checkSchema(raw json.RawMessage) error {
 	var s struct {
 		Type                 json.RawMessage            `json:"type"`

@@ -17,9 +17,8 @@ import (
 // maxRequest bounds a request, in bytes.
 const maxRequest = 16 << 20
 
-// Serve starts a server that answers with what h replies, streamed or not as the request has it. It serves /v1, which belongs
-// into a client's base URL, and Azure's older URLs at its root. A request that OpenAI would not accept gets a 400 and
-// does not come to h. The server ends with the test.
+// Serve starts a server that answers with the replies of h, streamed or not as requested. It serves /v1, which belongs in a client's base URL, and
+// Azure's older URLs at its root. It answers invalid requests with 400, without calling h. The server ends with the test.
 func Serve(t testing.TB, h llmtest.Handler) *httptest.Server {
 	mux := http.NewServeMux()
 	serve := func(w http.ResponseWriter, r *http.Request) { (&exchange{w: w, handler: h}).serve(r) }
@@ -51,7 +50,7 @@ type object map[string]any
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client may have gone
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }
 
 // exchange is one request and its response.
@@ -61,11 +60,11 @@ type exchange struct {
 	call    *llmtest.Call
 	reply   *llmtest.Reply
 	gone    context.Context
-	usage   bool // the stream is to end with it
+	usage   bool // the stream ends with it
 }
 
 func (x *exchange) serve(r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest)) // to the end: only then the server sees the client go
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest)) // to the end: only then the server notices that the client is gone
 	if err != nil {
 		return
 	}
@@ -83,7 +82,7 @@ func (x *exchange) serve(r *http.Request) {
 	if d := r.PathValue("deployment"); d != "" {
 		x.call.Model = d
 	}
-	reply := *x.handler(x.call) // the handler may give it to other calls too
+	reply := *x.handler(x.call) // a copy: the handler may return it for other calls, too
 	reply.Model = cmp.Or(reply.Model, x.call.Model)
 	x.reply = &reply
 	x.answer()
@@ -113,7 +112,7 @@ func (x *exchange) answer() {
 	}
 }
 
-// wait waits for Hold. It returns false when the client has gone.
+// wait waits for Hold. It returns false when the client is gone.
 func (x *exchange) wait() bool {
 	if x.reply.Hold == nil {
 		return true
@@ -139,7 +138,7 @@ func (x *exchange) finish() string {
 	case llmtest.Filtered:
 		return "content_filter"
 	case llmtest.BadCall:
-		return "function_call_filter: MALFORMED_FUNCTION_CALL" // of Google's compatible endpoint
+		return "function_call_filter: MALFORMED_FUNCTION_CALL" // from Google's compatible endpoint
 	case llmtest.NeverSeen:
 		return "out_of_moonlight"
 	}
@@ -149,7 +148,7 @@ func (x *exchange) finish() string {
 	return "stop"
 }
 
-// tokens returns the usage as OpenAI says it: thoughts are a part of what was written.
+// tokens returns the usage as OpenAI does: completion tokens include thoughts.
 func (x *exchange) tokens() object {
 	u := x.reply.Usage
 	details := object{"reasoning_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0, "audio_tokens": 0}
@@ -200,7 +199,7 @@ func toolCall(i int, arguments string) object {
 	return object{"id": callID(i), "type": "function", "function": object{"name": functionNames[i], "arguments": arguments}}
 }
 
-// functionNames are those of the first and the second call.
+// functionNames are the names of the functions in the first and the second call.
 var functionNames = [...]string{"decide", "decide"}
 
 func callID(i int) string { return []string{"call_a1B2c3", "call_d4E5f6"}[i] }

@@ -33,7 +33,7 @@ func post(t *testing.T, url, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// TestRefuses holds that a request which OpenAI would not take does not come to the handler.
+// TestRefuses checks that a request that OpenAI would reject does not reach the handler.
 func TestRefuses(t *testing.T) {
 	server := openaitest.Serve(t, func(*llmtest.Call) *llmtest.Reply {
 		t.Error("the handler was called")

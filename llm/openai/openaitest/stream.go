@@ -61,7 +61,7 @@ func (x *exchange) stream() {
 	x.close()
 }
 
-// texts returns what makes a delta of a piece of the answer, and sends what stands before the first.
+// texts sends Before, and returns a function that makes a delta of a piece of the answer.
 func (x *exchange) texts() func(piece string) object {
 	if x.reply.Before != "" {
 		x.delta(object{"content": x.reply.Before})
@@ -76,7 +76,7 @@ func (x *exchange) texts() func(piece string) object {
 	return func(piece string) object { return object{"content": piece} }
 }
 
-// callPiece is a delta of a function call. The first one names it.
+// callPiece returns a delta of a function call. The first one has the name.
 func callPiece(i int, first bool, arguments string) object {
 	call := object{"index": i, "function": object{"arguments": arguments}}
 	if first {
@@ -86,7 +86,7 @@ func callPiece(i int, first bool, arguments string) object {
 	return object{"tool_calls": []object{call}}
 }
 
-// thoughts sends what the model thinks, under both names that endpoints have for it.
+// thoughts sends the thoughts, under both field names that endpoints use.
 func (x *exchange) thoughts() {
 	for i, half := range []string{"reasoning_content", "reasoning"} {
 		if t := x.reply.Thoughts; t != "" {
@@ -95,13 +95,13 @@ func (x *exchange) thoughts() {
 	}
 }
 
-// unknown sends what clients do not know, and what they should not mind.
+// unknown sends what clients do not know and should ignore.
 func (x *exchange) unknown() {
 	if !x.reply.Unknown {
 		return
 	}
 	var b bytes.Buffer
-	b.WriteString(strings.Repeat(": OPENROUTER PROCESSING\n\n", 400)) // more than the SDK takes
+	b.WriteString(strings.Repeat(": OPENROUTER PROCESSING\n\n", 400)) // more than the SDK accepts
 	b.WriteString("event: ping\nid: 7\nretry: 3000\ndata: {\"type\": \"ping\"}\n\n")
 	b.WriteString("event: heartbeat\ndata: still here\n\n")
 	b.WriteString("data:\n\n\n\nsurprise: yes\n\r\n")
@@ -112,7 +112,7 @@ func (x *exchange) unknown() {
 	x.send(chunk)
 }
 
-// endless sends the start of a frame and what never ends it.
+// endless sends the beginning of a frame that never ends.
 func (x *exchange) endless() {
 	const most, piece = 64 << 20, 64 << 10
 	x.write([]byte(`data: {"id":"` + id + `","choices":[{"index":0,"delta":{"content":"`))
@@ -137,12 +137,12 @@ func (x *exchange) delta(d object) { x.write(x.frame(d, nil)) }
 
 func (x *exchange) send(v any) { x.write(frameOf(v)) }
 
-// frame is one with a delta.
+// frame returns a frame with a delta.
 func (x *exchange) frame(delta object, finish any) []byte {
 	return frameOf(x.chunk(delta, finish, nil))
 }
 
-// chunk is what is in a frame; choices stand in the place of the one with the delta.
+// chunk returns the content of a frame; choices, unless nil, replaces the one with the delta.
 func (x *exchange) chunk(delta object, finish any, choices []object) object {
 	if choices == nil {
 		choices = []object{{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}
@@ -160,17 +160,17 @@ func (x *exchange) chunk(delta object, finish any, choices []object) object {
 	return chunk
 }
 
-// frameOf is v as an event.
+// frameOf returns v as an event.
 func frameOf(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("openaitest: %v", err)) // it is made of texts and numbers
+		panic(fmt.Sprintf("openaitest: %v", err)) // cannot happen: it consists of texts and numbers
 	}
 	return slices.Concat([]byte("data: "), b, []byte("\n\n"))
 }
 
 // write sends b at once.
 func (x *exchange) write(b []byte) {
-	_, _ = x.w.Write(b) // the client may have gone; then Gone is closed
+	_, _ = x.w.Write(b) // when the client is gone, Gone is closed
 	_ = http.NewResponseController(x.w).Flush()
 }

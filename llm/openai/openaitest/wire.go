@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// Wire returns what [llmtest.Run] needs to check a client of this protocol. client makes one that asks the server at this
-// URL, which is without the /v1 that most clients want, for [llmtest.Model].
+// Wire returns what [llmtest.Run] needs to check a client of this protocol. client makes a client of the server at this URL, which lacks the /v1 that
+// most clients need, for [llmtest.Model].
 func Wire(client func(t *testing.T, url string, o llmtest.Options) llm.Client) llmtest.Wire {
 	return llmtest.Wire{
 		Dial: func(t *testing.T, h llmtest.Handler, o llmtest.Options) llm.Client {

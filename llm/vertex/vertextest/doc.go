@@ -1,3 +1,2 @@
-// Package vertextest has local servers that speak Vertex AI's protocol, over gRPC and over REST, and say what a script of
-// package llmtest tells them to. It is for tests of clients of Vertex AI.
+// Package vertextest has local test servers for Vertex AI's protocol, over gRPC and over REST, that reply as a script of package llmtest tells them.
 package vertextest

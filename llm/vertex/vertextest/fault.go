@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// grpcCodes are the codes that correspond to HTTP's. Others are codes.Unavailable.
+// grpcCodes maps HTTP statuses to gRPC codes. Others are codes.Unavailable.
 var grpcCodes = map[int]codes.Code{
 	http.StatusBadRequest:          codes.InvalidArgument,
 	http.StatusUnauthorized:        codes.Unauthenticated,
@@ -28,7 +28,7 @@ var grpcCodes = map[int]codes.Code{
 	http.StatusGatewayTimeout:      codes.DeadlineExceeded,
 }
 
-// names are those that Google's JSON has for codes.
+// names are the codes' names in Google's JSON.
 var names = map[codes.Code]string{
 	codes.InvalidArgument: "INVALID_ARGUMENT", codes.Unauthenticated: "UNAUTHENTICATED", codes.PermissionDenied: "PERMISSION_DENIED",
 	codes.NotFound: "NOT_FOUND", codes.Aborted: "ABORTED", codes.ResourceExhausted: "RESOURCE_EXHAUSTED", codes.Internal: "INTERNAL",
@@ -43,7 +43,7 @@ func codeOf(f *llmtest.Fault) codes.Code {
 	return codes.Unavailable
 }
 
-// messageOf returns what f says to a client that sent key.
+// messageOf returns the message of f for a client with this key.
 func messageOf(f *llmtest.Fault, key string) string {
 	m := f.Message
 	switch {
@@ -60,7 +60,7 @@ func messageOf(f *llmtest.Fault, key string) string {
 	return strings.ReplaceAll(m, "{key}", key)
 }
 
-// detailsOf returns what stands beside the message.
+// detailsOf returns the details of f.
 func detailsOf(f *llmtest.Fault) []protoadapt.MessageV1 {
 	details := []protoadapt.MessageV1{&errdetails.RequestInfo{RequestId: "request-1"}}
 	if f.Kind == llmtest.Quota {
@@ -75,8 +75,7 @@ func detailsOf(f *llmtest.Fault) []protoadapt.MessageV1 {
 	return details
 }
 
-// Shapes is how many shapes of body an error has over REST: Google's in an array, Google's alone, another service's, a
-// proxy's page, and none.
+// Shapes is the number of shapes of an error's body over REST: Google's in an array, Google's alone, another service's, a proxy's page, and none.
 const Shapes = 5
 
 // bodyOf returns f as the body of an HTTP response.
@@ -94,7 +93,7 @@ func bodyOf(f *llmtest.Fault, key string) string {
 	return ""
 }
 
-// objectOf returns f as Google's JSON has it. One of its details is of a type that clients do not know.
+// objectOf returns f in Google's JSON. One of its details has an unknown type.
 func objectOf(f *llmtest.Fault, key string) string {
 	details := []json.RawMessage{[]byte(`{"@type":"type.googleapis.com/google.rpc.NeverSeen","why":[1,2]}`)}
 	for _, d := range detailsOf(f) {

@@ -17,8 +17,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// ServeGRPC starts a gRPC server on this machine, which ends with the test. With secure it has TLS, and a certificate of
-// Roots for the name "example.com".
+// ServeGRPC starts a gRPC server on this machine, which ends with the test. With secure it uses TLS, with a certificate of Roots for the name
+// "example.com".
 func ServeGRPC(t testing.TB, h llmtest.Handler, secure bool) *Server {
 	t.Helper()
 	s := &Server{handler: h}
@@ -68,7 +68,7 @@ type grpcWire struct {
 func (w *grpcWire) begin() error                             { return w.stream.SendHeader(nil) }
 func (w *grpcWire) send(m *pb.GenerateContentResponse) error { return w.stream.Send(m) }
 func (w *grpcWire) end() error                               { return nil }
-func (w *grpcWire) garbage(string) error                     { return nil } // gRPC has none
+func (w *grpcWire) garbage(string) error                     { return nil } // impossible with gRPC
 
 func (w *grpcWire) unknown(m *pb.GenerateContentResponse) error {
 	extra := protowire.AppendString(protowire.AppendTag(nil, 4711, protowire.BytesType), "from the future")
@@ -97,19 +97,18 @@ func (w *grpcWire) endless() error {
 	return nil
 }
 
-// mark in a message has the connection cut behind it.
+// mark makes the connection close after the message that contains it.
 const mark = "cut-the-connection-behind-this-message"
 
 func (w *grpcWire) cut(bool) error {
 	if err := w.stream.Send(&pb.GenerateContentResponse{ResponseId: mark}); err != nil {
 		return err
 	}
-	<-w.stream.Context().Done() // the client has seen it
+	<-w.stream.Context().Done() // the client has noticed
 	return nil
 }
 
-// scissors is a listener whose connections end, for the client, behind the mark. gRPC does not say when a message has
-// been written; this sees it.
+// scissors is a listener whose connections close after the mark. gRPC does not report when a message was written; this does.
 type scissors struct{ net.Listener }
 
 func (l scissors) Accept() (net.Conn, error) {
@@ -125,7 +124,7 @@ type cuttable struct{ net.Conn }
 func (c *cuttable) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && bytes.Contains(p, []byte(mark)) {
-		_ = half.CloseWrite() // what was written arrives first; the client closes the rest
+		_ = half.CloseWrite() // what was written arrives first; then the client closes the connection
 	}
 	return n, err
 }

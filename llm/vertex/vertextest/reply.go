@@ -12,11 +12,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// wire is one of the two protocols. The error of each of its methods is for the server's handler to return.
+// wire is one of the two protocols. The server's handler returns the errors of its methods.
 type wire interface {
-	begin() error // the head of the response goes out
+	begin() error // sends the head of the response
 	send(m *pb.GenerateContentResponse) error
-	unknown(m *pb.GenerateContentResponse) error // m with fields and values that clients do not know yet
+	unknown(m *pb.GenerateContentResponse) error // m with unknown fields and values
 	fail(f *llmtest.Fault) error
 	cut(inFrame bool) error
 	endless() error
@@ -24,7 +24,7 @@ type wire interface {
 	end() error
 }
 
-// say plays r on w.
+// say sends r over w.
 func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 	s := &script{c: c, r: r, w: w}
 	pieces := r.Pieces
@@ -59,7 +59,7 @@ func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 		s.unknown()
 		if i == 0 && s.err == nil {
 			hold(ctx, r.Hold)
-			s.err = ctx.Err() // nobody waits for the rest
+			s.err = ctx.Err() // the client does not wait for the rest
 		}
 	}
 	switch {
@@ -77,7 +77,7 @@ func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 	return s.err
 }
 
-// script is a reply under way.
+// script is a reply being sent.
 type script struct {
 	c   *llmtest.Call
 	r   *llmtest.Reply
@@ -100,7 +100,7 @@ func (s *script) message(parts ...*pb.Part) *pb.GenerateContentResponse {
 	}
 	if s.r.Early {
 		m.UsageMetadata = s.usage()
-	} else if s.r.Usage.Input > 0 { // what is spent is counted on the way; only the last message has it all
+	} else if s.r.Usage.Input > 0 { // usage is sent with each message; only the last one is complete
 		m.UsageMetadata.PromptTokenCount, m.UsageMetadata.CandidatesTokenCount = 1, 1
 	}
 	if len(parts) > 0 {
@@ -126,7 +126,7 @@ func (s *script) part(p *pb.Part) {
 	s.do(func() error { return s.w.send(s.message(p)) })
 }
 
-// unknown sends the parts that Gemini has and the SDK does not know, and what the protocol does not know.
+// unknown sends parts of Gemini that the SDK does not know, and others that the protocol does not know.
 func (s *script) unknown() {
 	if !s.r.Unknown {
 		return
@@ -147,13 +147,13 @@ func (s *script) unknown() {
 	s.do(func() error { return s.w.send(s.message()) })
 	s.do(func() error {
 		m := s.message(parts...)
-		m.PromptFeedback = &pb.GenerateContentResponse_PromptFeedback{} // of a prompt that was not blocked
+		m.PromptFeedback = &pb.GenerateContentResponse_PromptFeedback{} // feedback without a block
 		m.Candidates = append(m.Candidates, &pb.Candidate{Index: 1, Content: &pb.Content{Parts: []*pb.Part{{Data: text("another answer")}}}})
 		return s.w.unknown(m)
 	})
 }
 
-// calls sends the function calls of mode tools. One that is no object yet is not sent: calls come whole.
+// calls sends the function calls of mode tools. Incomplete ones are not sent, since calls are sent as a whole.
 func (s *script) calls() {
 	if s.r.Before != "" {
 		s.part(&pb.Part{Data: text(s.r.Before)})
@@ -170,7 +170,7 @@ func (s *script) calls() {
 	s.unknown()
 }
 
-// finishes are the reasons for the ends of an answer.
+// finishes maps the ends of an answer to finish reasons.
 var finishes = map[llmtest.Finish]pb.Candidate_FinishReason{
 	llmtest.Stop:      pb.Candidate_STOP,
 	llmtest.Length:    pb.Candidate_MAX_TOKENS,
@@ -179,10 +179,10 @@ var finishes = map[llmtest.Finish]pb.Candidate_FinishReason{
 	llmtest.NeverSeen: neverSeen,
 }
 
-// neverSeen is said in words where the protocol has some.
+// neverSeen is an unknown reason, sent as a name where the protocol has names.
 const neverSeen pb.Candidate_FinishReason = 4711
 
-// last sends the message with the reason for the end, the usage and the signature.
+// last sends the message with the finish reason, the usage and the signature.
 func (s *script) last() {
 	end := &pb.Part{Data: text("")}
 	if s.c.Mode != llm.StructuredTools && len(s.r.Pieces) > 0 {

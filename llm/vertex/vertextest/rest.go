@@ -16,13 +16,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// ServeREST starts an HTTP server on this machine, which ends with the test. With secure it has TLS, HTTP/2, and a
-// certificate of Roots for the name "example.com".
+// ServeREST starts an HTTP server on this machine, which ends with the test. With secure it uses TLS and HTTP/2, with a certificate of Roots for the
+// name "example.com".
 func ServeREST(t testing.TB, h llmtest.Handler, secure bool) *Server {
 	t.Helper()
 	s := &Server{handler: h}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that go away are what is tested
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // tests make clients disconnect
 	if secure {
 		donor := s.certificate()
 		t.Cleanup(donor.Close)
@@ -36,7 +36,7 @@ func ServeREST(t testing.TB, h llmtest.Handler, secure bool) *Server {
 	return s
 }
 
-// paths are those that are served.
+// paths matches the paths that are served.
 var paths = regexp.MustCompile(`^/v1beta1/(projects/[^/]+/locations/[^/]+/publishers/google/models/[^/]+):streamGenerateContent$`)
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var request pb.GenerateContentRequest
-	// A field that the service does not know is an error there, too.
+	// An unknown field is an error of the service, too.
 	if err := protojson.Unmarshal(body, &request); err != nil {
 		refuse(w, err)
 		return
@@ -58,7 +58,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	// An error is that the client has gone.
+	// An error means that the client is gone.
 	_ = say(r.Context(), &restWire{w: w, r: r, key: c.Key}, c, s.handler(c))
 }
 
@@ -88,7 +88,7 @@ func (w *restWire) begin() error {
 	return w.write("[")
 }
 
-// element writes one of the array.
+// element writes an element of the array.
 func (w *restWire) element(json string) error {
 	if w.more {
 		json = ",\r\n" + json
@@ -99,7 +99,7 @@ func (w *restWire) element(json string) error {
 
 func (w *restWire) send(m *pb.GenerateContentResponse) error { return w.element(w.render(m)) }
 
-// render returns m as the request asked for it: with numbers for the values of enumerations. One that is new has a name.
+// render encodes m as requested: with numbers for the values of enumerations. The unknown one has a name.
 func (w *restWire) render(m *pb.GenerateContentResponse) string {
 	o := protojson.MarshalOptions{UseEnumNumbers: strings.Contains(w.r.URL.Query().Get("$alt"), "enum-encoding=int"), Multiline: true}
 	json := o.Format(m)

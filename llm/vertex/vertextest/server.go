@@ -18,23 +18,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// Server is a local server. It signs its answers in text as Gemini 3 does, and refuses a signature that is not that of the
-// text that it comes with.
+// Server is a local server. It signs its text answers as Gemini 3 does, and rejects a signature that does not belong to its text.
 type Server struct {
 	Addr  string         // host:port of the gRPC server, or the URL of the REST server
-	Roots *x509.CertPool // by which a server with TLS is known; else nil
+	Roots *x509.CertPool // the trusted certificates of a server with TLS; otherwise nil
 
 	handler llmtest.Handler
 	signed  atomic.Int64
 }
 
-// imageTypes are those that Gemini takes.
+// imageTypes are the types that Gemini accepts.
 var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
-// Signed returns how many signatures came back with the histories of calls.
+// Signed returns the number of signatures in the histories of calls.
 func (s *Server) Signed() int { return int(s.signed.Load()) }
 
-// signature is that of a text.
+// signature returns the signature of a text.
 func signature(text string) []byte {
 	sum := sha256.Sum256([]byte("signed " + text))
 	return sum[:]
@@ -111,7 +110,7 @@ func (s *Server) call(r *pb.GenerateContentRequest, gone <-chan struct{}, author
 	return c, nil
 }
 
-// certificate borrows the certificate of the standard library's test server.
+// certificate takes the certificate of the standard library's test server.
 func (s *Server) certificate() *httptest.Server {
 	donor := httptest.NewUnstartedServer(nil)
 	donor.EnableHTTP2 = true
@@ -121,7 +120,7 @@ func (s *Server) certificate() *httptest.Server {
 	return donor
 }
 
-// hold waits for h, or until the client has gone.
+// hold waits for h, or until the client is gone.
 func hold(ctx context.Context, h <-chan struct{}) {
 	if h == nil {
 		return
