@@ -22,13 +22,25 @@ import (
 // still yields an answer that arrives within Grace before it yields the error. When the consumer stops early, the turn goes on unwatched.
 func (c *Client) Ask(ctx context.Context, m *Message) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
-		msg, err := c.message(ctx, m)
-		if err == nil {
-			err = c.follow(ctx, turnOf(msg), msg, func(e *transport.Event) bool { return yield(e, nil) })
-		}
-		if err != nil {
-			yield(nil, err)
-		}
+		c.ask(ctx, m, false, yield)
+	}
+}
+
+// Follow is Ask for a caller who may stop waiting before the answer comes: when ctx ends, the turn goes on. The caller sets m.ID, and so knows
+// the turn; the same message sent again is the same turn.
+func (c *Client) Follow(ctx context.Context, m *Message) iter.Seq2[*transport.Event, error] {
+	return func(yield func(*transport.Event, error) bool) {
+		c.ask(ctx, m, true, yield)
+	}
+}
+
+func (c *Client) ask(ctx context.Context, m *Message, leave bool, yield func(*transport.Event, error) bool) {
+	msg, err := c.message(ctx, m)
+	if err == nil {
+		err = c.follow(ctx, turnOf(msg), msg, leave, func(e *transport.Event) bool { return yield(e, nil) })
+	}
+	if err != nil {
+		yield(nil, err)
 	}
 }
 
@@ -36,7 +48,7 @@ func (c *Client) Ask(ctx context.Context, m *Message) iter.Seq2[*transport.Event
 // begun the turn. When ctx ends, Watch ends and the turn goes on.
 func (c *Client) Watch(ctx context.Context, t Turn) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
-		if err := c.follow(ctx, t, nil, func(e *transport.Event) bool { return yield(e, nil) }); err != nil {
+		if err := c.follow(ctx, t, nil, true, func(e *transport.Event) bool { return yield(e, nil) }); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -76,9 +88,9 @@ type logged struct {
 	err     error
 }
 
-// follow returns nil when it has yielded the answer or yield has returned false. Unless msg is nil, follow first sends it, and cancels the turn
-// when ctx ends.
-func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, yield func(*transport.Event) bool) error {
+// follow returns nil when it has yielded the answer or yield has returned false. Unless msg is nil, follow first sends it. When ctx ends, follow
+// cancels the turn, unless leave is set.
+func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave bool, yield func(*transport.Event) bool) error {
 	// Watching outlives ctx: a canceled turn still gets its answer.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -174,7 +186,7 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, yield
 		case serveErr := <-served:
 			return fmt.Errorf("watch the conversation: %w", serveErr)
 		case <-ended:
-			if err = ctx.Err(); msg == nil {
+			if err = ctx.Err(); leave {
 				return err
 			}
 			ended = nil

@@ -223,3 +223,49 @@ func TestListen(t *testing.T) {
 		}
 	})
 }
+
+// TestFollow stops waiting before the answer comes: the turn goes on, and the same message again is the same turn.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []*transport.Event
+		answer := make(chan struct{})
+		_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) {
+			if asked = append(asked, e); len(asked) == 1 {
+				s.Task(e, "t1", "clock", "time?")
+				go func() {
+					<-answer
+					s.Answer(e, "noon")
+				}()
+			}
+		})
+		m := client.Text("c1", "time?")
+		m.ID = "m1"
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		var seen []string
+		var err error
+		for e, failed := range c.Follow(ctx, m) {
+			if err = failed; err == nil {
+				seen = append(seen, brief(e))
+			}
+		}
+		if diff := cmp.Diff([]string{"task t1 for clock"}, seen); diff != "" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s, error %v", diff, err)
+		}
+		synctest.Wait()
+		if len(asked) != 1 {
+			t.Errorf("Cortex got %d events, want the message alone", len(asked))
+		}
+		time.AfterFunc(time.Second, func() { close(answer) })
+		seen = nil
+		for e, err := range c.Follow(t.Context(), m) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, brief(e))
+		}
+		if diff := cmp.Diff([]string{"answer noon"}, seen); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

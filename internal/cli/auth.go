@@ -35,7 +35,7 @@ talk to Cortex and read conversations and cards, and nobody can speak in another
 		}
 		return filepath.Abs(dir)
 	}
-	c.AddCommand(e.newAuthInit(&dir, folder), e.newAuthAdd(folder), e.newAuthList(folder))
+	c.AddCommand(e.newAuthInit(&dir, folder), e.newAuthAdd(folder), e.newAuthList(folder), e.newAuthToken())
 	return c
 }
 
@@ -156,6 +156,32 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 		})
 	}
 	return c
+}
+
+func (e *env) newAuthToken() *cobra.Command {
+	return &cobra.Command{
+		Use:   "token FILE",
+		Short: "Print the bearer token of a person, for HTTP",
+		Long: `Print the bearer token by which a person shows at the path /mcp of ` + "`cortex serve --http`" + ` who they are. FILE has their credentials; the
+token is made of them, and valid as long as they are. Use it over TLS, or on one machine.`,
+		Example: "  cortex auth token \"$(cortex auth add user ada)\"",
+		Args:    exactArgs("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			who, err := auth.Read(args[0])
+			if err != nil {
+				return err
+			}
+			if who == nil || who.Role != auth.Person {
+				return usagef("%s: these are not the credentials of a person: `cortex auth add user NAME` makes some", args[0])
+			}
+			token, err := auth.BearerToken(args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(e.stdout, token)
+			return nil
+		},
+	}
 }
 
 type credsJSON struct {

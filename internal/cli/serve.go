@@ -44,7 +44,7 @@ folder; others by --nats with the address given to --listen. The small agents ec
 
 /healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise). It also
 names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
-are more agents than there may be, or too few files.
+are more agents than there may be, or too few files. At /mcp, other programs have Cortex as a tool: see cortex mcp.
 
 At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. Run
 cortex doctor to see what is lost, and to repair conversations.`,
@@ -55,7 +55,7 @@ cortex doctor to see what is lost, and to repair conversations.`,
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&addr, "http", defaultHTTP, "`ADDRESS`: where /healthz and /readyz are served, or none")
+	c.Flags().StringVar(&addr, "http", defaultHTTP, "`ADDRESS`: where /healthz, /readyz and /mcp are served, or none")
 	setting(c.Flags(), "http")
 	group(c.Flags(), groupKeep, "http")
 	roles = e.settings.addRoles(c)
@@ -88,7 +88,7 @@ func (e *env) serve(ctx context.Context, addr string, roles *besides) error {
 	owned := newOwnership()
 	g, ctx := errgroup.WithContext(ctx)
 	if health != nil {
-		g.Go(func() error { return serveHealth(ctx, health, log, n.Load, &waits, owned) })
+		g.Go(func() error { return serveHealth(ctx, health, log, n.Load, &waits, owned, e.mcpDoor(n.Load, &waits)) })
 	}
 	g.Go(func() error {
 		return e.serveNode(ctx, log, &waits, roles, func(running *node) {
@@ -264,9 +264,10 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 	}
 }
 
-// serveHealth answers health checks until ctx ends.
-func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running func() *node, waits error, owned *ownership) error {
+// serveHealth answers health checks, and has door at /mcp, until ctx ends.
+func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running func() *node, waits error, owned *ownership, door http.Handler) error {
 	mux := http.NewServeMux()
+	mux.Handle("/mcp", door)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)

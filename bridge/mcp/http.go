@@ -1,0 +1,243 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	sessionTime  = time.Hour // without a request, before 2026-07-28
+	mostSessions = 64        // of a caller
+	maxBody      = 1 << 20   // bytes
+)
+
+// Headers of a request. The last two are never taken from outside.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerCall    = "Cortex-Mcp-Call" // names a call of a session
+	headerPost    = "Cortex-Mcp-Post" // names the request
+)
+
+// Identify returns the sender that a bearer token is for.
+type Identify func(token string) (user string, err error)
+
+// Handler serves MCP over HTTP, all revisions at one address. With nil, nobody has a token, and only programs on this machine are served.
+//
+// The SDK serves 2026-07-28, which knows no sessions, and earlier revisions, which cannot ask the user without them, by different handlers.
+func (d *Door) Handler(identify Identify) http.Handler {
+	return handler(d.server(), d.server(), identify, func(h http.Handler) http.Handler { return d.mark(h, formTime+2*d.cfg.Wait) })
+}
+
+// handler serves one server without sessions and one with them.
+func handler(free, bound *sdk.Server, identify Identify, mark func(http.Handler) http.Handler) http.Handler {
+	without := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return free }, &sdk.StreamableHTTPOptions{
+		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody,
+	})
+	with := &sessions{server: bound, next: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bound }, &sdk.StreamableHTTPOptions{
+		SessionTimeout: sessionTime, MaxRequestBodyBytes: maxBody,
+	})}
+	by := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodPost && r.Method != http.MethodDelete: // there is nothing to say outside of calls
+			w.Header().Set("Allow", "POST, DELETE")
+			http.Error(w, "POST a message of MCP here", http.StatusMethodNotAllowed)
+		case r.Header.Get(headerSession) == "" && r.Header.Get(headerVersion) >= stateless:
+			without.ServeHTTP(w, r)
+		default:
+			with.ServeHTTP(w, r)
+		}
+	})
+	return http.NewCrossOriginProtection().Handler(admit(mark(by), identify))
+}
+
+// admit lets in who may ask.
+func admit(h http.Handler, identify Identify) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if identify == nil {
+			if !isLocal(r) {
+				http.Error(w, "this Cortex has no keys, and lets in only programs on its own machine: see `cortex auth --help`", http.StatusForbidden)
+				return
+			}
+			h.ServeHTTP(w, r)
+			return
+		}
+		kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		user, err := "", error(nil)
+		if strings.EqualFold(kind, "Bearer") {
+			user, err = identify(strings.TrimSpace(token))
+		}
+		if user == "" || err != nil {
+			why := "a bearer token is needed: `cortex auth token` makes one"
+			if err != nil {
+				why = err.Error()
+			}
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, why, http.StatusUnauthorized)
+			return
+		}
+		is := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
+			return &auth.TokenInfo{UserID: user}, nil
+		}
+		auth.RequireBearerToken(is, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h).ServeHTTP(w, r)
+	})
+}
+
+// isLocal reports whether a request comes from this machine, and not by way of a proxy that says so.
+func isLocal(r *http.Request) bool {
+	for name := range r.Header {
+		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Envoy-") {
+			return false
+		}
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && from.Addr().Unmap().IsLoopback()
+}
+
+// mark gives a request the time that a call takes, and lets the call find out which one it is and whether its client is still there.
+func (d *Door) mark(h http.Handler, long time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del(headerCall)
+		r.Header.Del(headerPost)
+		if r.Method == http.MethodPost {
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+			if err != nil {
+				http.Error(w, "the message has more than 1 MiB, or did not arrive", http.StatusRequestEntityTooLarge)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			var m struct {
+				ID json.RawMessage `json:"id"`
+			}
+			if session := r.Header.Get(headerSession); session != "" && json.Unmarshal(body, &m) == nil && m.ID != nil {
+				r.Header.Set(headerCall, session+"/"+string(m.ID))
+			}
+			post := uuid.NewString()
+			r.Header.Set(headerPost, post)
+			d.posts.Store(post, r.Context())
+			defer d.posts.Delete(post)
+			end := time.Now().Add(long)
+			c := http.NewResponseController(w)
+			_ = c.SetReadDeadline(end) // a test's writer has none
+			_ = c.SetWriteDeadline(end)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// callID names the call of a session, so that the same one again is known; "" without a session.
+func callID(extra *sdk.RequestExtra) string {
+	if extra == nil || extra.Header == nil {
+		return ""
+	}
+	return extra.Header.Get(headerCall)
+}
+
+// isGone reports whether the result of a call reaches nobody.
+func (d *Door) isGone(ctx context.Context, extra *sdk.RequestExtra) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	if extra == nil || extra.Header == nil {
+		return false
+	}
+	post, ok := d.posts.Load(extra.Header.Get(headerPost))
+	return !ok || post.(context.Context).Err() != nil
+}
+
+// sessions bounds the sessions of a caller: the one that was used least recently makes room.
+type sessions struct {
+	server *sdk.Server
+	next   http.Handler
+
+	mu sync.Mutex
+	of map[string]*session
+}
+
+type session struct {
+	user    string
+	used    time.Time
+	running int
+}
+
+func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	user := ""
+	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
+		user = info.UserID
+	}
+	id := r.Header.Get(headerSession)
+	if id != "" {
+		s.step(id, 1)
+		defer s.step(id, -1)
+		s.next.ServeHTTP(w, r)
+		return
+	}
+	if r.Method == http.MethodPost && !s.room(user) {
+		http.Error(w, "too many sessions of yours are at work: end some", http.StatusTooManyRequests)
+		return
+	}
+	s.next.ServeHTTP(w, r)
+	if id := w.Header().Get(headerSession); id != "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.of == nil {
+			s.of = make(map[string]*session)
+		}
+		s.of[id] = &session{user: user, used: time.Now()}
+	}
+}
+
+// step notes that a request of a session begins or ends.
+func (s *sessions) step(id string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := s.of[id]; of != nil {
+		of.running += n
+		of.used = time.Now()
+	}
+}
+
+// room makes room for a session of a caller, and reports whether there is some.
+func (s *sessions) room(user string) bool {
+	live := map[string]*sdk.ServerSession{}
+	for of := range s.server.Sessions() {
+		live[of.ID()] = of
+	}
+	s.mu.Lock()
+	var own []string
+	for id, of := range s.of {
+		if live[id] == nil {
+			delete(s.of, id)
+		} else if of.user == user {
+			own = append(own, id)
+		}
+	}
+	if len(own) < mostSessions {
+		s.mu.Unlock()
+		return true
+	}
+	oldest := slices.MinFunc(own, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.of[a].running, s.of[b].running), s.of[a].used.Compare(s.of[b].used))
+	})
+	if s.of[oldest].running > 0 {
+		s.mu.Unlock()
+		return false
+	}
+	delete(s.of, oldest)
+	s.mu.Unlock()
+	_ = live[oldest].Close() // its client is told that it is unknown, and begins another
+	return true
+}

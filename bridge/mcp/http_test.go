@@ -1,0 +1,200 @@
+package mcp_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestOthers has two people ask: neither sees or changes what is the other's.
+func TestOthers(t *testing.T) {
+	w := newWorld(t, true)
+	doors := map[string]*httptest.Server{}
+	for who, wait := range map[string]time.Duration{"ada": 0, "bob": 300 * time.Millisecond} { // who waits for nothing
+		doors[who] = httptest.NewServer(w.door(wait).Handler(func(token string) (string, error) {
+			if !strings.HasPrefix(token, "of-") {
+				return "", errors.New("that is no token")
+			}
+			return "user:" + token[3:], nil
+		}))
+		defer doors[who].Close()
+	}
+	for _, era := range eras {
+		as := func(who string) *sdk.ClientSession {
+			return w.connect(&sdk.StreamableClientTransport{Endpoint: doors[who].URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: header{"Authorization", "Bearer of-" + who}}}, era, nil)
+		}
+		ada, bob := as("ada"), as("bob")
+		r := w.call(ada, "ask", `{"text":"danger","key":"k"}`)
+		file := w.call(ada, "ask_agent", `{"agent":"worker","text":"file","context_id":"`+r.Context+`"}`)
+		id := `"turn_id":"` + r.Turn + `"`
+		if x := w.call(bob, "get_turn", "{"+id+"}"); x.State != "unknown" || strings.Contains(x.text, "danger") {
+			t.Errorf("%s: get_turn of another's = %+v", era, x)
+		}
+		if x := w.call(bob, "reply", "{"+id+`,"text":"yes"}`); !x.failed || w.times("danger") > 0 {
+			t.Errorf("%s: reply to another's = %+v", era, x)
+		}
+		if x := w.call(bob, "cancel", "{"+id+`}`); x.State != "unknown" {
+			t.Errorf("%s: cancel of another's = %+v", era, x)
+		}
+		if x := w.call(bob, "ask", `{"text":"danger","key":"k"}`); x.Turn == r.Turn {
+			t.Errorf("%s: ask with another's key = %+v", era, x)
+		}
+		x := w.call(bob, "ask", `{"text":"what was said?","context_id":"`+r.Context+`"}`)
+		w.until("the refusal", func() bool {
+			if x.State == "unknown" {
+				x = w.call(bob, "get_turn", `{"turn_id":"`+x.Turn+`"}`)
+			}
+			return x.State != "unknown"
+		})
+		if x.State != "failed" {
+			t.Errorf("%s: ask in another's conversation = %+v", era, x)
+		}
+		for _, uri := range []string{file.Files[0].URI, "cortex://conversations/" + r.Context} {
+			if x, err := bob.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
+				t.Errorf("%s: %s = %v", era, uri, x.Contents[0])
+			}
+		}
+		if x, err := bob.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "cortex://conversations"}); err != nil || strings.Contains(x.Contents[0].Text, r.Context) {
+			t.Errorf("%s: another's conversations = %v, %v", era, x, err)
+		}
+		if x := w.call(ada, "get_turn", "{"+id+"}"); x.State != "completed" && x.State != "input_required" {
+			t.Errorf("%s: get_turn of one's own = %+v", era, x)
+		}
+	}
+}
+
+// post sends a message to a door as any program can.
+func post(t *testing.T, url, body string, header ...string) (int, http.Header, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	must(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	res, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	must(t, err)
+	return res.StatusCode, res.Header, string(b)
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+// begin begins a session of before 2026-07-28.
+func begin(t *testing.T, url string) string {
+	t.Helper()
+	_, h, _ := post(t, url, initialize)
+	id := h.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatal("there is no session")
+	}
+	post(t, url, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id)
+	return id
+}
+
+// TestSentAgain sends the same request twice, as a program does whose connection was lost.
+func TestSentAgain(t *testing.T) {
+	w := newWorld(t, false)
+	srv := httptest.NewServer(w.door(0).Handler(nil))
+	defer srv.Close()
+	for i, session := range []string{begin(t, srv.URL), begin(t, srv.URL)} {
+		for range 2 {
+			code, _, body := post(t, srv.URL, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask","arguments":{"text":"order"}}}`,
+				"Mcp-Session-Id", session, "Cortex-Mcp-Call", "of my own")
+			if code != http.StatusOK || !strings.Contains(body, "done: order") {
+				t.Fatalf("ask = %d %s", code, body)
+			}
+		}
+		if n := w.times("order"); n != i+1 {
+			t.Errorf("session %d: done %d times", i, n)
+		}
+	}
+	// What names a call is not taken from outside.
+	s := w.connect(&sdk.StreamableClientTransport{Endpoint: srv.URL, HTTPClient: &http.Client{Transport: header{"Cortex-Mcp-Call", "mine"}}}, "2026-07-28", nil)
+	for range 2 {
+		w.call(s, "ask", `{"text":"book"}`)
+	}
+	if n := w.times("book"); n != 2 {
+		t.Errorf("two calls: done %d times", n)
+	}
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	w := newWorld(t, false)
+	open := httptest.NewServer(w.door(0).Handler(nil))
+	defer open.Close()
+	locked := httptest.NewServer(w.door(0).Handler(func(token string) (string, error) {
+		if token == "good" {
+			return "user:ada", nil
+		}
+		return "", errors.New("that is no token")
+	}))
+	defer locked.Close()
+	far := w.door(0).Handler(nil)
+	for name, test := range map[string]struct {
+		url    string
+		header []string
+		want   int
+	}{
+		"a program here":     {open.URL, nil, 200},
+		"by way of a proxy":  {open.URL, []string{"X-Forwarded-For", "10.0.0.1"}, 403},
+		"by way of a mesh":   {open.URL, []string{"X-Forwarded-Proto", "http"}, 403},
+		"a page elsewhere":   {open.URL, []string{"Origin", "https://evil.example"}, 403},
+		"a page, by its DNS": {open.URL, []string{"Host", "evil.example"}, 403},
+		"no token":           {locked.URL, nil, 401},
+		"a wrong token":      {locked.URL, []string{"Authorization", "Bearer bad"}, 401},
+		"another kind":       {locked.URL, []string{"Authorization", "Basic good"}, 401},
+		"a token":            {locked.URL, []string{"Authorization", "Bearer good"}, 200},
+		"no such session":    {open.URL, []string{"Mcp-Session-Id", "none"}, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, _, body := post(t, test.url, initialize, test.header...); code != test.want {
+				t.Errorf("%d %s, want %d", code, body, test.want)
+			}
+		})
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://cortex/mcp", strings.NewReader(initialize))
+	r.RemoteAddr = "192.0.2.1:1234"
+	rec := httptest.NewRecorder()
+	if far.ServeHTTP(rec, r); rec.Code != http.StatusForbidden {
+		t.Errorf("from elsewhere: %d %s", rec.Code, rec.Body)
+	}
+	// A session is its owner's.
+	_, h, _ := post(t, locked.URL, initialize, "Authorization", "Bearer good")
+	if code, _, _ := post(t, locked.URL, initialize, "Mcp-Session-Id", h.Get("Mcp-Session-Id")); code != http.StatusUnauthorized {
+		t.Errorf("another's session: %d", code)
+	}
+}
+
+// TestSessionsAreBounded begins more sessions than a caller may have: the one that was used least recently ends.
+func TestSessionsAreBounded(t *testing.T) {
+	w := newWorld(t, false)
+	srv := httptest.NewServer(w.door(0).Handler(nil))
+	defer srv.Close()
+	alive := func(id string) bool {
+		code, _, _ := post(t, srv.URL, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", id)
+		return code == http.StatusOK
+	}
+	var ids []string
+	for range 64 {
+		ids = append(ids, begin(t, srv.URL))
+	}
+	if !alive(ids[0]) {
+		t.Fatal("the first session ended early")
+	}
+	newest := begin(t, srv.URL)
+	if !alive(ids[0]) || alive(ids[1]) || !alive(newest) {
+		t.Error("another session has ended than the one that was used least recently")
+	}
+}

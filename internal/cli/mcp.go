@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/bridge/mcp"
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// newMCP returns the command by which other programs have Cortex as a tool.
+func (e *env) newMCP() *cobra.Command {
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:   "mcp",
+		Short: "Make Cortex a tool of Claude Code, VS Code and other MCP hosts",
+		Long: `Run an MCP server on standard input and output. MCP hosts such as Claude Code start this command themselves. It joins the Cortex
+that runs, or starts one if none runs on the data folder; with --nats it joins the one on that server.
+
+When a host ends a call because of its own time limit, the work goes on: the tool get_turn, or the same call again, returns the
+answer. What needs your yes and what agents want to know is put to you by the host, if it can do that.
+
+` + "`cortex serve`" + ` serves the same tools over HTTP, at the path /mcp of --http. Without keys, only programs on its machine may use them; with
+--auth, a bearer token is needed: see cortex auth token.`,
+		Example: "  claude mcp add cortex -- cortex mcp\n  codex mcp add cortex -- cortex mcp\n" +
+			"  code --add-mcp '{\"name\":\"cortex\",\"command\":\"cortex\",\"args\":[\"mcp\"]}'\n" +
+			"  claude mcp add --transport http cortex http://127.0.0.1:8420/mcp",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := exactArgs()(cmd, args); err != nil {
+				return err
+			}
+			if wait < time.Second || wait > maxMCPWait {
+				return usagef("--wait %v: it is from 1s to %v", wait, maxMCPWait)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := e.converse(cmd.Context(), func(ctx context.Context, b *backend, cfg repl.Config) error {
+				defer e.sayNotices(cfg.Notices)()
+				known := func(ctx context.Context) ([]*a2a.AgentCard, error) {
+					all, err := b.known(ctx)
+					if err != nil {
+						return nil, err
+					}
+					var cards []*a2a.AgentCard
+					for _, r := range all.Routable() {
+						cards = append(cards, r.Card)
+					}
+					return cards, nil
+				}
+				log := e.settings.logger(e.stderr, slog.LevelError)
+				return mcp.New(mcp.Config{Client: cfg.Client, Store: b.store, Agents: known, Version: buildVersion(), Wait: wait, Logger: log}).Serve(ctx, e.stdin, e.stdout)
+			}, new(where))
+			if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
+				return nil // the host ends its servers so
+			}
+			return err
+		},
+	}
+	e.settings.addOwn(c, []string{"llm", "model", "max-file"}, ownAgents...)
+	c.Flags().DurationVar(&wait, "wait", mcp.DefaultWait, "`TIME`: how long a call waits for its answer; below the time limit of the program")
+	return c
+}
+
+// maxMCPWait bounds --wait.
+const maxMCPWait = time.Hour
+
+// mcpDoor returns what answers at /mcp for the node that running returns.
+func (e *env) mcpDoor(running func() *node, waits error) http.Handler {
+	var mu sync.Mutex
+	var of *node
+	var door http.Handler
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := running()
+		if n == nil {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, oneLine(waits), http.StatusServiceUnavailable)
+			return
+		}
+		mu.Lock()
+		if of != n {
+			of, door = n, n.mcp(e.settings.identify(n))
+		}
+		h := door
+		mu.Unlock()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// mcp returns the node as an MCP server over HTTP.
+func (n *node) mcp(identify mcp.Identify) http.Handler {
+	online := func(context.Context) ([]*a2a.AgentCard, error) { return n.online(), nil }
+	return mcp.New(mcp.Config{Client: n.client(), Store: n.store, Agents: online, Version: buildVersion(), Logger: n.log}).Handler(identify)
+}
+
+// identify returns how people show who they are over HTTP; nil where nobody has to.
+func (s *settings) identify(n *node) mcp.Identify {
+	if n.sender == "" {
+		return nil
+	}
+	file := s.creds
+	if s.node.auth != "" && s.node.auth != none {
+		file = auth.Admin(s.node.auth, s.tenant)
+	}
+	by, err := auth.NewBearer(file)
+	if err != nil {
+		err = errors.New("this Cortex cannot tell who you are over HTTP: " + oneLine(err))
+		n.log.Warn("nobody can use /mcp", "err", oneLine(err))
+	}
+	return func(token string) (string, error) {
+		if err != nil {
+			return "", err
+		}
+		who, err := by.Identify(token)
+		if err != nil {
+			return "", err
+		}
+		return who.ID, nil
+	}
+}

@@ -1,0 +1,102 @@
+package auth
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+)
+
+// bearerPurpose is signed in a bearer token, so that the signature is of no use elsewhere.
+const bearerPurpose = "cortex bearer token\n"
+
+// maxBearer bounds a bearer token, in bytes.
+const maxBearer = 12 << 10
+
+// ErrBearer is returned by Bearer.Identify for tokens that are not valid. Its text is one line for whoever shows the token.
+var ErrBearer = errors.New("the bearer token is not valid here: `cortex auth token` makes one of a person's credentials")
+
+// BearerToken returns a token that proves over HTTP for whom the credentials in a file are: their JWT and a signature with their key. It always is
+// the same for the same credentials, and is valid as long as they are. Who knows the token cannot connect to the NATS server with it.
+func BearerToken(file string) (string, error) {
+	if _, err := Read(file); err != nil {
+		return "", err
+	}
+	b, err := readSecret(file)
+	if err != nil {
+		return "", err
+	}
+	token, err := jwt.ParseDecoratedJWT(b)
+	if err != nil {
+		return "", err
+	}
+	key, err := jwt.ParseDecoratedUserNKey(b)
+	if err != nil {
+		return "", err
+	}
+	defer key.Wipe()
+	sig, err := key.Sign([]byte(bearerPurpose + token))
+	if err != nil {
+		return "", err
+	}
+	return token + "." + base64.RawURLEncoding.EncodeToString(sig), nil
+}
+
+// Bearer verifies the bearer tokens of the people of one tenant.
+type Bearer struct{ account, tenant string }
+
+// NewBearer returns a Bearer for the account that issued the credentials in a file, such as those of the tenant's orchestrator.
+func NewBearer(file string) (*Bearer, error) {
+	i, err := Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if i == nil {
+		return nil, fmt.Errorf("%s: these credentials are not of `cortex auth`, so that nobody can be told by a bearer token", file)
+	}
+	b, err := readSecret(file)
+	if err != nil {
+		return nil, err
+	}
+	token, err := jwt.ParseDecoratedJWT(b)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		return nil, err
+	}
+	return &Bearer{account: claims.Issuer, tenant: i.Tenant}, nil
+}
+
+// Identify returns the person that a token is for, or an error that wraps ErrBearer or ErrExpired.
+func (b *Bearer) Identify(token string) (*Identity, error) {
+	cut := strings.LastIndexByte(token, '.')
+	if len(token) > maxBearer || cut < 0 {
+		return nil, ErrBearer
+	}
+	sig, err := base64.RawURLEncoding.DecodeString(token[cut+1:])
+	if err != nil {
+		return nil, ErrBearer
+	}
+	claims, err := jwt.DecodeUserClaims(token[:cut]) // verifies the issuer's signature
+	if err != nil || claims.Issuer != b.account || claims.IssuerAccount != "" {
+		return nil, ErrBearer
+	}
+	key, err := nkeys.FromPublicKey(claims.Subject)
+	if err != nil || key.Verify([]byte(bearerPurpose+token[:cut]), sig) != nil {
+		return nil, ErrBearer
+	}
+	i := parseName(claims.Name)
+	if i == nil || i.Role != Person || i.Tenant != b.tenant {
+		return nil, ErrBearer
+	}
+	if claims.Expires != 0 && !time.Now().Before(time.Unix(claims.Expires, 0)) {
+		return nil, ErrExpired
+	}
+	return i, nil
+}

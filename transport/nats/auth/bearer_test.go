@@ -1,0 +1,88 @@
+package auth
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBearer(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir, "", "acme"); err != nil {
+		t.Fatal(err)
+	}
+	other := t.TempDir()
+	if err := Init(other); err != nil {
+		t.Fatal(err)
+	}
+	file := func(path string, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ada := file(AddUser(dir, "", "ada"))
+	token := func(path string) string {
+		t.Helper()
+		s, err := BearerToken(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := BearerToken(path); again != s || err != nil {
+			t.Errorf("another token for the same credentials, %v", err)
+		}
+		return s
+	}
+	b, err := NewBearer(Admin(dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{ada: "user:ada", People(dir, ""): "user"} {
+		if i, err := b.Identify(token(path)); err != nil || i.ID != want {
+			t.Errorf("Identify = %v, %v, want %s", i, err, want)
+		}
+	}
+	good := token(ada)
+	cut := strings.LastIndexByte(good, '.')
+	wrong := map[string]string{
+		"nothing": "", "no token": "x", "no signature": good[:cut], "an empty signature": good[:cut+1], "no jwt": good[cut:],
+		"another's signature": good[:cut] + token(People(dir, ""))[strings.LastIndexByte(token(People(dir, "")), '.'):],
+		"an agent":            token(file(AddAgent(dir, "", "weather"))),
+		"the orchestrator":    token(Admin(dir, "")),
+		"another tenant":      token(People(dir, "acme")),
+		"another folder":      token(file(AddUser(other, "", "ada"))),
+		"too long":            strings.Repeat("x", maxBearer) + good,
+	}
+	for name, s := range wrong {
+		if i, err := b.Identify(s); !errors.Is(err, ErrBearer) {
+			t.Errorf("%s: Identify = %v, %v, want ErrBearer", name, i, err)
+		}
+	}
+	for i := range good { // each character counts
+		if at := []byte(good); at[i] != 'A' {
+			at[i] = 'A'
+			if who, err := b.Identify(string(at)); err == nil && i < len(good)-1 { // the last one has bits to spare
+				t.Errorf("with another character at %d: %v", i, who)
+			}
+		}
+	}
+	account, err := readKey(filepath.Join(tenantDir(dir, ""), accountKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(t.TempDir(), "old.creds")
+	creds, err := issue(&Identity{Role: Person, ID: "user:old"}, account, time.Now().Add(time.Hour))
+	if err == nil {
+		err = os.WriteFile(old, creds, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Identify(token(old)); err != nil {
+		t.Errorf("before it expires: %v", err)
+	}
+}
