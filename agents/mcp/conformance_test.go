@@ -75,7 +75,7 @@ func probe(scenario, address string) error {
 	}()
 	for _, c := range with.Calls {
 		maps.DeleteFunc(c.Arguments, func(_ string, v any) bool { return v == nil }) // which its schema does not allow, and so the agent neither
-		_ = p.call(c.Name, c.Arguments, nil) // the server looks at the headers
+		_ = p.call(c.Name, c.Arguments, nil)                                         // the server looks at the headers
 	}
 	switch {
 	case oauth:
@@ -127,7 +127,7 @@ func (p *prober) call(tool string, arguments, answer map[string]any) error {
 			return nil
 		}
 		reply := a2a.ContentParts{a2a.NewTextPart("accept")}
-		if len(answer) > 0 {
+		if answer != nil { // an empty one takes what the server suggests
 			reply = a2a.ContentParts{a2a.NewDataPart(answer)}
 		}
 		task.Message = &a2a.Message{ID: task.Message.ID + "+", Parts: reply, Metadata: map[string]any{transport.MetaContinued: true}}

@@ -149,7 +149,10 @@ func (l *login) change(ctx context.Context, f func(*grant) error) error {
 	}
 	g.Server = l.resource.String()
 	b, err := json.MarshalIndent(g, "", "  ")
-	if err == nil {
+	switch {
+	case err == nil && len(b) > maxGrant:
+		err = fmt.Errorf("it has %d bytes, and at most %d are allowed", len(b), maxGrant)
+	case err == nil:
 		err = writeFile(l.path, b)
 	}
 	if err != nil {

@@ -63,6 +63,7 @@ func Login(ctx context.Context, s *Server, o *LoginOptions) error {
 	if err := of.openLogin(o.Dir); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
+	of.secret = append(slices.Clone(of.secret), o.ClientSecret)
 	ctx, cancel := context.WithTimeoutCause(ctx, loginTime, fmt.Errorf("nobody has logged in within %v", loginTime))
 	defer cancel()
 	c, err := listen(ctx, o.Port)
@@ -130,7 +131,7 @@ func (l *login) authorize(ctx context.Context, s *Server, o *LoginOptions, c *ca
 			return errors.New("it does not accept the token that it had the authorization server give")
 		}
 		if err := h.Authorize(ctx, &http.Request{Method: http.MethodPost, URL: l.resource}, g.Refusal.response()); err != nil {
-			return fmt.Errorf("no login: %w", plainAuth(err))
+			return errors.New("no login: " + s.hide(plainAuth(err).Error()))
 		}
 	}
 	return errors.New("it wants more rights after each login")

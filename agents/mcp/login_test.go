@@ -331,6 +331,9 @@ func TestHostileLogin(t *testing.T) {
 		"a large token": {func(a *authServer) {
 			a.hooks["/token"] = token(map[string]any{"access_token": strings.Repeat("x", 20<<10)})
 		}, "a token of 20480 bytes"},
+		"many rights": {func(a *authServer) {
+			a.hooks["/token"] = token(map[string]any{"access_token": "x", "scope": strings.Repeat("x ", 200<<10)})
+		}, "the login cannot be kept: it has "},
 		"two lines": {func(a *authServer) { a.hooks["/token"] = token(map[string]any{"access_token": "x\r\ny: z"}) }, "does not fit into a header"},
 		"no bearer": {func(a *authServer) {
 			a.hooks["/token"] = token(map[string]any{"access_token": "x", "token_type": "DPoP"})
