@@ -205,7 +205,7 @@ func TestLoginEnds(t *testing.T) {
 	}
 	agent := open(t, s, dir, nil)
 	a.revoke(false)
-	want := "401 Unauthorized: the login has ended (invalid_grant): run `cortex mcp login --url " + s.URL + "`"
+	want := "the call was not made: " + s.URL + ": 401 Unauthorized: the login has ended (invalid_grant): run `cortex mcp login --url " + s.URL + "`"
 	if err := upper(t, agent, "1"); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
