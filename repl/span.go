@@ -9,10 +9,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// span is a piece of text that looks the same all over: look has the parameters of its colours, "" is none.
+// span is a piece of text with one look, the parameters of its colour sequence; "" is none.
 type span struct{ text, look string }
 
-// with returns the parameters of look and more, each once: emphasis within emphasis, and so on, would have parameters without end.
+// with combines the parameters of look and more, without duplicates, so that nested emphasis does not accumulate parameters.
 func with(look, more string) string {
 	if look == "" || more == "" {
 		return look + more
@@ -32,7 +32,7 @@ func plainText(spans []span) string {
 	return b.String()
 }
 
-// paintAll returns spans as they are written to a terminal.
+// paintAll formats spans for a terminal.
 func (s style) paintAll(spans []span) string {
 	var b strings.Builder
 	for _, p := range merged(spans) {
@@ -41,8 +41,8 @@ func (s style) paintAll(spans []span) string {
 	return b.String()
 }
 
-// wrapSpans breaks a text between its words, so that no line is wider than width. What is wider without a space in it, such as an address,
-// is broken only if hard says so: a terminal breaks it so that it can still be copied whole. Spaces within a line stay as they are.
+// wrapSpans wraps a text between its words to lines of at most width columns. Longer words, such as addresses, are broken only with hard: when the
+// terminal wraps them, they can be copied as a whole. Spaces within a line are kept.
 func wrapSpans(spans []span, width int, hard bool) [][]span {
 	width = max(width, 1)
 	text := plainText(spans)
@@ -83,7 +83,7 @@ func wrapSpans(spans []span, width int, hard bool) [][]span {
 	return lines
 }
 
-// words returns a line in pieces between which it may be broken: behind spaces, and beside characters of scripts that have none.
+// words splits a line where it may be broken: after spaces, and beside characters of scripts without spaces.
 func words(line string) []string {
 	var all []string
 	begin, at := 0, 0
@@ -109,7 +109,7 @@ func wideFirst(s string) bool {
 	return table.Width(string(r)) > 1
 }
 
-// cutSpans returns spans, and those wider than width cut, with an ellipsis. What takes no width is bounded as well.
+// cutSpans cuts spans to width columns, with an ellipsis. Zero-width text is bounded as well.
 func cutSpans(spans []span, width int) []span {
 	const bytesPerColumn = 8
 	text := plainText(spans)
@@ -127,10 +127,10 @@ func cutSpans(spans []span, width int) []span {
 // slicer cuts spans into parts, from the beginning on.
 type slicer struct {
 	spans []span
-	at    int // where they begin
+	at    int // offset of the first span
 }
 
-// cut returns the bytes of the spans between two places in their text, which are behind those of the cut before.
+// cut returns the spans between two offsets of the text, which must not be before those of the previous cut.
 func (s *slicer) cut(from, to int) []span {
 	var part []span
 	for len(s.spans) > 0 {
@@ -147,7 +147,7 @@ func (s *slicer) cut(from, to int) []span {
 	return part
 }
 
-// merged returns spans with those made one that look the same, and without the empty ones.
+// merged merges adjacent spans of the same look, and removes empty ones.
 func merged(spans []span) []span {
 	var all []span
 	for i := 0; i < len(spans); {

@@ -204,10 +204,10 @@ func newAuthClient(server *url.URL) *http.Client {
 	}
 }
 
-// inside reports whether a host has a private address.
+// inside reports whether a host has private addresses only.
 func inside(ctx context.Context, host string) bool {
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	return err == nil && slices.ContainsFunc(all, isPrivate)
+	return err == nil && !slices.ContainsFunc(all, func(ip netip.Addr) bool { return !isPrivate(ip) })
 }
 
 func isPrivate(ip netip.Addr) bool {

@@ -24,8 +24,8 @@ func (e *env) newMCPLogin() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login [NAME | --url URL]",
 		Short: "Log in at an MCP server that wants OAuth",
-		Long: `Log in at an MCP server that wants OAuth, with a browser: this prints the address to open, and on a terminal opens it. The browser comes
-back to a port of this machine; on a remote machine, choose one with --callback-port and forward it: ssh -L PORT:127.0.0.1:PORT HOST.
+		Long: `Log in at an MCP server that wants OAuth, with a browser: this prints the address to open, and on a terminal opens it. The browser returns
+to a port of this machine; on a remote machine, choose the port with --callback-port and forward it: ssh -L PORT:127.0.0.1:PORT HOST.
 NAME is a server in a file, as for ` + "`cortex agent mcp`" + `, which uses the login and refreshes it. The tokens are in the folder mcp/logins of
 --data, for the user alone.
 
@@ -70,8 +70,8 @@ returns to http://127.0.0.1/callback, and give its id as --client-id, and its se
 		},
 	}
 	f.addOne(c)
-	c.Flags().StringVar(&id, "client-id", "", "`ID` by which the authorization server knows Cortex, or the https URL of a client id metadata document")
-	c.Flags().IntVar(&port, "callback-port", 0, "`PORT` of 127.0.0.1 for the browser to come back to (default any)")
+	c.Flags().StringVar(&id, "client-id", "", "`ID`: id of a client that you have registered, or the https URL of a client id metadata document")
+	c.Flags().IntVar(&port, "callback-port", 0, "`PORT`: port of 127.0.0.1 that the browser returns to (default any)")
 	return c
 }
 
@@ -110,12 +110,12 @@ func (e *env) mcpDir() string { return filepath.Join(e.settings.data, "mcp") }
 
 // addOne adds the flags of a command for one server.
 func (f *mcpFlags) addOne(c *cobra.Command) {
-	c.Flags().StringVar(&f.config, "config", mcpConfig, "`FILE` that lists the servers; for settings of Cortex, CORTEX_CONFIG names one here")
-	c.Flags().StringVar(&f.url, "url", "", "`URL` of a server that no file lists")
+	c.Flags().StringVar(&f.config, "config", mcpConfig, "`FILE`: list of the servers; for the settings of Cortex, set CORTEX_CONFIG")
+	c.Flags().StringVar(&f.url, "url", "", "`URL`: server that is not in a file")
 	c.ValidArgsFunction = f.complete
 }
 
-// checkOne says what is wrong with the command line of a command for one server.
+// checkOne returns what is wrong with the command line of a command for one server, or nil.
 func (f *mcpFlags) checkOne(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.url != "" && (len(args) > 0 || cmd.Flags().Changed("config")):
