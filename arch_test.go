@@ -84,7 +84,7 @@ var allowed = map[string][]string{
 	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document", "internal/process", "internal/recent", "internal/shorten"},
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
-	"agents/mcp":                               {"agents", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/process", "internal/shorten"},
+	"agents/mcp":                               {"agents", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/httpserver", "internal/process", "internal/shorten"},
 	"agents/clock":                             {},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/shorten"},

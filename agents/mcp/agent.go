@@ -61,6 +61,11 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
+	of := *s
+	s = &of
+	if err := s.openLogin(o.Dir); err != nil {
+		s.login = nil // it has none
+	}
 	a := &Agent{
 		server: s, o: *o, log: o.Logger, changes: make(chan agents.Change, 1), again: make(chan struct{}, 1), up: make(chan struct{}),
 	}
@@ -158,6 +163,7 @@ func (a *Agent) Close() error {
 	if s != nil {
 		s.end()
 	}
+	a.server.login.wait()
 	return a.journal.close()
 }
 
@@ -167,14 +173,21 @@ func (a *Agent) current() *session {
 	return a.session
 }
 
-// connect opens a session and lists the tools. Every second attempt is for old servers: programs that fail when they are asked for their revisions, and
-// URLs of the SSE transport whose configuration does not say so.
-func (a *Agent) connect(ctx context.Context, attempt int) error {
-	server, revision := *a.server, ""
-	if attempt%2 == 1 {
-		revision, server.SSE = oldRevision, !server.SSE && server.URL != ""
+// attempt returns the server and the revision for the nth attempt to connect. Every second one is for old servers: programs that fail when they are
+// asked for their revisions, and URLs of the SSE transport whose configuration does not say so.
+func (s *Server) attempt(n int) (*Server, string) {
+	if n%2 == 0 {
+		return s, ""
 	}
-	s, err := connect(ctx, &server, revision, &a.o, a.log, func() {
+	old := *s
+	old.SSE = !s.SSE && s.URL != ""
+	return &old, oldRevision
+}
+
+// connect opens a session and lists the tools.
+func (a *Agent) connect(ctx context.Context, n int) error {
+	server, revision := a.server.attempt(n)
+	s, err := connect(ctx, server, revision, &a.o, a.log, func() {
 		select {
 		case a.again <- struct{}{}:
 		default:

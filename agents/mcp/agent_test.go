@@ -321,10 +321,10 @@ func TestOpenFails(t *testing.T) {
 	refused := address(t, "stateless")
 	refused.Headers = nil
 	for want, s := range map[string]*mcp.Server{
-		"no-such-program: executable file not found in $PATH": {Name: "x", Argv: []string{"no-such-program"}},
-		"it says: help is on the way":                         {Name: "x", Argv: []string{"/bin/sh", "-c", "echo help is on the way >&2; exit 1"}, Inherit: true},
-		"401 Unauthorized: give the token that it wants":      refused,
-		"there is no program to run":                          {Name: "x"},
+		"no-such-program: executable file not found in $PATH":              {Name: "x", Argv: []string{"no-such-program"}},
+		"it says: help is on the way":                                      {Name: "x", Argv: []string{"/bin/sh", "-c", "echo help is on the way >&2; exit 1"}, Inherit: true},
+		"401 Unauthorized: it wants a login: run `cortex mcp login --url ": refused,
+		"there is no program to run":                                       {Name: "x"},
 	} {
 		a, err := mcp.Open(t.Context(), s, &mcp.Options{Dir: t.TempDir()})
 		if err == nil {

@@ -40,6 +40,7 @@ type Server struct {
 	SSE     bool              // use the HTTP+SSE transport of revision 2024-11-05
 
 	secret []string // values that must not appear in logs and cards
+	login  *login   // nil: none is used
 }
 
 // Config is a configuration file that lists servers.
@@ -315,7 +316,7 @@ const minSecret = 6
 
 // hide replaces the server's environment and header values in text.
 func (s *Server) hide(text string) string {
-	for _, v := range s.secret {
+	for _, v := range slices.Concat(s.secret, s.login.secrets()) {
 		if len(v) >= minSecret {
 			text = strings.ReplaceAll(text, v, "***")
 		}

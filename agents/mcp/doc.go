@@ -5,5 +5,7 @@
 // package agentcard) and whether a call may be repeated. The agent keeps a journal of its calls, so that a call with side effects is never
 // made twice: when a call was interrupted, its task fails and says that the outcome is unknown.
 //
+// A server at a URL may want OAuth. [Login] logs the user in, and the agents of the same folder use and refresh the tokens.
+//
 // What a server says about itself is untrusted: it is bounded, and changes to tools are reported.
 package mcp

@@ -172,7 +172,9 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		res, err := a.follow(ctx, t, of, r, one)
 		switch {
 		case err != nil && isUnsent(err):
-			a.recover(s, err)
+			if !isScoped(err) {
+				a.recover(s, err)
+			}
 			if round == 0 && !isRefused(err) {
 				select { // the call was not started: try once more with a new session
 				case <-s.ended:
@@ -180,7 +182,11 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 				}
 				continue
 			}
-			return nil, a.unsent(t, of, r, fmt.Errorf("the server cannot be reached: %s", a.server.hide(plainURL(err).Error())))
+			why := "the server cannot be reached"
+			if isRefused(err) {
+				why = "the call was not made"
+			}
+			return nil, a.unsent(t, of, r, fmt.Errorf("%s: %s", why, a.server.hide(plainURL(err).Error())))
 		case err != nil:
 			if q := visits(err); q != nil { // the server wants the user to visit a URL first
 				r.Question = q

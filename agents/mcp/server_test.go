@@ -34,6 +34,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if scenario := os.Getenv(asProbe); scenario != "" {
+		if err := probe(scenario, os.Args[len(os.Args)-1]); err != nil {
+			fmt.Fprintln(os.Stderr, scenario, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -168,13 +168,6 @@ type headers struct {
 	next http.RoundTripper
 }
 
-// refusedError reports status 401 or 403: the server did not process the request.
-type refusedError struct{ status string }
-
-func (e *refusedError) Error() string {
-	return e.status + ": give the token that it wants, in the headers of the configuration or in " + TokenVar
-}
-
 // RoundTrip implements [http.RoundTripper].
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host == h.home.Host && r.URL.Scheme == h.home.Scheme {
@@ -182,11 +175,14 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 		for k, v := range h.of.Headers {
 			r.Header.Set(k, v)
 		}
+		if h.of.login != nil {
+			return h.of.login.send(h.next, r)
+		}
 	}
 	resp, err := h.next.RoundTrip(r)
 	if err == nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
 		_ = resp.Body.Close()
-		return nil, &refusedError{resp.Status}
+		return nil, &refusedError{text: resp.Status + ": give the token that it wants, in the headers of the configuration or in " + TokenVar}
 	}
 	return resp, err
 }
@@ -200,6 +196,12 @@ func isUnsent(err error) bool {
 func isRefused(err error) bool {
 	var refused *refusedError
 	return errors.As(err, &refused)
+}
+
+// isScoped reports whether the server wants more rights for this one call.
+func isScoped(err error) bool {
+	var refused *refusedError
+	return errors.As(err, &refused) && refused.scoped
 }
 
 // plainURL removes the query of the URL in an error.

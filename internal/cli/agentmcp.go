@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +41,7 @@ by environment variables.
 
 A server is a program or a URL. The program is restarted when it ends, and ended with the agent. A program from a file gets only the
 environment variables that programs need, and those in the file. For a URL, the bearer token is in the file's headers or, with --url, in
-MCP_TOKEN.
+MCP_TOKEN; at a server that wants OAuth, cortex mcp login logs you in, and the tokens are refreshed.
 
 A tool needs your yes unless its server says that it destroys nothing; the rule confirm: false in the policy waives it. A tool whose
 description or schema has changed since it was first seen needs it, too. A tool with side effects is called once per task: if the
@@ -62,23 +61,26 @@ call is interrupted, the task fails and says that the outcome is unknown. The jo
 	c.Flags().StringVar(&f.url, "url", "", "`URL`: server that is not in a file")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N`: number of simultaneous calls of a server (default 8)")
 	setting(c.Flags(), "concurrency")
-	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if f.name != "" || f.url != "" {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		config, err := mcp.ReadConfig(context.Background(), f.config)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []cobra.Completion
-		for _, name := range config.Names() {
-			if isPlainWord(name) && !slices.Contains(args, name) {
-				names = append(names, cobra.CompletionWithDesc(name, prompt.Clean(config.About(name), 60)))
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
+	c.ValidArgsFunction = f.complete
 	return c
+}
+
+// complete completes the names of the servers in the file.
+func (f *mcpFlags) complete(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if f.name != "" || f.url != "" {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	config, err := mcp.ReadConfig(context.Background(), f.config)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for _, name := range config.Names() {
+		if isPlainWord(name) && !slices.Contains(args, name) {
+			names = append(names, cobra.CompletionWithDesc(name, prompt.Clean(config.About(name), 60)))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // check returns what is wrong with the command line, or nil.
@@ -191,7 +193,7 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	all := make([]*mcp.Agent, len(servers))
 	for i, s := range servers {
 		opening.Go(func() (err error) {
-			all[i], err = mcp.Open(ctx, s, &mcp.Options{Dir: filepath.Join(e.settings.data, "mcp"), Version: buildVersion(), Logger: log})
+			all[i], err = mcp.Open(ctx, s, &mcp.Options{Dir: e.mcpDir(), Version: buildVersion(), Logger: log})
 			return err
 		})
 	}

@@ -67,6 +67,7 @@ answer. What needs your yes and what agents want to know is put to you by the ho
 	}
 	e.settings.addOwn(c, []string{"llm", "model", "max-file"}, ownAgents...)
 	c.Flags().DurationVar(&wait, "wait", mcp.DefaultWait, "`TIME`: how long a call waits for its answer; below the time limit of the program")
+	c.AddCommand(e.newMCPLogin(), e.newMCPLogout())
 	return c
 }
 

@@ -29,7 +29,8 @@ var actionFlags = strings.Fields(`
 	ability tag text version state owner lang
 	queries oos learn multi k grow
 	turns tcp llm-delay delegations time-limit entries conversations for
-	kills topology seed keep clients`)
+	kills topology seed keep clients
+	client-id callback-port`)
 
 // exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{
