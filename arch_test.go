@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
-	"internal/cli":                   {"app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "agents/mcp", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/size", "internal/table", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten"},
+	"internal/cli":                   {"app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "agents/mcp", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/size", "internal/table", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten", "sdk"},
 	"internal/home":                  {"transport", "transport/nats/auth", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/home/nats":             {"internal/home", "transport", "transport/nats", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/bench":                 {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage", "cortex/conversation", "cortex/decide/catalog", "cortex/storage"},
@@ -89,6 +89,7 @@ var allowed = map[string][]string{
 	"agents/clock":                             {},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
+	"sdk":                                      {},
 	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},
 }
 

@@ -357,6 +357,9 @@ func (d *dialog) result(l *jsonl.Line) (*Result, error) {
 		return nil, errors.New(l.Words())
 	}
 	parts, err := partsOf(l)
+	if len(parts) == 0 {
+		parts = d.t.streamed()
+	}
 	return &Result{Parts: parts}, err
 }
 

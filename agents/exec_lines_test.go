@@ -203,16 +203,16 @@ func TestLines(t *testing.T) {
 			state a2a.TaskState
 			text  string
 		}{
-			"echo to be":   {a2a.TaskStateCompleted, "to be"},
-			"reject it":    {a2a.TaskStateRejected, "not my work"},
-			"fail":         {a2a.TaskStateFailed, "it is broken"},
-			"twice":        {a2a.TaskStateCompleted, "one"},
-			"ID a":         {a2a.TaskStateFailed, `there is no type "dance": it wrote "{\"id\":\"task-`},
-			"outside ../x": {a2a.TaskStateFailed, "../x: it is not in the folder of the task"},
-			"outside /etc": {a2a.TaskStateFailed, "/etc: it is not in the folder of the task"},
-			"outside none": {a2a.TaskStateFailed, "none: no such file or directory"},
-			"raw Hi!":      {a2a.TaskStateFailed, `it broke the protocol jsonl: it is no JSON object: it wrote "Hi!"`},
-			`raw {"type":"text","id":"x","text":""}`: {a2a.TaskStateFailed, `it broke the protocol jsonl: it has no task of this id: it wrote "text x"`},
+			"echo to be":                             {a2a.TaskStateCompleted, "to be"},
+			"reject it":                              {a2a.TaskStateRejected, "not my work"},
+			"fail":                                   {a2a.TaskStateFailed, "it is broken"},
+			"twice":                                  {a2a.TaskStateCompleted, "one"},
+			"ID a":                                   {a2a.TaskStateFailed, `there is no type "dance": "{\"id\":\"task-`},
+			"outside ../x":                           {a2a.TaskStateFailed, "../x: it is not in the folder of the task"},
+			"outside /etc":                           {a2a.TaskStateFailed, "/etc: it is not in the folder of the task"},
+			"outside none":                           {a2a.TaskStateFailed, "none: no such file or directory"},
+			"raw Hi!":                                {a2a.TaskStateFailed, `a line is not of the protocol jsonl: it is no JSON object: "Hi!"`},
+			`raw {"type":"text","id":"x","text":""}`: {a2a.TaskStateFailed, `a line is not of the protocol jsonl: it has no task of this id: "text x"`},
 			"late":                                   {a2a.TaskStateCompleted, "\n1998\n1999\n"},
 		} {
 			got := c.Do(text)
@@ -448,7 +448,7 @@ func TestLinesDies(t *testing.T) {
 func TestLinesBanner(t *testing.T) {
 	t.Parallel()
 	c := agentstest.Serve(t, lines(t, agents.ExecOptions{Env: []string{"BANNER=Listening on port 80"}}))
-	if got := c.Do("echo"); got.State != a2a.TaskStateFailed || !strings.Contains(got.Text, `it wrote "Listening on port 80"`) {
+	if got := c.Do("echo"); got.State != a2a.TaskStateFailed || !strings.Contains(got.Text, `"Listening on port 80"`) {
 		t.Errorf("got %+v", got)
 	}
 	log := &logged{}

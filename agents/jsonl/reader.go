@@ -22,7 +22,7 @@ type BadLine struct {
 
 // Error implements error.
 func (e *BadLine) Error() string {
-	return fmt.Sprintf("it broke the protocol jsonl: %v: it wrote %q", e.Err, e.Begin)
+	return fmt.Sprintf("a line is not of the protocol jsonl: %v: %q", e.Err, e.Begin)
 }
 
 // Unwrap returns what is wrong with the line.
