@@ -7,6 +7,14 @@ import { createInterface } from 'node:readline'
 const maxLine = 1 << 20 // bytes
 const piece = 100_000 // characters of streamed text in a line
 
+// Standard output is taken for the protocol before anybody prints.
+const spoken = (process.env.CORTEX_PROTOCOL ?? '').split(' ')[0] === 'jsonl'
+const write = process.stdout.write.bind(process.stdout)
+if (spoken) {
+  delete process.env.CORTEX_PROTOCOL
+  process.stdout.write = process.stderr.write.bind(process.stderr)
+}
+
 export class Rejected extends Error {}
 export class AskFailed extends Error {}
 export class Canceled extends Error {}
@@ -104,7 +112,6 @@ export class Task {
 export class Agent {
   #handlers = new Map()
   #tasks = new Map()
-  #write
 
   task(skill, handler) {
     if (typeof skill === 'function') this.#handlers.set('', skill)
@@ -113,13 +120,11 @@ export class Agent {
   }
 
   async run() {
-    if ((process.env.CORTEX_PROTOCOL ?? '').split(' ')[0] !== 'jsonl') {
+    if (!spoken) {
       const me = basename(process.argv[1] ?? 'agent.mjs')
       console.error(`this is an agent, which Cortex runs: cortex agent exec --card card.yaml --protocol jsonl --keep -- node ${me}`)
       process.exit(2)
     }
-    this.#write = process.stdout.write.bind(process.stdout)
-    process.stdout.write = process.stderr.write.bind(process.stderr) // what else is printed is the log
     process.on('unhandledRejection', (e) => e instanceof Canceled || console.error(e)) // of one task, which must not end the others
     process.stdout.on('error', () => process.exit(1)) // nobody listens
     for await (const text of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
@@ -131,7 +136,7 @@ export class Agent {
     const left = [...this.#tasks.values()]
     for (const { task } of left) task.cancel('the agent is stopping')
     await Promise.race([Promise.all(left.map((one) => one.done)), new Promise((done) => setTimeout(done, 1000))])
-    this.#write('', () => process.exit(0))
+    write('', () => process.exit(0))
   }
 
   #begin(line) {
@@ -178,7 +183,7 @@ export class Agent {
     const text = JSON.stringify(line) + '\n'
     const size = Buffer.byteLength(text)
     if (size > maxLine) throw new Error(`it has ${size} bytes, and at most ${maxLine} can be said at once: give it as a file`)
-    if (this.#write(text) || process.stdout.writableLength < maxLine) return undefined
+    if (write(text) || process.stdout.writableLength < maxLine) return undefined
     return new Promise((drained) => process.stdout.once('drain', drained))
   }
 }

@@ -46,6 +46,20 @@ _UNIONS = (Union, getattr(types, "UnionType", Union))
 _H = TypeVar("_H", bound=Callable[..., Any])
 
 
+def _claim() -> Optional[BinaryIO]:
+    """Takes standard output for the protocol, before anybody prints; None if this is no program of Cortex."""
+    if os.environ.pop("CORTEX_PROTOCOL", "").split(" ")[0] != "jsonl":
+        return None
+    sys.stdout.flush()
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return out
+
+
+_out = _claim()
+
+
 class Rejected(Exception):
     """The agent refuses the task, and has not begun it. The text tells the user why."""
 
@@ -206,7 +220,6 @@ class Agent:
         self._threads: Dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._out: Optional[BinaryIO] = None
 
     @typing.overload
     def task(self, skill: _H) -> _H: ...
@@ -228,13 +241,9 @@ class Agent:
 
     def run(self) -> None:
         """Does tasks until Cortex says that there are no more."""
-        if os.environ.get("CORTEX_PROTOCOL", "").split(" ")[0] != "jsonl":
+        if _out is None:
             me = os.path.basename(sys.argv[0]) or "agent.py"
             sys.exit(f"this is an agent, which Cortex runs: cortex agent exec --card card.yaml --protocol jsonl --keep -- python3 {me}")
-        sys.stdout.flush()
-        self._out = os.fdopen(os.dup(1), "wb")
-        os.dup2(2, 1)  # what else is printed is the log
-        sys.stdout = sys.stderr
         for raw in sys.stdin.buffer:
             line = json.loads(raw)
             kind, id = line.get("type"), line.get("id", "")
@@ -304,11 +313,11 @@ class Agent:
         b = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
         if len(b) > _MAX_LINE:
             raise ValueError(f"it has {len(b)} bytes, and at most {_MAX_LINE} can be said at once: give it as a file")
-        assert self._out is not None
+        assert _out is not None
         with self._writing:
             try:
-                self._out.write(b)
-                self._out.flush()
+                _out.write(b)
+                _out.flush()
             except OSError:
                 os._exit(1)  # nobody listens
 
