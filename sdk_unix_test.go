@@ -166,10 +166,10 @@ func TestSDKs(t *testing.T) {
 		canceling := make(chan string, 1)
 		go func() { canceling <- ask("--conversation", "w", "--skill", "work", "wait") }()
 		var tasks []struct {
-			ID string `json:"id"`
+			ID string `json:"taskId"`
 		}
 		y.eventually("waits for it", func() string { return read(t, y.log.Name()) })
-		if err := json.Unmarshal([]byte(y.output("tasks", "--json")), &tasks); err != nil || len(tasks) != 1 {
+		if err := json.Unmarshal([]byte(y.output("tasks", "--json")), &tasks); err != nil || len(tasks) != 1 || tasks[0].ID == "" {
 			t.Fatalf("tasks: %v: %+v", err, tasks)
 		}
 		y.output("tasks", "cancel", tasks[0].ID)
