@@ -35,7 +35,7 @@ import traceback
 import types
 import typing
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, List, Optional, TypeVar, Union
+from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 
 __all__ = ["Agent", "Answer", "AskFailed", "Canceled", "File", "Question", "Rejected", "Round", "Task"]
 __version__ = "0.1.0"
@@ -46,18 +46,21 @@ _UNIONS = (Union, getattr(types, "UnionType", Union))
 _H = TypeVar("_H", bound=Callable[..., Any])
 
 
-def _claim() -> Optional[BinaryIO]:
-    """Takes standard output for the protocol, before anybody prints; None if this is no program of Cortex."""
+def _claim() -> Optional[Tuple[BinaryIO, BinaryIO]]:
+    """Takes standard input and output for the protocol, before anybody else reads or prints; None if this is no program of Cortex."""
     if os.environ.pop("CORTEX_PROTOCOL", "").split(" ")[0] != "jsonl":
         return None
     sys.stdout.flush()
-    out = os.fdopen(os.dup(1), "wb")
+    streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return out
+    return streams
 
 
-_out = _claim()
+_streams = _claim()
 
 
 class Rejected(Exception):
@@ -241,10 +244,10 @@ class Agent:
 
     def run(self) -> None:
         """Does tasks until Cortex says that there are no more."""
-        if _out is None:
+        if _streams is None:
             me = os.path.basename(sys.argv[0]) or "agent.py"
             sys.exit(f"this is an agent, which Cortex runs: cortex agent exec --card card.yaml --protocol jsonl --keep -- python3 {me}")
-        for raw in sys.stdin.buffer:
+        for raw in _streams[0]:
             line = json.loads(raw)
             kind, id = line.get("type"), line.get("id", "")
             if kind == "task":
@@ -313,11 +316,11 @@ class Agent:
         b = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
         if len(b) > _MAX_LINE:
             raise ValueError(f"it has {len(b)} bytes, and at most {_MAX_LINE} can be said at once: give it as a file")
-        assert _out is not None
+        assert _streams is not None
         with self._writing:
             try:
-                _out.write(b)
-                _out.flush()
+                _streams[1].write(b)
+                _streams[1].flush()
             except OSError:
                 os._exit(1)  # nobody listens
 
