@@ -86,7 +86,7 @@ func TestChatTakesOverWhole(t *testing.T) {
 	}
 	second.types("/prompt\r")
 	second.shows("You are the replaced one.")
-	second.shows("Reply with one JSON object.") // the last line
+	second.prompts()
 	second.types("\x04")
 	second.ends(0)
 }

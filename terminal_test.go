@@ -174,6 +174,22 @@ func (x *terminal) shows(want string) {
 	}
 }
 
+// prompts waits until the chat reads a line. Before, the terminal takes Ctrl-D itself.
+func (x *terminal) prompts() {
+	x.t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(patience); ; <-poll.C {
+		lines := strings.Split(strings.TrimSpace(x.text()), "\n")
+		if strings.TrimSpace(lines[len(lines)-1]) == ">" {
+			return
+		}
+		if time.Now().After(end) {
+			x.t.Fatalf("the chat does not read a line:\n%s", x.text())
+		}
+	}
+}
+
 func (x *terminal) ends(want int) {
 	x.t.Helper()
 	select {

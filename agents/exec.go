@@ -180,6 +180,9 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	}
 	cmd.WaitDelay = endGrace
 	if err := cmd.Start(); err != nil {
+		if cause := context.Cause(running); cause != nil {
+			return nil, cause
+		}
 		return nil, fmt.Errorf("%s cannot be started: %w", p.name, pathless(err))
 	}
 	err = cmd.Wait()

@@ -297,6 +297,9 @@ func TestExecHangs(t *testing.T) {
 	if r, err := h(ctx, &agents.Task{}); !errors.Is(err, canceled) {
 		t.Errorf("canceled: %v, %v, want the cause", r, err)
 	}
+	if r, err := h(ctx, &agents.Task{}); !errors.Is(err, canceled) {
+		t.Errorf("canceled before it began: %v, %v, want the cause", r, err)
+	}
 	h = program(t, "hang", agents.ExecOptions{Timeout: 50 * time.Millisecond})
 	if r, err := h(t.Context(), &agents.Task{}); err == nil || !strings.HasSuffix(err.Error(), "did not end within 50ms") {
 		t.Errorf("timeout: %v, %v, want it named", r, err)

@@ -105,7 +105,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 			return true, o.bar(ctx, conv, e, why, now)
 		}
 		if _, ok := transport.Request(e); ok {
-			why, err := o.missing(ctx, e)
+			why, err := o.unusableFiles(ctx, e)
 			if err != nil {
 				return true, err
 			}
@@ -190,7 +190,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 		}
 		o.maker.Judge(conv.Conversation, entry)
 		if _, ok := transport.Request(e); !ok && entry.Rejected == "" {
-			why, err := o.missing(ctx, e)
+			why, err := o.unusableFiles(ctx, e)
 			if err != nil {
 				return err
 			}

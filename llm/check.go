@@ -16,21 +16,21 @@ import (
 
 // Limits of a decision.
 const (
-	DefaultMaxParallel = 8       // delegations of one decision when the Turn does not say
+	DefaultMaxParallel = 8       // delegations of one decision if the Turn has no limit
 	MaxTask            = 1 << 20 // a delegation's task, in bytes
-	MaxDecision        = 1 << 20 // what a model may write for one decision, in bytes
+	MaxDecision        = 1 << 20 // a model's reply with one decision, in bytes
 
 	maxDelegationID = 256
-	maxDelegations  = 1000 // of one reply, whatever MaxParallel is
-	maxInputDepth   = 100  // of a delegation's input; JSON that holds it has to be readable too
+	maxDelegations  = 1000 // of one reply, for any MaxParallel
+	maxInputDepth   = 100  // of a delegation's input; the JSON around it has to be readable, too
 	maxFiles        = 64   // of one delegation
-	maxNearest      = 8    // agents, or files, named when one is not found
-	maxWhy          = 200  // characters of why an agent cannot be given work
+	maxNearest      = 8    // agents, or files, that an error names when one is not found
+	maxWhy          = 200  // characters of why an agent is unavailable
 )
 
-// Check returns nil when d can be carried out in turn t, else an error that wraps [ErrInvalidDecision] and says what is
-// wrong in words a model can correct itself by. It judges the meaning: the kind, that there is something to say, that
-// agents and skills exist, and that the delegations do not wait for each other in a circle.
+// Check returns nil when d can be carried out in turn t, otherwise an error that wraps [ErrInvalidDecision] and explains the mistake to the model. It
+// checks the meaning: the kind, that there is text for the user, that agents and skills exist, and that delegations do not depend on each other in a
+// cycle.
 func Check(t *Turn, d *Decision) error {
 	if err := check(t, d); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidDecision, err)
@@ -97,7 +97,7 @@ func checkDelegations(t *Turn, d *Decision) error {
 	return checkOrder(ds, place)
 }
 
-// CheckDelegation is Check of one delegation alone, whose error, in words, is all that is wrong with it.
+// CheckDelegation is Check for a single delegation. The error has only the explanation.
 func CheckDelegation(t *Turn, d *Delegation) error { return checkDelegation(t, d, nil) }
 
 func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
@@ -152,7 +152,7 @@ func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
 	return nil
 }
 
-// checkFiles returns which of the files is none that can go along.
+// checkFiles returns an error for the first file that cannot go with a delegation.
 func checkFiles(t *Turn, keys []string) error {
 	if len(keys) > maxFiles {
 		return fmt.Errorf("%d files, at most %d are allowed", len(keys), maxFiles)
@@ -172,7 +172,7 @@ func checkFiles(t *Turn, keys []string) error {
 	return nil
 }
 
-// checkOrder takes away, again and again, what waits for nothing; what is left waits in a circle.
+// checkOrder repeatedly removes delegations that depend on nothing; what remains is in a cycle.
 func checkOrder(ds []Delegation, place map[string]int) error {
 	done := make([]bool, len(ds))
 	for range ds {
@@ -186,7 +186,7 @@ func checkOrder(ds []Delegation, place map[string]int) error {
 	return nil
 }
 
-// whyNot returns why the agent of that id cannot be given work at the moment, or "".
+// whyNot returns why the agent with an id is unavailable, or "".
 func whyNot(t *Turn, id string) string {
 	for i := range t.Unavailable {
 		if t.Unavailable[i].ID == id {
@@ -196,7 +196,7 @@ func whyNot(t *Turn, id string) string {
 	return ""
 }
 
-// knownAgent returns the agent of that id that may be given work, or nil.
+// knownAgent returns the agent with an id if it may be given work, or nil.
 func knownAgent(t *Turn, id string) *prompt.Agent {
 	a := findAgent(t.Agents, id)
 	if a == nil && t.Lookup != nil {
@@ -216,7 +216,7 @@ func findAgent(all []prompt.Agent, id string) *prompt.Agent {
 	return nil
 }
 
-// wasListed reports whether the conversation knows an agent of that id, be it there or not.
+// wasListed reports whether the conversation's prompts have had an agent with an id, whether or not it is present.
 func wasListed(in *prompt.Input, id string) bool {
 	joined := func(u *prompt.Update) bool { return findAgent(u.Joined, id) != nil }
 	step := func(s prompt.Step) bool { return joined(&s.Update) }
@@ -249,7 +249,7 @@ func skillsOf(c *a2a.AgentCard) string {
 	return b.String()
 }
 
-// excerpt quotes a stranger's text, cut to 200 bytes.
+// excerpt quotes an external text, cut to 200 bytes.
 func excerpt(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -6,32 +6,31 @@ import (
 	"iter"
 )
 
-// Client is one vendor's endpoint: all that a new provider has to write. It is safe for concurrent use.
+// Client is the endpoint of a provider, the only interface that a new provider has to implement. It is safe for concurrent use.
 type Client interface {
-	// Generate sends r and streams the answer: chunks with text, then one last chunk with Done set and the usage. When
-	// the iteration ends without a Done chunk or an error, the answer counts as cut off ([ErrTruncated]). An error is
-	// the last thing yielded; it wraps one of this package's errors where one fits, and is best an [Error]. When ctx ends,
-	// so does the iteration, at once, with an error that wraps ctx's. Leaving the loop stops the request. r is not retained
-	// and not changed. A client tries once: trying again, waiting, and choosing another model is for what is around it.
-	// A chunk without text says that the model is alive, while it thinks.
+	// Generate sends r and streams the answer: chunks with text, followed by one chunk with Done set and the usage. If the iteration ends without a Done
+	// chunk or an error, the answer counts as cut off ([ErrTruncated]). An error is the last value; it wraps one of this package's errors if one
+	// applies, and preferably is an [Error]. When ctx ends, the iteration ends at once with an error that wraps ctx's. Leaving the loop cancels the
+	// request. Generate neither retains nor modifies r. It tries once: retries, pauses and fallbacks are up to wrappers. A chunk without text says that
+	// the model is working, such as thinking.
 	Generate(ctx context.Context, r *Request) iter.Seq2[Chunk, error]
 }
 
 // Request is one call of a model.
 type Request struct {
-	// System holds the instructions and what is stable over a conversation; equal for as long as possible, so that the
-	// provider's prompt cache hits.
+	// System has the instructions, and everything that does not change during a conversation. It stays equal as long as possible, so that the provider's
+	// prompt cache hits.
 	System string
 	// Messages are the conversation, oldest first; the last one is a user message.
 	Messages []Message
-	// Schema is the JSON Schema that the answer must follow; nil for free text. How an endpoint is made to follow it is the
-	// client's choice, see [Structured]; one that cannot be made to ignores it: the instructions ask for the same.
+	// Schema is the JSON Schema of the answer; nil for free text. The client chooses how to enforce it, see [Structured]. A client that cannot do that
+	// ignores it, since the instructions ask for the same form.
 	Schema json.RawMessage
-	// CacheKey is equal for requests that share a prefix: the conversation's id. Optional to use.
+	// CacheKey is equal for requests with a common prefix: the conversation's id. Clients may ignore it.
 	CacheKey string
 	// MaxTokens bounds the answer; 0 leaves it to the endpoint.
 	MaxTokens int
-	// Temperature is how freely the model chooses its words; nil leaves it to the endpoint, 0 is sent as 0.
+	// Temperature is the sampling temperature; nil leaves it to the endpoint, 0 is sent as 0.
 	Temperature *float64
 }
 
@@ -39,21 +38,20 @@ type Request struct {
 type Chunk struct {
 	Text  string
 	Done  bool   // the last chunk
-	Model string // with Done: what answered, as the endpoint names it
+	Model string // with Done: the model that answered, as the endpoint names it
 	Usage Usage  // with Done
-	// Prompt is, with Done, how many tokens the prompt of this one answer had, where Usage has those of failed attempts too;
-	// 0 is Usage.Input.
+	// Prompt is, with Done, the number of tokens of this answer's prompt, when Usage includes failed attempts; 0 stands for Usage.Input.
 	Prompt int
 }
 
-// Usage counts the tokens of a call, as the provider reports them, and what they cost.
+// Usage has the tokens of a call, as the provider reports them, and their cost.
 type Usage struct {
 	Input  int `json:"input,omitempty"`
 	Cached int `json:"cached,omitempty"` // part of Input that came from the provider's cache
-	Output int `json:"output,omitempty"` // all that was written, a model's thoughts included
-	// Cost is in the currency of the prices that were configured, most likely US dollars; 0 when there are none.
+	Output int `json:"output,omitempty"` // everything that the model wrote, including thoughts
+	// Cost is in the currency of the configured prices, usually US dollars; 0 without prices.
 	Cost float64 `json:"cost,omitempty"`
-	// Estimated says that an endpoint did not count some of the tokens, and the decider did, by the length of the texts.
+	// Estimated says that the endpoint did not count some of the tokens, and the decider estimated them from the length of the texts.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -65,17 +63,17 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// Tokens returns all tokens, read and written.
+// Tokens returns the number of all tokens, read and written.
 func (u Usage) Tokens() int { return u.Input + u.Output }
 
-// Structured is how an endpoint is made to answer with JSON that follows [Request].Schema. Each client translates it to its
-// protocol; the empty value is the client's best.
+// Structured is a way to make an endpoint answer with JSON that follows [Request].Schema. Each client translates it to its protocol; with "" the
+// client chooses.
 type Structured string
 
-// The ways, the strictest first. All end in the same text: one JSON object.
+// The ways, the strictest first. All give the same text: one JSON object.
 const (
-	StructuredSchema Structured = "json_schema" // the endpoint holds the model to the schema
-	StructuredTools  Structured = "tools"       // the schema is that of a function that the model has to call; its arguments are the answer
-	StructuredObject Structured = "json_object" // the endpoint holds the model to JSON, the instructions to its form
-	StructuredPrompt Structured = "prompt"      // the instructions alone
+	StructuredSchema Structured = "json_schema" // the endpoint enforces the schema
+	StructuredTools  Structured = "tools"       // the schema is that of a function that the model must call; its arguments are the answer
+	StructuredObject Structured = "json_object" // the endpoint enforces JSON, the instructions ask for the form
+	StructuredPrompt Structured = "prompt"      // only the instructions ask for it
 )

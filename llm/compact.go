@@ -12,17 +12,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// What a summary should have: an eighth of the window and so many tokens. A model may write more than that, since its thoughts
-// may count; its text is cut to twice that share of the window, and so many bytes.
+// The size of a summary: an eighth of the window, and at most this many tokens. A model may write more, since its thoughts may count; its text is cut
+// to twice that share of the window, and to this many bytes.
 const (
 	summaryShare = 8
 	summaryMost  = 2048
-	summaryBytes = 16<<10 - 64 // with the note of a cut it is within what a prompt shows
+	summaryBytes = 16<<10 - 64 // with the note of a cut it is within the bound of a prompt
 )
 
-// Compact implements [Compactor]. Turns are left out only where it is the model that cannot summarise them. All else, such as
-// an endpoint that is not reached, an answer that broke off, ctx's end or a budget that is used up, is an error without a
-// summary: the same question later may bring one.
+// Compact implements [Compactor]. Turns are left out only when the model itself cannot summarise them. Other errors, such as an unavailable endpoint,
+// an answer that was cut off, the end of ctx or a used-up budget, are returned without a summary: the same request may succeed later.
 func (d *decider) Compact(ctx context.Context, t *Turn, force bool) (*Summary, error) {
 	need, fits, err := d.fits(t)
 	if err != nil || (fits && !force) {
@@ -47,8 +46,7 @@ func (d *decider) Compact(ctx context.Context, t *Turn, force bool) (*Summary, e
 	return s, err
 }
 
-// unable reports whether err says that the model cannot make a summary, and nothing else: of several endpoints that were asked,
-// one may just not have been reached.
+// unable reports whether err means only that the model cannot make a summary, and not that one of several endpoints was unavailable.
 func unable(err error) bool {
 	is := func(kind error) bool { return errors.Is(err, kind) }
 	return slices.ContainsFunc([]error{ErrRefused, ErrTooLong, ErrEmpty, ErrLength, ErrInvalidDecision}, is) &&
@@ -57,14 +55,14 @@ func unable(err error) bool {
 
 const saidTooMuch = "shorten what is said, or take a model with a larger window"
 
-// tooMany says that so many tokens are more than there is room for.
+// tooMany states that this many tokens do not fit.
 func (d *decider) tooMany(tokens int) string {
 	return fmt.Sprintf("it has about %d tokens, and the model's window %d", tokens, d.options.Window)
 }
 
-// fits reports whether the prompt for t leaves room for an answer, and how many tokens it has if it does not. What nothing can
-// be taken away from may do with less room than usual, and so may then the conversation before it: else each of its turns
-// would be summarised at once. It returns an [ErrTooLong] when no summary can make t fit.
+// fits reports whether the prompt for t leaves room for an answer, and otherwise how many tokens it has. If the part that cannot be shortened takes
+// more room than usual, that is accepted, and so is the conversation before it: otherwise each of its turns would be summarised at once. It returns
+// [ErrTooLong] when no summary can make t fit.
 func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 	window := d.options.Window
 	if window <= 0 {
@@ -92,7 +90,7 @@ func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 	return need, need <= room, nil
 }
 
-// promptFor returns how many tokens the prompt for t has.
+// promptFor returns the estimated number of tokens of the prompt for t.
 func (d *decider) promptFor(t *Turn) (int, error) {
 	r, p, err := d.request(t)
 	if err != nil {
@@ -112,7 +110,7 @@ func (x *exchange) summarise(ctx context.Context, in *prompt.Input, turns int) (
 		return "", "", err
 	}
 	limit := summaryBytes
-	if w := x.options.Window; w > 0 { // one that fills the window would have to be summarised again, for ever
+	if w := x.options.Window; w > 0 { // one that fills the window would have to be summarised again and again
 		limit = min(limit, x.gauge.bytes(2*w/summaryShare))
 	}
 	if text = strings.TrimSpace(prompt.CleanText(text, limit)); text != "" {
@@ -124,8 +122,7 @@ func (x *exchange) summarise(ctx context.Context, in *prompt.Input, turns int) (
 	return "", "", err
 }
 
-// summaryRequest returns the request for a summary, with as much of the oldest texts cut as is needed to make it fit into the
-// window.
+// summaryRequest returns the request for a summary, with the oldest texts cut as far as necessary to fit into the window.
 func (x *exchange) summaryRequest(in *prompt.Input, turns int) (*Request, error) {
 	most := summaryMost
 	if w := x.options.Window; w > 0 {
@@ -150,7 +147,7 @@ func (x *exchange) summaryRequest(in *prompt.Input, turns int) (*Request, error)
 	}
 	if !fits(0) {
 		_, all := withoutOldest(in, turns, math.MaxInt)
-		sort.Search(all+1, fits) // the last one found to fit is the one with the least cut
+		sort.Search(all+1, fits) // the last call that fits cuts the least
 	}
 	switch {
 	case failure != nil:
@@ -161,8 +158,8 @@ func (x *exchange) summaryRequest(in *prompt.Input, turns int) (*Request, error)
 	return fitting, nil
 }
 
-// withoutOldest returns in without the first bytes of what is said in its first turns, with notes where they were; its
-// summary, which is denser, comes last. done is how many bytes that are, if there are less.
+// withoutOldest returns in without the first bytes of its first turns' texts, replaced by notes. The summary, which is denser, is cut last. done is
+// how many bytes were cut, which may be less.
 func withoutOldest(in *prompt.Input, turns, bytes int) (out *prompt.Input, done int) {
 	if bytes <= 0 {
 		return in, 0

@@ -9,37 +9,34 @@ import (
 
 // DeciderOptions configures NewDecider.
 type DeciderOptions struct {
-	// MaxTokens bounds each reply of the model, thoughts included where the endpoint counts them; 0 leaves it to the endpoint.
-	// Less is asked for when the Window has no room for so many.
+	// MaxTokens bounds each reply of the model, including thoughts where the endpoint counts them; 0 leaves it to the endpoint. The decider requests
+	// less when the Window has no room for that many.
 	MaxTokens int
-	// Temperature is how freely the model chooses its words; nil leaves it to the endpoint.
+	// Temperature is the sampling temperature; nil leaves it to the endpoint.
 	Temperature *float64
-	// Window is the model's context window: how many tokens a prompt and its answer may have together. 0: not known, and
-	// nothing is counted.
+	// Window is the model's context window in tokens, for a prompt and its answer together. 0: unknown, and nothing is counted.
 	Window int
-	// Images says that the model takes images: those of the newest messages are shown to it, at most [MaxImages].
+	// Images says that the model accepts images: it is shown those of the latest messages, at most [MaxImages].
 	Images bool
 }
 
 // NewDecider returns a Decider that asks the model behind c, with prompts from tmpl. o may be nil.
 //
-// A reply that is no decision, or not one that passes [Check], is sent back to the model with the error, at most twice;
-// then Decide returns an [ErrInvalidDecision]. An agent id that can only mean one agent, being another in nothing but
-// its case or one letter, is corrected without asking. Decide streams the answer of the first reply that has one; words
-// of a later reply are not streamed behind those of one that was not accepted. Thoughts that a reply begins with, see
-// [ParseDecision], are no part of it.
+// A reply that is no decision, or does not pass [Check], is returned to the model with the error, at most twice; then Decide returns
+// [ErrInvalidDecision]. An agent id that differs from only one agent's in case or one letter is corrected without asking. Decide streams the answer
+// of the first reply that has one; the text of a later reply is not streamed after that of a rejected one. Thoughts at the beginning of a reply are
+// not part of it; see [ParseDecision].
 //
-// A reply that searches for agents, see [KindSearch], is answered with what Turn.Search finds, and the model is asked again; that
-// is no correction. A fourth search of one decision is one, and so is a search where there is nothing to search.
+// A reply that searches for agents, see [KindSearch], is answered with the result of Turn.Search, and the model is asked again; that does not count
+// as a correction. A fourth search of one decision does, and so does a search when Turn.Search is nil.
 //
-// A reply that is empty, or that broke off after its first words (cut, or the endpoint unavailable or rate limited), is asked for
-// once more, and one that ended at MaxTokens once more with twice as many; one that goes on beyond that is not. All other errors
-// of c are returned as they are and nothing is tried again: that is for a Client around c. What was spent on a decision that
-// failed is told by [UsageOf]. Before each call, Turn.Budget.Tokens has to have room for it and a short answer, by an estimate of
-// the prompt's tokens, and the answer may have what is left; else Decide returns [ErrBudget]. Tokens of a reply that the endpoint
-// did not count are estimated too, see [Usage].
+// When a reply is empty, or breaks off after its first words (cut off, or the endpoint unavailable or rate limited), Decide asks once more. When it
+// ends at MaxTokens, Decide asks once more with twice as many, unless the reply never ends. All other errors of c are returned unchanged without a
+// retry: retries are up to a Client that wraps c. [UsageOf] returns the cost of a failed decision. Before each call, Turn.Budget.Tokens must have
+// room for it and a short answer, by an estimate of the prompt's tokens, and bounds the answer; otherwise Decide returns [ErrBudget]. Tokens of a
+// reply that the endpoint did not count are estimated, too; see [Usage].
 //
-// The Decider is a [Compactor]. Without a Window it compacts only when it is forced to.
+// The Decider is a [Compactor]. Without a Window it compacts only with force.
 func NewDecider(c Client, tmpl *prompt.Templates, o *DeciderOptions) Decider {
 	if c == nil || tmpl == nil {
 		panic("llm: NewDecider needs a client and templates")
@@ -101,7 +98,7 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 	}
 }
 
-// request returns the first request for a decision about t, without the images that are shown, and its prompt.
+// request returns the first request for a decision about t, without images, and its prompt.
 func (d *decider) request(t *Turn) (*Request, *prompt.Prompt, error) {
 	p, err := d.templates.Render(&t.Input)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package llm is the contract between Cortex and language models.
+// Package llm is the interface between Cortex and language models.
 //
-// Somebody who adds a provider implements [Client], one method, and passes it to [NewDecider]: the decider renders the
-// prompt, calls the client, reads its JSON, checks it against the agents that are there, and asks again with the error
-// when it does not fit. Cortex itself only knows a [Decider]; package fake implements one without any model. README.md
-// beside this file tells how to add a provider. A kind of decision is a row of the table in kind.go.
+// A provider implements [Client], which has one method, and is passed to [NewDecider]: the decider renders the prompt, calls the client, parses the
+// JSON, checks it against the agents that exist, and asks again with the error if the check fails. Cortex itself only uses [Decider]; package fake
+// implements one without a model. README.md in this folder explains how to add a provider. Each kind of decision is a row of the table in kind.go.
 package llm

@@ -16,41 +16,41 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// What can go wrong with a model. Clients wrap these around the vendor's error.
+// The kinds of errors of a model. Clients wrap them around the provider's error.
 var (
-	ErrUnavailable     = errors.New("model unavailable") // down, overloaded, too slow, or not reached; trying again is right
-	ErrRateLimited     = errors.New("rate limited")      // too many requests; trying again later is right
-	ErrTruncated       = errors.New("answer cut off")    // the stream broke off; trying again is right
+	ErrUnavailable     = errors.New("model unavailable") // down, overloaded, too slow, or unreachable; a retry is appropriate
+	ErrRateLimited     = errors.New("rate limited")      // too many requests; a later retry is appropriate
+	ErrTruncated       = errors.New("answer cut off")    // the stream broke off; a retry is appropriate
 	ErrEmpty           = errors.New("empty answer")      // the model wrote nothing; the Decider asks once more
-	ErrQuota           = errors.New("quota used up")     // trying again does not help
-	ErrAuth            = errors.New("not authorized")    // wrong or missing key, or it may not do this
+	ErrQuota           = errors.New("quota used up")     // a retry does not help
+	ErrAuth            = errors.New("not authorized")    // the key is wrong or missing, or lacks permission
 	ErrNoModel         = errors.New("no such model")     // the endpoint does not know the model
-	ErrBadRequest      = errors.New("request refused")   // the endpoint does not accept the request
+	ErrBadRequest      = errors.New("request refused")   // the endpoint rejects the request
 	ErrTooLong         = errors.New("prompt too long")   // for the model's window
 	ErrLength          = errors.New("answer too long")   // the token limit ended it
-	ErrRefused         = errors.New("model refused")     // a safety filter or the model itself
-	ErrBudget          = errors.New("budget used up")    // what may be spent is spent
-	ErrInvalidDecision = errors.New("invalid decision")  // what the model wrote is no decision, also after repairs
+	ErrRefused         = errors.New("model refused")     // by a safety filter or the model itself
+	ErrBudget          = errors.New("budget used up")    // nothing may be spent any more
+	ErrInvalidDecision = errors.New("invalid decision")  // the reply is no decision, even after corrections
 )
 
-// maxMessage bounds what an Error shows of a vendor's words, in characters.
+// maxMessage bounds how much of a provider's message an Error shows, in characters.
 const maxMessage = 300
 
-// Error is an error of an endpoint. errors.Is finds its Kind and its cause.
+// Error is an error of an endpoint. errors.Is matches its Kind and its cause.
 type Error struct {
-	Kind       error         // one of this package's
+	Kind       error         // one of this package's errors
 	Provider   string        // "openai"
-	Model      string        // as it was asked for
-	Status     int           // HTTP; 0 when there was none
-	Code       string        // the vendor's word for it
-	RequestID  string        // by which the vendor finds the call
-	Message    string        // the vendor's explanation, a stranger's text; see Redact
-	RetryAfter time.Duration // when the endpoint says how long to wait; else 0
-	Usage      Usage         // what the call cost all the same
+	Model      string        // as requested
+	Status     int           // of HTTP; 0 when there was none
+	Code       string        // the provider's error code
+	RequestID  string        // identifies the call for the provider
+	Message    string        // the provider's explanation, an external text; see Redact
+	RetryAfter time.Duration // how long the endpoint asks to wait; 0 when it does not
+	Usage      Usage         // what the call cost nevertheless
 	Err        error         // the cause; may be nil
 }
 
-// Error implements error: one line, with the vendor's words cleaned and cut. Without such words the cause speaks.
+// Error implements error. The text is one line, with the provider's message cleaned and truncated, or the cause when there is no message.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if who := strings.TrimSpace(e.Provider + " " + prompt.Clean(e.Model, 64)); who != "" {
@@ -76,7 +76,7 @@ func (e *Error) Error() string {
 		b.WriteString(": " + m)
 	}
 	if wait := e.RetryAfter; wait > 0 {
-		if wait > time.Second { // a person needs no parts of one
+		if wait > time.Second { // fractions of a second do not matter to people
 			wait = (wait.Round(time.Millisecond) + time.Second - 1).Truncate(time.Second)
 		}
 		fmt.Fprintf(&b, "; try again in %v", wait)
@@ -84,10 +84,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// errUnknown is the kind of an Error that was given none.
+// errUnknown is the kind of an Error without a Kind.
 var errUnknown = errors.New("model failed")
 
-// Unwrap returns the kind and the cause, as far as there are any.
+// Unwrap returns the kind and the cause, if set.
 func (e *Error) Unwrap() []error {
 	var errs []error
 	if e.Kind != nil {
@@ -99,9 +99,9 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Redact takes each secret out of e's texts, also where it is written as in a URL, in JSON, in HTML or in base64, and replaces the cause by its text if
-// anything in it shows one: endpoints like to repeat the key that they did not accept. That the cause was ctx's end can
-// still be seen. Redact changes e, so it is for whoever makes it; it returns e.
+// Redact removes each secret from e's texts, including its encodings for URLs, JSON, HTML and base64. It replaces the cause by its text if anything
+// in the cause shows a secret: endpoints tend to repeat the key that they reject. errors.Is still finds an end of ctx as the cause. Redact modifies
+// e, so only the creator of e may call it; it returns e.
 func (e *Error) Redact(secrets ...string) *Error {
 	var forms []string
 	for _, s := range secrets {
@@ -109,7 +109,7 @@ func (e *Error) Redact(secrets ...string) *Error {
 			forms = append(forms, formsOf(s)...)
 		}
 	}
-	// The longest first: of a secret that begins with another one nothing must be left.
+	// The longest first: of a secret that begins with another one, nothing must remain.
 	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
 	clean := func(text string) string {
 		for _, s := range forms {
@@ -124,14 +124,14 @@ func (e *Error) Redact(secrets ...string) *Error {
 	return e
 }
 
-// formsOf returns the ways in which an endpoint may repeat a secret that it was sent.
+// formsOf returns the forms in which an endpoint may repeat a secret.
 func formsOf(s string) []string {
 	quoted := strconv.Quote(s)
 	forms := []string{s, url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s), quoted[1 : len(quoted)-1]}
 	if b, err := json.Marshal(s); err == nil {
 		forms = append(forms, string(b[1:len(b)-1]))
 	}
-	// Without padding a text in base64 is part of the one with it. Basic authentication has a name, mostly none, before it.
+	// Base64 without padding is a prefix of base64 with it. Basic authentication has a user name, usually empty, before the secret.
 	for _, plain := range []string{s, ":" + s} {
 		forms = append(forms, base64.RawStdEncoding.EncodeToString([]byte(plain)), base64.RawURLEncoding.EncodeToString([]byte(plain)))
 	}
@@ -147,7 +147,7 @@ func shows(err error, texts []string) bool {
 	return slices.ContainsFunc(unwrap(err), func(e error) bool { return shows(e, texts) })
 }
 
-// redacted stands for an error that has a secret in it.
+// redacted replaces an error that contains a secret.
 type redacted struct {
 	text  string
 	cause error // ctx's error, or nil
@@ -156,7 +156,7 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 func (r *redacted) Unwrap() error { return r.cause }
 
-// ctxError returns the error of a context that err wraps, or nil.
+// ctxError returns the context's error that err wraps, or nil.
 func ctxError(err error) error {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, end) {
@@ -166,8 +166,8 @@ func ctxError(err error) error {
 	return nil
 }
 
-// UsageOf returns what was spent on something that ended with err: the usage that an [Error] in it carries, or the sum
-// over the calls of a decision that failed. Of several errors that err wraps side by side it is the sum.
+// UsageOf returns the cost of what failed with err: the usage of an [Error] in it, or the sum over the calls of a failed decision. If err wraps
+// several errors in parallel, it returns their sum.
 func UsageOf(err error) Usage {
 	if s, ok := err.(interface{ Spent() Usage }); ok { //nolint:errorlint // the outermost that knows counts, so the walk is ours
 		return s.Spent()
@@ -179,7 +179,7 @@ func UsageOf(err error) Usage {
 	return sum
 }
 
-// unwrap returns the errors that err wraps directly; one of them may be nil.
+// unwrap returns the errors that err wraps directly, some of which may be nil.
 func unwrap(err error) []error {
 	switch x := err.(type) { //nolint:errorlint // this is what walks the chain
 	case interface{ Unwrap() []error }:

@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// exchange is what a decider asks its model for one decision or one summary, and what that cost so far.
+// exchange has the calls of a model for one decision or one summary, and their cost so far.
 type exchange struct {
 	*decider
 	budget Budget
 	stream func(string) // nil: none
-	want   int          // how many tokens each answer should have; 0: not bounded
+	want   int          // tokens wanted for each answer; 0: unlimited
 	spent  Usage
-	// untold estimates the tokens of calls that failed without a word, also about these, so that they count against the budget.
+	// untold estimates the tokens of failed calls whose usage is unknown, so that they count towards the budget.
 	untold        int
-	streamed      bool // words were shown; those of a later reply are not put behind them
-	again, longer bool // was asked again for that reason
+	streamed      bool // text was shown, which the text of a later reply must not follow
+	again, longer bool // a retry for that reason was made
 }
 
-// ask sends r and returns the reply, without thoughts, and the name of the model. When the model wrote nothing, or the reply
-// broke off, it asks once more; when the reply was too long for r.MaxTokens, which it sets, once more with twice as much.
-// Beside [ErrLength] stands what there is of the reply.
+// ask sends r and returns the reply, without thoughts, and the name of the model. It retries once when the model wrote nothing or the reply broke
+// off, and once with twice as many tokens when the reply was too long for r.MaxTokens, which ask sets. With [ErrLength] it returns the partial reply.
 func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, err error) {
 	for {
 		tight, err := x.afford(r)
@@ -47,8 +46,8 @@ func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, er
 		case errors.Is(err, errEndless):
 			return reply, "", err
 		case !x.again && (errors.Is(err, ErrEmpty) || (text != "" && brokeOff(err))):
-			x.again = true // without a word of it, a Client around this one tried again
-		case x.blind(r, err): // there are none the next time
+			x.again = true // without any text, a Client that wraps this one has retried
+		case x.blind(r, err): // the retry has no images
 		case !x.longer && errors.Is(err, ErrLength) && x.lengthen(r):
 			x.longer = true
 		case errors.Is(err, ErrLength) && tight:
@@ -61,16 +60,16 @@ func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, er
 	}
 }
 
-// errEndless is an [ErrLength] that more tokens would not help.
+// errEndless is an [ErrLength] that more tokens would not solve.
 var errEndless = fmt.Errorf("%w: the reply does not end", ErrLength)
 
-// brokeOff reports whether err, behind words of a reply, says that the same question may well have a whole one. An endpoint that
-// was asked before may have been down, too: what is too long did not break off.
+// brokeOff reports whether err, after a partial reply, means that a retry may give a whole one. err may also wrap errors of other endpoints of a
+// chain; a reply that is too long did not break off.
 func brokeOff(err error) bool {
 	return !errors.Is(err, ErrLength) && (errors.Is(err, ErrTruncated) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRateLimited))
 }
 
-// mostBytes bounds a reply to r. Eight bytes are more than a token has; thoughts may be in it that an endpoint does not count.
+// mostBytes bounds a reply to r, in bytes. Tokens have at most eight bytes; the reply may contain thoughts that an endpoint does not count.
 func mostBytes(r *Request) int {
 	if r.MaxTokens <= 0 || r.MaxTokens > MaxDecision/8 {
 		return MaxDecision
@@ -78,7 +77,7 @@ func mostBytes(r *Request) int {
 	return max(8*r.MaxTokens, 64<<10)
 }
 
-// call calls the model once and returns what it wrote, also beside an error, and its last chunk.
+// call calls the model once and returns the text, also with an error, and the last chunk.
 func (x *exchange) call(ctx context.Context, r *Request) (string, Chunk, error) {
 	emit := func(string) {}
 	if x.stream != nil && !x.streamed {
@@ -112,7 +111,7 @@ func (x *exchange) call(ctx context.Context, r *Request) (string, Chunk, error) 
 	return text.String(), Chunk{}, fmt.Errorf("ask the model: %w after %d bytes", ErrTruncated, text.Len())
 }
 
-// lengthen doubles what an answer may have, and reports whether the window and the budget have more of it than the last one had.
+// lengthen doubles the wanted length of an answer, and reports whether the window and the budget allow more than the last answer had.
 func (x *exchange) lengthen(r *Request) bool {
 	next := *r
 	x.want *= 2
@@ -120,7 +119,7 @@ func (x *exchange) lengthen(r *Request) bool {
 	return err == nil && next.MaxTokens > r.MaxTokens
 }
 
-// count adds what a call cost. Of one that gave text, tokens that nobody counted are estimated, so that budgets hold.
+// count adds the cost of a call. If it gave text but no counts, it estimates the tokens, so that budgets are enforced.
 func (x *exchange) count(r *Request, text string, u Usage) {
 	u = plausible(u)
 	switch {
@@ -133,13 +132,13 @@ func (x *exchange) count(r *Request, text string, u Usage) {
 	x.spent = x.spent.Add(u)
 }
 
-// What a single call can have cost at most; the sum of some does not overflow.
+// The maximum counts of a single call; sums of them do not overflow.
 const (
 	mostTokens = 1 << 40
 	mostCost   = 1e12
 )
 
-// plausible returns an endpoint's counts without those that cannot be.
+// plausible replaces impossible counts of an endpoint.
 func plausible(u Usage) Usage {
 	u.Input, u.Cached, u.Output = min(max(u.Input, 0), mostTokens), min(max(u.Cached, 0), mostTokens), min(max(u.Output, 0), mostTokens)
 	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {
@@ -149,11 +148,11 @@ func plausible(u Usage) Usage {
 	return u
 }
 
-// leastAnswer is how many tokens an answer has to be given: one that is cut is paid for in vain.
+// leastAnswer is the smallest useful bound of an answer in tokens: a shorter one would be cut, and paid for in vain.
 const leastAnswer = 128
 
-// afford sets how many tokens the answer to r may have, and reports whether it is the budget that allows no more. It returns an
-// [ErrBudget] when there is no room for r and a short answer.
+// afford sets the bound of the answer to r, and reports whether the budget limits it. It returns [ErrBudget] when there is no room for r and a short
+// answer.
 func (x *exchange) afford(r *Request) (tight bool, err error) {
 	r.MaxTokens = x.answer(r, x.want)
 	b := x.budget
@@ -177,10 +176,10 @@ func (x *exchange) afford(r *Request) (tight bool, err error) {
 	return tight, nil
 }
 
-// fail returns err with what was spent.
+// fail returns err with the cost so far.
 func (x *exchange) fail(err error) error { return &spentError{err, x.spent} }
 
-// spentError is an error with the sum over several calls, for [UsageOf].
+// spentError is an error with the sum of several calls, for [UsageOf].
 type spentError struct {
 	error
 	spent Usage

@@ -9,17 +9,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Bounds of the images of one request: the newest are shown. Vendors take more images, but bound a request's bytes, Google at 20 MB, of
-// which an image needs a third more than it has; each costs as much as pages of text, again at every decision of the conversation.
+// Bounds of the images of one request: the latest are shown. Providers accept more images, but bound the size of a request (Google: 20 MB), in which
+// an image takes 4/3 of its size. Each image costs as much as several pages of text, at every decision of the conversation.
 const (
 	MaxImages     = 10
 	MaxImageBytes = 10 << 20 // of all together
 )
 
-// imageTypes are what some model takes; what is none of these is no image here.
+// imageTypes are the types that some model accepts; files of other types are not treated as images.
 var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif", "image/heic", "image/heif"}
 
-// place says where a prompt names a file.
+// place is the position of a file in a prompt.
 type place struct{ message, file int }
 
 // shown returns which images of p the model is shown.
@@ -42,7 +42,7 @@ func (d *decider) shown(p *prompt.Prompt) map[place]bool {
 
 func isImage(f *prompt.File) bool { return slices.Contains(imageTypes, f.Type) }
 
-// name adds to the messages of r, the request for p, a line for each image that is not shown.
+// name adds a line to the messages of r, the request for p, for each image that is not shown.
 func (d *decider) name(r *Request, p *prompt.Prompt, shown map[place]bool) {
 	why := "this model takes no images"
 	if d.options.Images {
@@ -57,9 +57,9 @@ func (d *decider) name(r *Request, p *prompt.Prompt, shown map[place]bool) {
 	}
 }
 
-// show adds to the messages of r the images that are shown, each behind its key. Of one that cannot be shown it says so.
+// show adds the images to the messages of r, each after its key. It adds a line instead of an image that cannot be shown.
 func (d *decider) show(ctx context.Context, t *Turn, r *Request, p *prompt.Prompt, shown map[place]bool) error {
-	room := MaxImageBytes // they may have more bytes than was said
+	room := MaxImageBytes // they may be larger than stated
 	for i, m := range slices.Backward(p.Messages) {
 		for j, f := range m.Files {
 			if !shown[place{i, j}] {
@@ -81,7 +81,7 @@ func (d *decider) show(ctx context.Context, t *Turn, r *Request, p *prompt.Promp
 	return nil
 }
 
-// openImage returns an image, or why it cannot be shown. Its type is what it is, and not what is said.
+// openImage returns an image, or why it cannot be shown. It detects the type from the content.
 func openImage(ctx context.Context, t *Turn, f *prompt.File, room int) (image *Image, why string) {
 	if t.Open == nil {
 		return nil, "it cannot be read here"
@@ -91,7 +91,7 @@ func openImage(ctx context.Context, t *Turn, f *prompt.File, room int) (image *I
 		return nil, prompt.Clean(err.Error(), maxWhy)
 	}
 	kind := http.DetectContentType(data)
-	if kind == "application/octet-stream" && (f.Type == "image/heic" || f.Type == "image/heif") { // which net/http does not know
+	if kind == "application/octet-stream" && (f.Type == "image/heic" || f.Type == "image/heif") { // net/http does not detect these
 		kind = f.Type
 	}
 	switch {
@@ -103,8 +103,8 @@ func openImage(ctx context.Context, t *Turn, f *prompt.File, room int) (image *I
 	return &Image{Name: f.Name, Type: kind, Data: data}, ""
 }
 
-// blind takes the images out of r when err says that the endpoint does not take the request as it is: one that cannot be read, which a
-// stranger may have sent, would else end every later decision of the conversation, too. It reports whether there was one.
+// blind removes the images from r when err means that the endpoint rejects the request: an invalid image from an external source would otherwise make
+// every later decision of the conversation fail, too. It reports whether there were images.
 func (x *exchange) blind(r *Request, err error) bool {
 	if _, images := r.Size(); images == 0 || !errors.Is(err, ErrBadRequest) && !errors.Is(err, ErrTooLong) {
 		return false

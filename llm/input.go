@@ -14,15 +14,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Limits of what is told of a schema, in characters.
+// Limits of how a schema is described, in characters.
 const (
 	maxFieldName   = 64
 	maxFieldType   = 100
-	maxFields      = 400 // of all fields together; what does not fit is counted
+	maxFields      = 400 // of all fields together; the number of omitted ones is stated
 	maxInputReason = 300
 )
 
-// SkillOf returns the id of the skill of c that d is for: the one that it names, or the only one that there is, or "".
+// SkillOf returns the id of the skill of c that d is for: the one that d names, or the only one of c, or "".
 func (d *Delegation) SkillOf(c *a2a.AgentCard) string {
 	if d.Skill != "" || c == nil || len(c.Skills) != 1 {
 		return d.Skill
@@ -30,14 +30,14 @@ func (d *Delegation) SkillOf(c *a2a.AgentCard) string {
 	return agentcard.SkillID(&c.Skills[0])
 }
 
-// checkInput returns what is wrong with the structured input of a delegation, by the schema of the skill on a's card. A reply
-// to a waiting task is free text, and a schema that cannot be read asks for nothing: neither is checked.
+// checkInput returns what is wrong with the structured input of a delegation, according to the schema of the skill on a's card. It does not check a
+// reply to a waiting task, which is free text, nor input for an invalid schema, which requires nothing.
 func checkInput(t *Turn, a *prompt.Agent, d *Delegation) error {
 	if a.Card == nil || slices.ContainsFunc(t.Waiting, func(w prompt.Task) bool { return string(w.ID) == d.ID }) {
 		return nil
 	}
 	skill, abilities := d.SkillOf(a.Card), agentcard.SpecOf(a.Card).Abilities
-	if skill == "" { // or it would go round the schemas
+	if skill == "" { // naming no skill would evade the schemas
 		for id := range abilities {
 			if len(abilities[id].InputSchema) > 0 {
 				return fmt.Errorf("skill is empty, and some of those that agent %s has take structured input; %s", excerpt(d.Agent), skillsOf(a.Card))
@@ -60,9 +60,9 @@ func checkInput(t *Turn, a *prompt.Agent, d *Delegation) error {
 	return nil
 }
 
-// InputFor returns the structured input, by the schema of a skill, that can be made of a task in words: the task itself where
-// it is a JSON object that fits, or an object with the task, in words, as its only required property. It is nil when schema is content
-// with none, as an empty schema is and one that cannot be read. It returns false when it takes more to make an input.
+// InputFor converts a task in words to structured input for the schema of a skill: the task itself if it is a JSON object that is valid, or an object
+// with the task as its only required property. It returns nil when schema requires no input, such as an empty or an invalid schema, and false when it
+// cannot make an input.
 func InputFor(schema json.RawMessage, task string) (json.RawMessage, bool) {
 	s := compiled(schema)
 	if s == nil {
@@ -75,7 +75,7 @@ func InputFor(schema json.RawMessage, task string) (json.RawMessage, bool) {
 	switch {
 	case fits(input, err):
 		return input, true
-	case err == nil && len(input) > 0 && input[0] == '{': // no words either, but wrong input
+	case err == nil && len(input) > 0 && input[0] == '{': // not words, but invalid input
 		return nil, false
 	}
 	var object struct{ Required []string }
@@ -87,7 +87,7 @@ func InputFor(schema json.RawMessage, task string) (json.RawMessage, bool) {
 	return nil, asksForNothing(s)
 }
 
-// compiled returns the schema of raw, or nil when it asks for nothing.
+// compiled returns the compiled schema, or nil when it requires nothing.
 func compiled(raw json.RawMessage) *agentcard.Schema {
 	if len(raw) == 0 {
 		return nil
@@ -101,20 +101,20 @@ func compiled(raw json.RawMessage) *agentcard.Schema {
 
 func isGiven(input json.RawMessage) bool { return len(input) > 0 && string(input) != "null" }
 
-// asksForNothing reports whether a task without input is as s wants it: an empty object is, or null is meant to be. A schema that
-// names no type takes null as it takes everything that is no object, and means nothing by it.
+// asksForNothing reports whether s deliberately accepts a task without input: it accepts an empty object, or null. A schema without a type accepts
+// null as it accepts everything but objects, which does not count.
 func asksForNothing(s *agentcard.Schema) bool {
 	fits := func(value string) bool { return s.Validate(json.RawMessage(value)) == nil }
 	return fits("{}") || (fits("null") && !fits("false"))
 }
 
-// quoted returns an error whose text cannot begin a block of the prompt that the model reads it in: a schema is a stranger's.
+// quoted returns an error whose text cannot begin a block in the prompt for the model: schemas are external.
 func quoted(format string, args ...any) error {
 	return errors.New(strings.ReplaceAll(fmt.Sprintf(format, args...), "<", `\u003c`))
 }
 
-// SchemaFields tells in a line what a schema asks for: the properties of the object, those that are required first, or the schema
-// itself when it has none.
+// SchemaFields describes in one line what a schema requires: the properties of the object, the required ones first, or the schema itself when it has
+// no properties.
 func SchemaFields(schema json.RawMessage) string {
 	var object struct {
 		Properties map[string]json.RawMessage
@@ -151,7 +151,7 @@ func SchemaFields(schema json.RawMessage) string {
 	return b.String()
 }
 
-// fieldName returns a name as it is when it cannot be taken for anything else, else quoted.
+// fieldName returns a name, quoted if it contains unusual characters.
 func fieldName(name string) string {
 	strange := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.')
@@ -162,7 +162,7 @@ func fieldName(name string) string {
 	return name
 }
 
-// typeOf tells what a property may be, as far as it says so itself.
+// typeOf returns the types of a property, as far as the property states them directly.
 func typeOf(property json.RawMessage) []string {
 	var p struct {
 		Type  any

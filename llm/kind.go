@@ -1,32 +1,32 @@
 package llm
 
-// Kind is what a Decision is.
+// Kind is the kind of a Decision.
 type Kind string
 
-// The kinds of decision. What there is to know of each is a row of kinds.
+// The kinds of decision. Each is a row of kinds.
 const (
 	KindRespond  Kind = "respond"  // Say is the answer
-	KindDelegate Kind = "delegate" // Delegations are to be done; Say may tell the user
-	KindClarify  Kind = "clarify"  // Say asks the user back
-	KindRefuse   Kind = "refuse"   // Say tells why not
-	// KindSearch asks for agents beside those that the prompt shows, by words. A Decider answers it itself, from Turn.Search:
-	// it is what a model may write, and never what Decide returns.
+	KindDelegate Kind = "delegate" // the delegations are sent; Say may inform the user
+	KindClarify  Kind = "clarify"  // Say is a question to the user
+	KindRefuse   Kind = "refuse"   // Say explains why not
+	// KindSearch searches for agents that the prompt does not show. The Decider handles it itself, with Turn.Search: models may write it, but Decide
+	// never returns it.
 	KindSearch Kind = "search"
 )
 
-// kindRow is what there is to know of a kind.
+// kindRow has the properties of a kind.
 type kindRow struct {
 	Kind
-	answers   bool                         // it ends the turn, with Say as the answer
-	fulfils   bool                         // it does what was asked for: the router learns from its turn
+	answers   bool                         // ends the turn, with Say as the answer
+	fulfils   bool                         // does what was requested: the router learns from its turn
 	delegates bool                         // each of Delegations becomes a task
-	offered   func(*Turn) bool             // a model may write it
+	offered   func(*Turn) bool             // reports whether a model may write it
 	check     func(*Turn, *Decision) error // see [Check]; nil: Decide does not return it
 }
 
-// kinds are the kinds, in the order in which a model is told of them. [DecisionSchema], [Check], what is streamed, what of an answer is shown
-// again, the rules for those who get work, and what is learned follow from a row. What else a kind needs, a line in
-// prompt/templates/system.tmpl and what it does in cortex/conversation, a test of that place asks for.
+// kinds are the kinds, in the order in which a model is told about them. The rows determine [DecisionSchema], [Check], what is streamed, what is
+// shown of an answer later, the rules for delegations, and what is learned. A new kind also needs a line in prompt/templates/system.tmpl and its
+// effect in cortex/conversation; tests of those places require them.
 var kinds = []kindRow{
 	{Kind: KindRespond, answers: true, fulfils: true, offered: always, check: checkAnswer},
 	{Kind: KindDelegate, delegates: true, offered: func(t *Turn) bool { return !t.Last }, check: checkDelegations},
@@ -48,7 +48,7 @@ func Kinds() []Kind {
 	return all
 }
 
-// row returns what there is to know of k; nothing of an unknown kind, such as one in the log of a newer build.
+// row returns the properties of k; the zero value for an unknown kind, such as one in the log of a newer version.
 func (k Kind) row() kindRow {
 	for _, row := range kinds {
 		if row.Kind == k {
@@ -61,7 +61,7 @@ func (k Kind) row() kindRow {
 // Answers reports whether a decision of this kind ends the turn, with Say as the answer.
 func (k Kind) Answers() bool { return k.row().answers }
 
-// Fulfils reports whether a decision of this kind does what was asked for.
+// Fulfils reports whether a decision of this kind does what was requested.
 func (k Kind) Fulfils() bool { return k.row().fulfils }
 
 // Delegates reports whether a decision of this kind gives work to agents: each of its Delegations becomes a task.

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Role says whose words a Message holds.
+// Role is the author of a Message.
 type Role string
 
 // The roles of a Message.
@@ -17,7 +17,7 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// Message is one message of a Request. Most are nothing but text: see [User] and [Assistant].
+// Message is one message of a Request. Most consist of text only: see [User] and [Assistant].
 type Message struct {
 	Role  Role
 	Parts []Part
@@ -29,9 +29,9 @@ type Part struct {
 	Image *Image // nil: the part is its Text
 }
 
-// Image is a picture that a model is shown.
+// Image is an image for a model.
 type Image struct {
-	Name string // what the user or the agent called it; may be empty
+	Name string // given by the user or the agent; may be empty
 	Type string // its media type, such as image/png
 	Data []byte // not empty
 }
@@ -42,7 +42,7 @@ func User(text string) Message { return Message{RoleUser, []Part{{Text: text}}} 
 // Assistant returns a message of the model.
 func Assistant(text string) Message { return Message{RoleAssistant, []Part{{Text: text}}} }
 
-// Text returns the message as a model is told it that takes no images: its texts, and a line for each image.
+// Text returns the message for a model that does not accept images: its texts, and a line for each image.
 func (m Message) Text() string {
 	if len(m.Parts) == 1 && m.Parts[0].Image == nil {
 		return m.Parts[0].Text
@@ -50,8 +50,8 @@ func (m Message) Text() string {
 	return m.Showing().Parts[0].Text
 }
 
-// Showing returns the message for a model that takes images of these types: in the place of others is a line of text that says what is
-// left out, and why. Without any image it has one part.
+// Showing returns the message for a model that accepts images of these types: other images are replaced by a line that says what is left out, and
+// why. Without images it has one part.
 func (m Message) Showing(types ...string) Message {
 	return m.replace(func(i *Image) (why string) {
 		switch {
@@ -64,10 +64,10 @@ func (m Message) Showing(types ...string) Message {
 	})
 }
 
-// without returns the message with lines in the place of its images.
+// without returns the message with lines instead of its images.
 func (m Message) without(why string) Message { return m.replace(func(*Image) string { return why }) }
 
-// replace returns the message with a line of text in the place of each image for which there is a reason.
+// replace returns the message with a line instead of each image for which why returns a reason.
 func (m Message) replace(why func(*Image) string) Message {
 	out := Message{Role: m.Role}
 	for _, p := range m.Parts {
@@ -88,13 +88,13 @@ func (m Message) replace(why func(*Image) string) Message {
 	return out
 }
 
-// What a line shows of an image's name and type, in characters: they are a stranger's.
+// Limits of an image's name and type in a line, in characters: they are external.
 const (
 	maxImageName = 64
 	maxImageType = 64
 )
 
-// imageLine stands in the place of an image.
+// imageLine returns the line that replaces an image.
 func imageLine(name, mediaType string, bytes int64, why string) string {
 	if name = strings.Trim(strings.Map(noBracket, prompt.Clean(name, maxImageName)), " "); name != "" {
 		name = " " + name
@@ -102,7 +102,7 @@ func imageLine(name, mediaType string, bytes int64, why string) string {
 	return "[image" + name + ", " + strings.Map(noBracket, prompt.Clean(mediaType, maxImageType)) + ", " + size.Text(bytes) + ": " + why + "]"
 }
 
-// noBracket keeps a name from ending the line that it is in, and from beginning a block of a prompt.
+// noBracket prevents a name from ending its line, and from beginning a block of a prompt.
 func noBracket(r rune) rune {
 	switch r {
 	case '[', ']', '<', '>':
@@ -111,11 +111,11 @@ func noBracket(r rune) rune {
 	return r
 }
 
-// ImageTokens is how many tokens an image counts for where tokens are estimated. Vendors count from some 260 to some 2,500, by its pixels.
+// ImageTokens is the estimated number of tokens of an image. Providers count from 260 to 2,500, depending on its pixels.
 const ImageTokens = 1600
 
-// Size returns how many bytes of text r has, its schema included, and how many images. The schema is part of the prompt wherever it is not
-// known how it gets there.
+// Size returns the bytes of text of r, including its schema, and the number of images. The schema counts because it may be sent as part of the
+// prompt.
 func (r *Request) Size() (bytes, images int) {
 	bytes = len(r.System) + len(r.Schema)
 	for i := range r.Messages {

@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// namesOf says which agents there are, those spelled most like name first.
+// namesOf lists the agents, those spelled most like name first.
 func namesOf(t *Turn, name string) string {
 	all := t.Agents
 	switch {
@@ -32,7 +32,7 @@ func namesOf(t *Turn, name string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// Nearest returns the ids of at most 8 agents by their distance from name, then in their order.
+// Nearest returns the ids of at most 8 agents by their edit distance from name.
 func Nearest(all []prompt.Agent, name string) []string {
 	type near struct {
 		id string
@@ -51,7 +51,7 @@ func Nearest(all []prompt.Agent, name string) []string {
 	return ids
 }
 
-// folded returns the first characters of a name in lower case; the rest does not help to tell names apart and costs time.
+// folded returns the first characters of a name in lower case; comparing the rest would take time for little use.
 func folded(s string) string {
 	if len(s) > 64 {
 		s = s[:64]
@@ -59,9 +59,9 @@ func folded(s string) string {
 	return strings.ToLower(s)
 }
 
-// correctAgents replaces agent ids that do not exist and can only mean one that does: the same but for its case, or one
-// character off. A wrong digit is never corrected: worker_1 and worker_2 are two agents, also while one of them is away.
-// Nor is the id of an agent that was there, or is but cannot be given work.
+// correctAgents replaces unknown agent ids that can only mean one known agent: they differ only in case, or in one character. It never corrects a
+// digit: worker_1 and worker_2 are two agents, even while one of them is absent. Nor does it correct the id of an agent that was present, or is
+// unavailable.
 func correctAgents(t *Turn, ds []Delegation) {
 	for i := range ds {
 		if name := ds[i].Agent; name != "" && knownAgent(t, name) == nil && !wasListed(&t.Input, name) && whyNot(t, name) == "" {

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// ParseDecision reads the decision that a model wrote: a JSON object with kind, say, delegations and reason. Other keys
-// are ignored, so a model cannot write its own Usage; a key twice, in the decision or in a delegation, is an error. Text around
-// the object, such as a code fence or a sentence before it, is tolerated, and only the first object counts: what a model
-// writes after its decision is a conversation that it makes up. Thoughts before it are no part of the reply, whatever they
-// hold: what stands between marks such as <think> and </think>, and, unless the text begins with an object, what stands before
-// an end mark alone. What is accepted can be written as JSON and is the same when read again. Errors wrap
-// [ErrInvalidDecision]. Whether the decision makes sense is for [Check]. Of a search only the kind, say and reason are read.
+// ParseDecision parses the decision in a model's reply: a JSON object with kind, say, delegations and reason. It ignores other keys, so a model
+// cannot write its own Usage; a duplicate key, in the decision or in a delegation, is an error. It tolerates text around the object, such as a code
+// fence or a sentence before it, and only reads the first object: what a model writes after its decision is an invented conversation. Thoughts before
+// the decision are not part of the reply, whatever they contain: text between marks such as <think> and </think>, and, unless the text begins with an
+// object, text before an end mark alone. An accepted decision does not change when encoded as JSON and back. Errors wrap [ErrInvalidDecision]. Use
+// [Check] to validate the meaning. Of a search only the kind, say and reason are read.
 func ParseDecision(text string) (*Decision, error) {
 	if len(text) > MaxDecision {
 		return nil, fmt.Errorf("%w: the reply is %d bytes, at most %d are allowed", ErrInvalidDecision, len(text), MaxDecision)
@@ -30,7 +29,7 @@ func ParseDecision(text string) (*Decision, error) {
 	return d, nil
 }
 
-// parseReply reads the decision in a reply without thoughts, and the words that it searches for.
+// parseReply parses the decision in a reply without thoughts, and the words of a search.
 func parseReply(reply string) (d *Decision, words string, err error) {
 	object, err := firstObject(reply)
 	if err != nil {
@@ -63,7 +62,7 @@ func parseReply(reply string) (d *Decision, words string, err error) {
 	return d, "", nil
 }
 
-// readDelegations reads a list of delegations, one after the other: a hostile list is not worth its memory.
+// readDelegations parses a list of delegations one at a time, so that a hostile list does not take much memory.
 func readDelegations(raw json.RawMessage) ([]Delegation, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -94,7 +93,7 @@ func readDelegations(raw json.RawMessage) ([]Delegation, error) {
 	return ds, nil
 }
 
-// readDelegation reads an object, or null. Beside an error stands what was read before it.
+// readDelegation parses an object, or null. With an error it returns what was parsed before.
 func readDelegation(raw json.RawMessage) (d Delegation, err error) {
 	if raw[0] != '{' {
 		return d, nil
@@ -120,8 +119,8 @@ func readDelegation(raw json.RawMessage) (d Delegation, err error) {
 	return d, err
 }
 
-// readInput returns the structured input, as a log of JSON keeps it. A strict schema has no room for any object, so it is asked
-// for as a string that holds JSON; models without one write the object itself.
+// readInput parses structured input as the log stores it. A strict schema cannot allow arbitrary objects, so it asks for a string that contains JSON;
+// models without a schema write the object itself.
 func readInput(raw json.RawMessage) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) > 0 && raw[0] == '"' {
@@ -142,7 +141,7 @@ func readInput(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(json.RawMessage(bytes.ToValidUTF8(raw, []byte("\uFFFD"))))
 }
 
-// depth returns how deep the JSON text is nested.
+// depth returns the nesting depth of a JSON text.
 func depth(text []byte) int {
 	deepest, now, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {
@@ -162,7 +161,7 @@ func depth(text []byte) int {
 	return deepest
 }
 
-// firstObject returns the part of text from its first "{" to the "}" that closes it.
+// firstObject returns the part of text from its first "{" to the matching "}".
 func firstObject(text string) (string, error) {
 	start := strings.IndexByte(text, '{')
 	if start < 0 {
@@ -190,7 +189,7 @@ func firstObject(text string) (string, error) {
 	return "", fmt.Errorf("the JSON object %s is not complete", excerpt(text[start:]))
 }
 
-// readFields returns the values of the object's keys, which encoding/json alone would match in any case and any number.
+// readFields returns the values of the object's keys. It is stricter than encoding/json, which accepts keys in any case and duplicates.
 func readFields(object string) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(strings.NewReader(object))
 	if _, err := d.Token(); err != nil {
@@ -206,7 +205,7 @@ func readFields(object string) (map[string]json.RawMessage, error) {
 		if err := d.Decode(&raw); err != nil {
 			return nil, err
 		}
-		name, _ := key.(string) // in an object it is one
+		name, _ := key.(string) // keys of objects are strings
 		if _, twice := fields[name]; twice {
 			return nil, fmt.Errorf("it has the key %s twice", excerpt(name))
 		}

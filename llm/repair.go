@@ -7,17 +7,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// maxRepairs is how often a model is told what was wrong with its reply.
+// maxRepairs bounds how often a model is told what was wrong with its reply.
 const maxRepairs = 2
 
-// What a model is shown of its own reply, in bytes. The least may be more than the window has room for.
+// Limits of a model's own reply in a correction, in bytes. leastReply may be more than the window has room for.
 const (
 	mostReply  = 16 << 10
 	leastReply = 256
 )
 
-// replyFor returns what the model wrote, for showing it to the model again, cut to so many bytes. Endpoints refuse empty
-// messages.
+// replyFor returns a model's reply for a correction, cut to limit bytes. Endpoints refuse empty messages.
 func replyFor(text string, limit int) string {
 	if text = prompt.CleanText(text, min(max(limit, leastReply), mostReply)); strings.TrimSpace(text) == "" {
 		return "{}"
@@ -25,7 +24,7 @@ func replyFor(text string, limit int) string {
 	return text
 }
 
-// correction is the message that tells the model what was wrong, and what can be named.
+// correction returns the message that tells the model what was wrong, and which agents and files exist.
 func correction(t *Turn, err error) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Your reply cannot be used: %s.\n", strings.TrimPrefix(err.Error(), ErrInvalidDecision.Error()+": "))

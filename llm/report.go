@@ -13,8 +13,8 @@ import (
 // maxReport bounds a Report, in bytes: an answer has to fit into a message.
 const maxReport = 900 << 10
 
-// Report answers with what the tasks of a step gave, without a model: the words of one as they are, those of several with the
-// names of the agents. A task that asks for something makes it a question.
+// Report answers with the results of a step's tasks, without a model: the text of a single task unchanged, those of several with the names of the
+// agents. A task that asks a question makes the answer one.
 func Report(tasks []prompt.Task) *Decision {
 	room := maxReport / max(len(tasks), 1)
 	var lines []string
@@ -71,7 +71,7 @@ func Report(tasks []prompt.Task) *Decision {
 	return d
 }
 
-// said returns what an agent said, or else the texts it made.
+// said returns the text of an agent, or else its text artifacts.
 func said(t *prompt.Task) string {
 	if strings.TrimSpace(t.Result) != "" || t.State != a2a.TaskStateCompleted {
 		return t.Result

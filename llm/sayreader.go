@@ -8,11 +8,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// sayReader finds the words for the user in a decision while it is still being written. It is fed the reply in pieces
-// of any size and hands on the value of "say" as it comes, provided that "kind" came before and answers: only
-// then is it known to be the answer. It reads the first JSON object behind the thoughts, as [ParseDecision] does, provided that
-// nothing else stands before it, for that may turn out to be thoughts. It hands on nothing more once something is not as it
-// should be; the judgement on that is ParseDecision's.
+// sayReader extracts the text for the user from a decision while it is being written. It gets the reply in pieces of any size, and emits the value of
+// "say" as it arrives, if "kind" came before and is an answer. It reads the first JSON object after the thoughts, as [ParseDecision] does, if no
+// other text precedes the object, since that may turn out to be thoughts. It emits nothing more after any irregularity, which is for ParseDecision to
+// judge.
 type sayReader struct {
 	emit func(string)
 
@@ -20,19 +19,19 @@ type sayReader struct {
 	key    string                 // of the value being read
 	kind   string
 	str    stringReader
-	depth  int  // of a value that is skipped
-	saying bool // the words for the user are being read
+	depth  int  // of a skipped value
+	saying bool // in the text for the user
 
-	tail   []byte // what was read last, before the reply
+	tail   []byte // the latest bytes before the reply
 	end    string // the mark that ends the thoughts
-	braces bool   // were among what may be thoughts
+	braces bool   // there was a brace in what may be thoughts
 }
 
 func newSayReader(emit func(string)) *sayReader {
 	return &sayReader{emit: emit, state: (*sayReader).lead}
 }
 
-// write takes the next piece of the reply.
+// write processes the next piece of the reply.
 func (r *sayReader) write(piece string) {
 	for i := 0; i < len(piece) && r.state != nil; i++ {
 		r.state(r, piece[i])
@@ -90,7 +89,7 @@ func (r *sayReader) beforeValue(c byte) {
 	case c == ',' || c == '}' || c == ']' || c == ':':
 		r.state = nil
 	default:
-		r.state = (*sayReader).afterValue // in a number or a word: it ends at the comma
+		r.state = (*sayReader).afterValue // in a number or a word, which ends at the comma
 	}
 }
 
@@ -116,7 +115,7 @@ func (r *sayReader) skip(c byte) {
 	}
 }
 
-// readString reads a string whose opening quote was seen, and calls done with what of it was not shown.
+// readString reads a string whose opening quote was read, and calls done with the part of it that was not emitted.
 func (r *sayReader) readString(done func(text string)) {
 	r.str = stringReader{}
 	r.state = func(r *sayReader, c byte) {
@@ -137,28 +136,28 @@ func (r *sayReader) show(text string) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// stringReader reads a JSON string byte by byte, and encoding/json decodes what is there of it. Where it has to see what follows, in the
-// middle of a character or an escape or after the first half of a surrogate pair, it holds back.
+// stringReader reads a JSON string byte by byte, and decodes what is complete with encoding/json. It holds back an incomplete character or escape, or
+// the first half of a surrogate pair.
 type stringReader struct {
-	raw  []byte // what was not taken yet
-	safe int    // how much of it does not depend on what follows, but for half a character
-	esc  []byte // the end of raw, from the backslash of an escape that is not complete; nil: none
+	raw  []byte // not yet taken
+	safe int    // length of the part of raw that does not depend on what follows, except for an incomplete character
+	esc  []byte // the end of raw, from the backslash of an incomplete escape; nil: none
 	end  bool
 }
 
-// take returns the text that came since the last call.
+// take returns the text that was added since the last call.
 func (s *stringReader) take() string {
 	n := s.safe
 	if !s.end {
 		n = shorten.Whole(s.raw[:n])
 	}
 	var text string
-	_ = json.Unmarshal(slices.Concat([]byte{'"'}, s.raw[:n], []byte{'"'}), &text) // add has looked at it
+	_ = json.Unmarshal(slices.Concat([]byte{'"'}, s.raw[:n], []byte{'"'}), &text) // add has validated it
 	s.raw, s.safe = s.raw[n:], s.safe-n
 	return text
 }
 
-// add takes the next byte. more is false after the closing quote, ok when the byte cannot be there.
+// add adds a byte. more is false after the closing quote, ok is false when the byte is invalid.
 func (s *stringReader) add(c byte) (more, ok bool) {
 	escaped := s.esc != nil
 	if !escaped && c == '"' {
@@ -177,7 +176,7 @@ func (s *stringReader) add(c byte) (more, ok bool) {
 		return true, true
 	case len(char) == 2 && strings.IndexByte(`"\/bfnrt`, c) < 0, len(char) > 2 && !isHex(c):
 		return true, false
-	case len(char) == 6 && char[2]|0x20 == 'd' && strings.IndexByte("89abAB", char[3]) >= 0: // the first half of a pair
+	case len(char) == 6 && char[2]|0x20 == 'd' && strings.IndexByte("89abAB", char[3]) >= 0: // the first half of a surrogate pair
 		s.safe, s.esc = at, nil
 		return true, true
 	}

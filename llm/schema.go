@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// The schemas keep to what every endpoint with strict structured output takes: all properties required, none but these,
-// null by a list of types. The keys are in the order in which they are to be written, kind and say first, so that the
-// answer can be shown while it comes. Agents are plain strings and not an enumeration: it would have to follow every
-// join and leave, the bytes must stay equal for providers' caches, and endpoints limit how long one may be. [Check]
-// knows the agents.
+// The schemas use only what every endpoint with strict structured output accepts: all properties are required, no others are allowed, and null is one
+// of a list of types. The keys are in the order in which they are to be written, kind and say first, so that the answer can be streamed. Agents are
+// plain strings, not an enumeration: that would change with every agent that joins or leaves, while providers' caches need equal bytes, and endpoints
+// limit its length. [Check] validates the agents.
 const (
 	schemaDelegations = `"say":{"type":["string","null"]},` +
 		`"delegations":{"type":"array","items":{"type":"object","properties":{` +
@@ -33,8 +32,8 @@ const (
 		`"required":["kind","say","reason"],"additionalProperties":false}`
 )
 
-// DecisionSchema returns the JSON Schema of what a model writes in turn t. There are three, one of them without delegate
-// for the last step, one with search where agents are a choice out of more; the bytes of each never change.
+// DecisionSchema returns the JSON Schema of a decision in turn t. There are three: the normal one, one without delegate for the last step, and one
+// with search for shortlists. The bytes of each never change.
 func DecisionSchema(t *Turn) json.RawMessage {
 	var offered []string
 	for _, k := range kinds {

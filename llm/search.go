@@ -10,24 +10,24 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Bounds of the searches for agents of one decision.
+// Bounds of the searches for agents in one decision.
 const (
 	maxWords   = 200     // bytes of the words of a search
 	maxFound   = 8       // agents shown of those that fit
 	maxClosest = 5       // agents shown when none fits
-	foundBytes = 500     // of a found agent in the prompt
-	foundRoom  = 5 << 10 // bytes of all that the searches of a decision bring
-	leastFound = 400     // bytes of what one brings, also when there is no room: it then shows one agent
+	foundBytes = 500     // of an agent in the result
+	foundRoom  = 5 << 10 // bytes of all results of a decision
+	leastFound = 400     // bytes of one result when there is no more room: it then shows one agent
 )
 
-// search is how a model looks for agents while it makes one decision.
+// search has the searches for agents of one decision.
 type search struct {
 	turn  Turn     // with the agents that were found so far
-	words []string // searched for so far
-	told  int      // bytes of what they brought
+	words []string // of the searches so far
+	told  int      // bytes of the results so far
 }
 
-// accept returns the decision of a reply without thoughts, or, for one that is a search, the words.
+// accept returns the decision of a reply without thoughts, and the words if it is a search.
 func (s *search) accept(text string) (d *Decision, words string, err error) {
 	if d, words, err = parseReply(text); err == nil && d.Kind == KindSearch {
 		if words, err = s.check(words); err == nil {
@@ -44,7 +44,7 @@ func (s *search) accept(text string) (d *Decision, words string, err error) {
 	return d, "", nil
 }
 
-// check returns the words of a search, cleaned and cut, or why it cannot be made.
+// check returns the words of a search, cleaned and truncated, or why the search is not allowed.
 func (s *search) check(words string) (string, error) {
 	words = shorten.To(prompt.Clean(words, maxWords), maxWords)
 	switch {
@@ -60,7 +60,7 @@ func (s *search) check(words string) (string, error) {
 	return words, nil
 }
 
-// answer searches for words and returns the message that tells the model what was found, in about so many bytes.
+// answer searches for words and returns the message with the result, in about room bytes.
 func (s *search) answer(tmpl *prompt.Templates, words string, room int) (string, error) {
 	s.words = append(s.words, words)
 	found := s.turn.Search(words)

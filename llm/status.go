@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// KindOfStatus returns the kind of error that an HTTP status most likely is. What a vendor says in its body is more exact:
-// a quota hides behind 429, an unknown model and a prompt that is too long behind 400.
+// KindOfStatus returns the most likely kind of error for an HTTP status. The provider's body is more precise: 429 may be a quota, 400 an unknown
+// model or a prompt that is too long.
 func KindOfStatus(status int) error {
 	const noCapacity = 498 // Groq's, for its cheapest tier
 	switch status {
@@ -27,14 +27,14 @@ func KindOfStatus(status int) error {
 		return ErrUnavailable
 	}
 	switch status / 100 {
-	case 3, 4: // a redirect is not followed, since the key would go with it: the address is wrong
+	case 3, 4: // redirects are not followed, since the key would be sent along: the URL is wrong
 		return ErrBadRequest
 	}
 	return ErrUnavailable
 }
 
-// RetryAfter returns how long an endpoint asks to wait, at most a day, or 0: retry-after-ms, else Retry-After in seconds,
-// whole or not, or as a date (RFC 9110, section 10.2.3). What cannot be read counts as not said.
+// RetryAfter returns how long an endpoint asks to wait, at most a day, or 0: from retry-after-ms, or Retry-After in seconds, which may have decimals,
+// or as a date (RFC 9110, section 10.2.3). It ignores invalid values.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, ok := number(h.Get("Retry-After-Ms")); ok {
 		return bounded(ms / 1e3)
@@ -49,13 +49,13 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// number reads a decimal number. ParseFloat also knows infinity and what is no number; nobody waits for those.
+// number parses a finite decimal number.
 func number(s string) (float64, bool) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	return n, err == nil && !math.IsInf(n, 0) && !math.IsNaN(n)
 }
 
-// bounded is so many seconds, from none to a day.
+// bounded converts seconds to a duration from 0 to a day.
 func bounded(seconds float64) time.Duration {
 	const day = 24 * 60 * 60
 	return time.Duration(max(0, min(seconds, day)) * float64(time.Second))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// thoughtMarks stand around what a model that thinks aloud writes before its reply, where the server does not take it out. A
-// brace in a thought is not the beginning of a decision.
+// thoughtMarks enclose the thoughts that a model writes before its reply, when the server does not remove them. A brace within thoughts does not
+// begin a decision.
 var thoughtMarks = []struct{ start, end string }{
 	{"<think>", "</think>"}, // DeepSeek, Qwen
 	{"<thinking>", "</thinking>"},
@@ -18,13 +18,12 @@ var thoughtMarks = []struct{ start, end string }{
 }
 
 const (
-	thoughtFirst = "<[" // what a mark can begin with
-	thoughtMost  = 32   // bytes of a mark, at most
+	thoughtFirst = "<[" // the first characters of marks
+	thoughtMost  = 32   // the maximum length of a mark, in bytes
 )
 
-// withoutThoughts returns text behind the thoughts that it begins with; nothing when the last ones have no end. Thoughts whose
-// start was part of the prompt, as some templates have it, show only their end: what stands before that is no part of the
-// reply, unless the text begins as a decision does.
+// withoutThoughts returns text without the thoughts at its beginning; "" when the last ones have no end. If the start mark was part of the prompt, as
+// in some templates, only the end mark is seen: text before it is not part of the reply, unless the text begins as a decision does.
 func withoutThoughts(text string) string {
 	for {
 		lead := strings.TrimLeft(text, " \t\r\n")
@@ -39,8 +38,7 @@ func withoutThoughts(text string) string {
 	}
 }
 
-// beginsDecision reports whether text begins with an object, or with one in a code fence: what it is then need not be known to
-// show it.
+// beginsDecision reports whether text begins with an object, or with a code fence around one, so that it can be shown without reading the rest.
 func beginsDecision(text string) bool {
 	if fenced, ok := strings.CutPrefix(text, codeFence); ok {
 		info, code, _ := strings.Cut(fenced, "\n")
@@ -54,12 +52,12 @@ func beginsDecision(text string) bool {
 
 const codeFence = "```"
 
-// inFence reports whether r can stand behind the mark of a code fence, in its line.
+// inFence reports whether r can follow the mark of a code fence in its line.
 func inFence(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == ' ' || r == '\t' || r == '\r'
 }
 
-// cutThoughtStart returns what follows the mark that text begins with, and the mark that ends it.
+// cutThoughtStart returns the text after the mark that text begins with, and the corresponding end mark.
 func cutThoughtStart(text string) (end, thought string, ok bool) {
 	for _, m := range thoughtMarks {
 		if thought, ok = strings.CutPrefix(text, m.start); ok {
@@ -69,8 +67,8 @@ func cutThoughtStart(text string) (end, thought string, ok bool) {
 	return "", "", false
 }
 
-// behindThoughts returns text behind the first end of thoughts that is not in a JSON object, or text when there is none. Where
-// something only begins as an object, the last end in that counts: so no byte is looked at again and again.
+// behindThoughts returns the text after the first end mark that is not within a JSON object, or text when there is none. In text that only begins
+// like an object, the last end mark counts, so that no byte is examined repeatedly.
 func behindThoughts(text string) (rest string, ok bool) {
 	end, behind := nextThoughtEnd(text, 0)
 	for at := 0; end >= 0; {
@@ -94,7 +92,7 @@ func behindThoughts(text string) (rest string, ok bool) {
 	return text, false
 }
 
-// nextThoughtEnd returns where the next end of thoughts begins, from at on, and what is behind it; -1 when there is none.
+// nextThoughtEnd returns the positions of the next end mark from at on, and of the text after it; -1 when there is none.
 func nextThoughtEnd(text string, at int) (begin, behind int) {
 	for {
 		i := strings.IndexAny(text[at:], thoughtFirst)
@@ -111,8 +109,8 @@ func nextThoughtEnd(text string, at int) (begin, behind int) {
 	}
 }
 
-// objectAt reports whether text, which has a brace there, begins with a JSON object, and how long that is, or what could have
-// become one.
+// objectAt reports whether text, which begins with a brace, begins with a JSON object, and returns the object's length, or how much could have been
+// part of one.
 func objectAt(text string) (size int, ok bool) {
 	var raw json.RawMessage
 	d := json.NewDecoder(strings.NewReader(text))
@@ -121,16 +119,15 @@ func objectAt(text string) (size int, ok bool) {
 		return int(d.InputOffset()), true
 	}
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return max(1, int(bad.Offset)-1), false // what is wrong may be the beginning of another one
+		return max(1, int(bad.Offset)-1), false // what is invalid may be the beginning of another one
 	}
 	return len(text), false
 }
 
-// The states of a sayReader before the reply follow withoutThoughts, byte by byte. They do not know whether an end of thoughts
-// behind a brace is in a JSON string. If it is, what follows it is too, up to the next quote, which no key follows: so they go
-// on only if the first key is there at once.
+// The states of a sayReader before the reply follow withoutThoughts, byte by byte. They cannot know whether an end mark after a brace is in a JSON
+// string. If it is, so is the following text up to the next quote, which no key follows: so they continue only if the first key follows at once.
 
-// lead finds out what comes: a decision, thoughts, or something else.
+// lead determines what begins: a decision, thoughts, or other text.
 func (r *sayReader) lead(c byte) {
 	if len(r.tail) == 0 && isSpace(c) {
 		return
@@ -157,10 +154,10 @@ func (r *sayReader) lead(c byte) {
 	}
 }
 
-// begin has next read what follows.
+// begin sets the next state and forgets the tail.
 func (r *sayReader) begin(next func(*sayReader, byte)) { r.tail, r.state = r.tail[:0], next }
 
-// fence reads the rest of the line that begins a code fence.
+// fence reads the rest of the first line of a code fence.
 func (r *sayReader) fence(c byte) {
 	switch {
 	case c == '\n':
@@ -181,7 +178,7 @@ func (r *sayReader) fenced(c byte) {
 	}
 }
 
-// prose waits for an end of thoughts. Without one, what stands here is the reply, which is known when it is complete.
+// prose waits for an end mark. Without one, this text is the reply, which is known only when it is complete.
 func (r *sayReader) prose(c byte) {
 	r.braces = r.braces || c == '{'
 	r.state = func(r *sayReader, c byte) {
@@ -208,7 +205,7 @@ func (r *sayReader) at(mark string) bool {
 	return n >= 0 && string(r.tail[n:]) == mark
 }
 
-// remember keeps the last bytes, as many as a mark has.
+// remember keeps the latest bytes, at least as many as a mark has.
 func (r *sayReader) remember(c byte) {
 	if len(r.tail) >= 4*thoughtMost {
 		r.tail = append(r.tail[:0], r.tail[len(r.tail)-thoughtMost:]...)

@@ -5,23 +5,22 @@ import (
 	"sync"
 )
 
-// gauge estimates how many tokens a prompt has for one model. It is safe for concurrent use.
+// gauge estimates the number of tokens of prompts for one model. It is safe for concurrent use.
 type gauge struct {
 	mu    sync.Mutex
-	ratio float64 // bytes in a token, on average; 0: nothing was measured yet
+	ratio float64 // average bytes per token; 0: not yet measured
 }
 
-// How many bytes a token has. Three is on the safe side for prose, code and Chinese alike; the bounds keep an endpoint that
-// counts strangely from making every prompt fit, or none. No text has more than the most, but a prompt of which only the tokens
-// were counted that no cache had: that tells nothing.
+// Bytes per token. Three is a safe estimate for prose, code and Chinese; the bounds keep implausible counts of an endpoint from making every prompt
+// fit, or none. A ratio above the maximum means that the endpoint counted only uncached tokens, and is ignored.
 const (
 	usualRatio = 3
 	leastRatio = 1
 	mostRatio  = 6
-	gaugeGain  = 0.25 // what a measurement counts for, against all before
+	gaugeGain  = 0.25 // weight of a new measurement
 )
 
-// tokens estimates the tokens of so many bytes, rounded up.
+// tokens estimates the tokens of this many bytes, rounded up.
 func (g *gauge) tokens(bytes int) int { return int(math.Ceil(float64(bytes) / g.perToken())) }
 
 // prompt estimates the tokens of r.
@@ -30,7 +29,7 @@ func (g *gauge) prompt(r *Request) int {
 	return g.tokens(bytes) + images*ImageTokens
 }
 
-// bytes estimates the bytes of so many tokens, rounded down.
+// bytes estimates the bytes of this many tokens, rounded down.
 func (g *gauge) bytes(tokens int) int { return int(float64(tokens) * g.perToken()) }
 
 func (g *gauge) perToken() float64 {
@@ -42,7 +41,7 @@ func (g *gauge) perToken() float64 {
 	return g.ratio
 }
 
-// measured learns from a prompt of so many bytes, of which the endpoint says how many tokens it had; 0 when it does not.
+// measured updates the estimate from a prompt of this many bytes and the tokens that the endpoint counted; 0 when it did not.
 func (g *gauge) measured(bytes, tokens int) {
 	if bytes <= 0 || tokens <= 0 {
 		return
@@ -59,8 +58,8 @@ func (g *gauge) measured(bytes, tokens int) {
 	g.ratio = ratio
 }
 
-// promptOf returns how many tokens the prompt of an answer had, as its last chunk tells; 0 when it does not. What is said to be
-// cached of less than that was not counted with it.
+// promptOf returns the tokens of an answer's prompt according to its last chunk; 0 when unknown. If more tokens were cached than counted, Input does
+// not include the cached ones.
 func promptOf(done *Chunk) int {
 	if done.Prompt != 0 {
 		return done.Prompt
@@ -71,11 +70,11 @@ func promptOf(done *Chunk) int {
 	return done.Usage.Input
 }
 
-// defaultAnswer is how many tokens are kept free for an answer whose length is not bounded.
+// defaultAnswer is the number of tokens reserved for an answer of unlimited length.
 const defaultAnswer = 4096
 
-// room is how many tokens a prompt may have so that an answer of so many, or of a quarter of the window, fits behind it; 0
-// stands for the default. A tenth is kept free, since tokens are estimated.
+// room returns how many tokens a prompt may have to leave room for an answer of this many tokens, at most a quarter of the window; 0 stands for the
+// default. A tenth of the window is reserved, since tokens are estimated.
 func (o *DeciderOptions) room(answer int) int {
 	if answer <= 0 {
 		answer = defaultAnswer
@@ -83,7 +82,7 @@ func (o *DeciderOptions) room(answer int) int {
 	return max(0, o.Window-(o.Window+9)/10-min(answer, o.Window/4))
 }
 
-// left is how many bytes can be added to r so that it has still room for an answer.
+// left returns how many bytes can be added to r so that there is still room for an answer.
 func (d *decider) left(r *Request) int {
 	if d.options.Window <= 0 {
 		return math.MaxInt
@@ -95,8 +94,8 @@ func (d *decider) left(r *Request) int {
 // leastShare is the share of the window that an answer may always have.
 const leastShare = 8
 
-// answer is how many tokens the answer to r may have, when so many are wanted: endpoints refuse a request for more than the
-// window leaves. Since that is estimated, there is always some of it.
+// answer returns the bound of the answer to r, when want tokens are wanted: endpoints refuse a request for more than the window leaves. Since that is
+// estimated, the bound is at least a share of the window.
 func (d *decider) answer(r *Request, want int) int {
 	w := d.options.Window
 	if w <= 0 || want <= 0 {

@@ -9,11 +9,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// Clean returns a stranger's s as one line that is safe to show: terminal escape sequences, control, bidirectional and
-// invisible characters are gone, every run of white space is one space, invalid UTF-8 is replaced. It has at most limit
-// characters, the last one "…" when something was cut.
+// Clean returns an external text as one line that is safe to show. It removes terminal escape sequences and control, bidirectional and invisible
+// characters, collapses white space to single spaces, and replaces invalid UTF-8. The result has at most limit characters, the last one "…" if
+// something was cut.
 func Clean(s string, limit int) string {
-	// What will be cut off need not be cleaned; 64 bytes for each character leave room for what is dropped.
+	// Do not clean what will be cut off; 64 bytes for each character leave room for what is removed.
 	rest := false
 	if most := max(limit, 1) * 64; len(s) > most {
 		s, rest = shorten.To(s, most), true
@@ -32,8 +32,8 @@ func Clean(s string, limit int) string {
 	return strings.TrimRight(s, " ") + "…"
 }
 
-// CleanText is Clean for texts of several lines: newlines and tabs stay, spaces are not collapsed, and the limit is in
-// bytes, a note at the end telling how much was cut.
+// CleanText is Clean for texts of several lines: it keeps newlines, tabs and repeated spaces, and the limit is in bytes. A note at the end says how
+// much was cut.
 func CleanText(s string, limit int) string {
 	cut := 0
 	if len(s) > limit {
@@ -48,8 +48,8 @@ func CleanText(s string, limit int) string {
 	return s
 }
 
-// Shown is Clean for whoever has to judge what s does to somebody else, a person who is to agree to it: it leaves out nothing. What
-// cannot be seen stands there as an escape such as \u200b, which does not count for the limit.
+// Shown is Clean for a person who has to judge the text, such as before consenting to it: it removes nothing. Invisible characters are written as
+// escapes such as \u200b, which do not count towards the limit.
 func Shown(s string, limit int) string {
 	rest := false
 	if most := max(limit, 1) * 64; len(s) > most {
@@ -62,8 +62,7 @@ func Shown(s string, limit int) string {
 	return escaped(s)
 }
 
-// visible drops from s what cannot be seen. Of the control characters newline and tab stay; every kind of line end
-// becomes a newline.
+// visible removes the invisible characters of s. It keeps newlines and tabs; all kinds of line ends become newlines.
 func visible(s string) string {
 	if isPlain(s) {
 		return s
@@ -83,14 +82,14 @@ func visible(s string) string {
 		case r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029':
 			b.WriteByte('\n')
 		case r == '\n' || r == '\t' || !invisible(r):
-			b.WriteRune(r) // also turns an invalid byte into U+FFFD
+			b.WriteRune(r) // also replaces an invalid byte by U+FFFD
 		}
 		i += size
 	}
 	return b.String()
 }
 
-// isPlain reports whether s is ASCII without control characters other than newline and tab: nothing to do, as mostly.
+// isPlain reports whether s is ASCII without control characters other than newline and tab, the usual case, which needs no cleaning.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c >= 0x7f || (c < ' ' && c != '\n' && c != '\t') {
@@ -100,8 +99,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// invisible reports whether r shows nothing: control and format characters (bidirectional overrides, zero widths, tags),
-// variation selectors, fillers, and what is not a character at all. They hide words from people that a model reads.
+// invisible reports whether r is invisible: control and format characters (bidirectional overrides, zero widths, tags), variation selectors, fillers,
+// and noncharacters. They can hide words from people that a model reads.
 func invisible(r rune) bool {
 	if r < 0x7f {
 		return r < ' '
@@ -110,10 +109,10 @@ func invisible(r rune) bool {
 		unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || r == '\u2800' || r&0xfffe == 0xfffe
 }
 
-// maxEscape bounds the search for the end of an escape sequence, so that cleaning stays linear.
+// maxEscape bounds the length of an escape sequence, so that cleaning takes linear time.
 const maxEscape = 1024
 
-// escapeLen returns the length of the terminal escape sequence at the start of s, of its introducer when it has no end.
+// escapeLen returns the length of the terminal escape sequence at the start of s, or that of its introducer when it has no end.
 func escapeLen(s string) int {
 	r, n := utf8.DecodeRuneInString(s)
 	if r == '\x1b' {

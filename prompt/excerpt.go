@@ -12,9 +12,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 )
 
-// Excerpt returns what a choice out of many agents shows of a: the beginning of its description and the skills of these ids,
-// the best first, at most 3; without ids its first ones. In a prompt it has about limit bytes at most: what a longer card
-// says is cut. The excerpt has [Agent.Of] set and is the same after a round trip through JSON.
+// Excerpt returns what a shortlist shows of a: the beginning of its description and the skills with these ids, the best first, at most 3, or its
+// first skills when there are no ids. The excerpt has about limit bytes at most in a prompt. It has [Agent.Of] set, and encoding it as JSON and back
+// does not change it.
 func Excerpt(a Agent, skills []string, limit int) Agent {
 	of := a.Of
 	if of == "" {
@@ -31,13 +31,13 @@ func Excerpt(a Agent, skills []string, limit int) Agent {
 	return e
 }
 
-// room is what an excerpt may have: characters of each text, and how many of them.
+// room is the space of an excerpt: the lengths of its texts, in characters, and how many it may have.
 type room struct {
 	description, skills, text, examples, example int
 	input                                        int // bytes of a schema
 }
 
-// rooms are tried in this order.
+// rooms are tried in this order until an excerpt fits.
 var rooms = []room{{240, 3, 160, 2, 100, 300}, {240, 3, 100, 2, 60, 160}, {160, 3, 60, 1, 60, 0}, {100, 2, 40, 1, 40, 0}, {60, 1, 0, 0, 0, 0}, {}}
 
 func (r room) excerpt(a *Agent, ids []string) Agent {
@@ -71,7 +71,7 @@ func (r room) excerpt(a *Agent, ids []string) Agent {
 	return e
 }
 
-// pick returns the skills of these ids, or the first ones when there are no ids; at most so many.
+// pick returns the skills with these ids, or the first ones when there are no ids; at most most.
 func pick(all []a2a.AgentSkill, ids []string, most int) []*a2a.AgentSkill {
 	var picked []*a2a.AgentSkill
 	for _, key := range ids {
@@ -86,7 +86,7 @@ func pick(all []a2a.AgentSkill, ids []string, most int) []*a2a.AgentSkill {
 	return picked
 }
 
-// Digest names what prompts can show of a card, for [Agent.Of]: another text gives another digest.
+// Digest returns a digest of what prompts can show of a card, for [Agent.Of].
 func Digest(c *a2a.AgentCard) string {
 	h := sha256.New()
 	var n [8]byte
@@ -112,7 +112,7 @@ func Digest(c *a2a.AgentCard) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:9])
 }
 
-// Size returns about how many bytes a has in a prompt.
+// Size returns the approximate size of a in a prompt, in bytes.
 func Size(a *Agent) int {
 	v := viewAgent(a)
 	return v.size()

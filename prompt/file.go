@@ -6,14 +6,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// Limits of what is shown of files.
+// Limits of how files are shown.
 const (
 	maxFiles     = 20  // of one message or result
 	maxFileLines = 5   // of the beginning of a text
 	maxFileHead  = 400 // bytes of it
 )
 
-// file is how a prompt shows a file. What it holds is a stranger's, as its name is.
+// file is a file in a prompt. Its name and content are external.
 type file struct {
 	File   string `json:"file"`
 	Name   string `json:"name,omitempty"`
@@ -33,10 +33,10 @@ func viewFile(f *File) file {
 	return v
 }
 
-// shownFiles returns the files that are shown of so many.
+// shownFiles returns the first maxFiles of files.
 func shownFiles(files []File) []File { return files[:min(len(files), maxFiles)] }
 
-// viewNames returns a line for each file, for a reader who cannot give them to anybody.
+// viewNames returns a line for each file, for a reader who cannot give them to agents.
 func viewNames(files []File) string {
 	var b strings.Builder
 	for _, f := range shownFiles(files) {
@@ -45,7 +45,7 @@ func viewNames(files []File) string {
 	return b.String()
 }
 
-// viewFiles returns a line for each file that is shown, and one for the rest.
+// viewFiles returns a line for each file that is shown, and one for the number of others.
 func viewFiles(files []File) []string {
 	var lines []string
 	for _, f := range shownFiles(files) {

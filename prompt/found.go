@@ -3,11 +3,11 @@ package prompt
 // MaxSearches is how often a decision may search for agents.
 const MaxSearches = 3
 
-// Found is what a search for agents brought.
+// Found is the result of a search for agents.
 type Found struct {
 	Agents []Agent // the best first
-	Fits   bool    // they fit; else they are those that come closest
-	Left   int     // how often the decision may still search
+	Fits   bool    // false: none fits, and Agents are the closest
+	Left   int     // the number of searches left to the decision
 }
 
 type foundView struct {
@@ -16,8 +16,8 @@ type foundView struct {
 	Left   int
 }
 
-// Found returns the message that tells a model what its search for agents brought. The number of agents is the caller's to
-// bound. The only error is that of a replaced template that fails.
+// Found renders the message to a model with the result of its search for agents. The caller bounds the number of agents. It returns an error only
+// when a replaced template fails.
 func (t *Templates) Found(f *Found) (string, error) {
 	return t.execute("found.tmpl", foundView{Agents: viewAgents(f.Agents), Fits: f.Fits, Left: f.Left})
 }

@@ -7,108 +7,105 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Input is everything a prompt may speak of. The texts in it come from users, agents and their cards: strangers. It is
-// plain data, read and not changed by this package.
+// Input is the data of a prompt. Its texts come from users, agents and their cards, and are not trusted. This package does not modify it.
 type Input struct {
-	// Agents that may be given work now, in the order of their ids.
+	// Agents that may be given work now, sorted by id.
 	Agents []Agent
-	// Listed are the agents that the instructions list: those that were there when the conversation, or what is left of it,
-	// began. They stay as they were, so that providers' prompt caches hit; what changed since then stands in the Updates.
-	// Of a choice they are excerpts, where Agents have the whole cards. nil lists Agents.
+	// Listed are the agents that the instructions list: those that were present when the conversation, or its remaining part, began. They do not change,
+	// so that providers' prompt caches hit; later changes are in the Updates. On a shortlist they are excerpts, while Agents have the whole cards. nil
+	// lists Agents.
 	Listed []Agent
-	// Choice says that what is listed and told is a choice out of more agents, and that the model may search for others. It
-	// stays as it is for as long as Listed does, since the instructions depend on it.
+	// Choice says that the list and its updates are a shortlist, and that the model may search for other agents. It does not change as long as Listed
+	// does not, since the instructions depend on it.
 	Choice bool
-	// More is how many agents can be given work beside Agents.
+	// More is the number of agents that can be given work and are not in Agents.
 	More int
-	// Unavailable are agents that cannot be given work at the moment, although they are there.
+	// Unavailable are agents that are present, but cannot be given work at the moment.
 	Unavailable []Unavailable
-	// Summary is what a model wrote of the turns before History; empty when there is none.
+	// Summary is a model's summary of the turns before History; empty when there is none.
 	Summary string
-	// History holds the conversation before this turn, oldest first. It only ever grows at its end, so that providers'
-	// prompt caches hit.
+	// History is the conversation before this turn, oldest first. It only grows at its end, so that providers' prompt caches hit.
 	History []Turn
-	// Omitted is the number of turns before History that are left out, and not in Summary either.
+	// Omitted is the number of turns before History that are neither shown nor in Summary.
 	Omitted int
-	// Waiting are tasks of earlier turns whose agent waits for the user's reply.
+	// Waiting are tasks of earlier turns that wait for the user's reply.
 	Waiting []Task
-	// User is what the user said, the message that this turn answers.
+	// User is the message of the user that this turn answers.
 	User string
-	// Files came with what the user said.
+	// Files are the files of that message.
 	Files []File
-	// Update is what had changed among the agents when User said it.
+	// Update has the changes of agents up to that message.
 	Update Update
-	// Steps are what was decided and done so far in this turn, oldest first; empty at the first decision.
+	// Steps are the decisions of this turn and their results so far, oldest first; empty at the first decision.
 	Steps []Step
 	// Now is the time of the decision.
 	Now time.Time
-	// Last says that this decision must answer the user: no step is left to delegate.
+	// Last says that this decision must answer the user, since no step is left to delegate.
 	Last bool
-	// MaxParallel is how many delegations one decision may make.
+	// MaxParallel is the maximum number of delegations in one decision.
 	MaxParallel int
 }
 
-// Agent is an agent as the prompt shows it.
+// Agent is an agent in a prompt.
 type Agent struct {
-	ID   string         // its address; what a delegation names
+	ID   string         // by which a delegation names it
 	Card *a2a.AgentCard // never nil
-	Seen bool           // false: well known, but nothing of it runs
-	// Of is a digest of the card that Card is an excerpt of; empty when Card is all that prompts can show. Two excerpts of one
-	// card, made for different requests, say the same of an agent.
+	Seen bool           // false: well known, but without instances
+	// Of is a digest of the card that Card is an excerpt of; empty when Card has all that prompts can show. Two excerpts of one card for different
+	// requests describe the same agent.
 	Of string `json:",omitempty"`
-	// More is how many skills Card leaves out.
+	// More is the number of skills that Card leaves out.
 	More int `json:",omitempty"`
-	// Inputs are the JSON Schemas, as prompts show them, of the structured input that skills take, by the ids of the skills; nil:
-	// what Card says.
+	// Inputs are the JSON Schemas, as prompts show them, of the structured input of skills, by skill id; nil: those of Card.
 	Inputs map[string]string `json:",omitempty"`
 }
 
-// Unavailable says why an agent cannot be given work at the moment, in half a sentence: "it has 2 of 2 tasks under way".
+// Unavailable says why an agent cannot be given work at the moment, in a clause such as "it has 2 of 2 tasks under way".
 type Unavailable struct{ ID, Why string }
 
-// Turn is an earlier turn of the conversation: what the user said, what was done, and the answer.
+// Turn is an earlier turn of the conversation: the user's message, the steps, and the answer.
 type Turn struct {
 	User   string
-	Files  []File `json:",omitempty"` // that came with it
+	Files  []File `json:",omitempty"` // of the user's message
 	Update Update
 	Steps  []Step
-	Kind   string // of the decision that answered, as llm.Kind has it; "" is "respond"
+	Kind   string // of the decision that answered, an llm.Kind; "" stands for "respond"
 	Answer string
 }
 
-// Update is how the agents changed since the message before.
+// Update has the changes of agents since the previous message.
 type Update struct {
-	Joined []Agent  `json:",omitempty"` // came, or are not what they were
-	Left   []string `json:",omitempty"` // ids of those that cannot be given work any more
+	Joined []Agent  `json:",omitempty"` // new or changed agents
+	Left   []string `json:",omitempty"` // ids of agents that cannot be given work any more
 }
 
-// Step is one decision that delegated work, with what came of it.
+// Step is a decision to delegate, with the results.
 type Step struct {
-	Say   string // what the decision said while delegating; may be empty
+	Say   string // the text of the decision for the user; may be empty
 	Tasks []Task
-	// Update is what had changed among the agents when the results were shown.
+	// Update has the changes of agents up to when the results were shown.
 	Update Update
 }
 
-// Task is one delegation and its outcome.
+// Task is a delegation and its result.
 type Task struct {
 	ID        a2a.TaskID
 	Agent     string          // agent id
 	Skill     string          // skill id; may be empty
-	Text      string          // what the agent was asked to do
+	Text      string          // what the agent is asked to do
 	Input     json.RawMessage `json:",omitempty"`
 	Along     []string        `json:"Given,omitzero"` // keys of the files that the decision gave to it; nil: those of the user's message
-	DependsOn []a2a.TaskID    `json:",omitempty"`     // tasks of the same step whose results it got
+	DependsOn []a2a.TaskID    `json:",omitempty"`     // tasks of the same step whose results it gets
 	State     a2a.TaskState
-	Result    string // the agent's words: its result, its question, or the reason why it failed
+	Result    string // the text of the agent: its result, its question, or the reason of its failure
 	Artifacts []Artifact
-	Files     []File `json:",omitempty"` // that came with the result
+	Files     []File `json:",omitempty"` // of the result
 }
 
 // File is a file of the conversation.
 type File struct {
 	Key  string // by which a delegation names it, such as f1
-	Name string // what its sender calls it; may be empty
+	Name string // given by the sender; may be empty
 	Type string // its media type
 	Size int64  // in bytes
 	Head string `json:",omitempty"` // the beginning of a text

@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// marker finds what could be taken for the marks around data blocks, or for the control tokens that some model servers
-// still read in the middle of a text.
+// marker matches what could be mistaken for the marks around blocks of data, or for control tokens that some model servers recognise within text.
 var marker = regexp.MustCompile(`(?i)<(\s*/?\s*cortex:|\|[a-z_])`)
 
-// encode returns v as JSON on one line. Its strings cannot end the block that they are in, and characters that cannot
-// be seen, which cleaned texts do not have but agents' ids may, are written as escapes.
+// encode returns v as JSON on one line. Strings in it cannot end the block that they are in. Invisible characters, which agents' ids may contain, are
+// escaped.
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return `""` // cannot be: only strings, numbers and structs of them are encoded here
+		return `""` // cannot happen: v consists of strings, numbers and structs
 	}
 	s := marker.ReplaceAllString(strings.TrimSuffix(b.String(), "\n"), `\u003c$1`)
 	return escaped(s)
 }
 
-// escaped returns s with escapes in the place of what cannot be seen.
+// escaped returns s with escapes for invisible characters.
 func escaped(s string) string {
 	if isPlain(s) {
 		return s
@@ -45,5 +44,5 @@ func escaped(s string) string {
 	return out.String()
 }
 
-// plain returns s, which is cleaned, for a block where it stands as it is.
+// plain returns a cleaned text for a block in which it stands unquoted.
 func plain(s string) string { return marker.ReplaceAllString(s, "&lt;$1") }

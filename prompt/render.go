@@ -1,6 +1,6 @@
 package prompt
 
-// Role says whose words a Message holds.
+// Role is the author of a Message.
 type Role string
 
 // The roles of a Message.
@@ -9,34 +9,33 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// Message is one message of the conversation as a model sees it.
+// Message is one message of the conversation for a model.
 type Message struct {
 	Role  Role
 	Text  string
-	Files []File // that Text names
+	Files []File // the files that Text names
 }
 
-// Prompt is what a model is sent.
+// Prompt is a rendered prompt.
 type Prompt struct {
-	// System holds the instructions and the agents that they list. It changes only with the list.
+	// System has the instructions and the list of agents. It changes only with the list.
 	System string
-	// Messages alternate between user and assistant, beginning and ending with the user.
+	// Messages alternate between user and assistant. The first and the last are the user's.
 	Messages []Message
 }
 
-// Render returns the prompt for in. Equal inputs give equal bytes. What it writes for a turn never depends on what came
-// later, and what changes from call to call (the time, waiting tasks, whether it is the last step) stands at the very end,
-// so that everything before it is a prefix of the next prompt of the conversation.
+// Render returns the prompt for in. Equal inputs give equal bytes. The text of a turn never depends on later ones, and what changes from call to call
+// (the time, waiting tasks, whether it is the last step) is at the very end, so that everything before it is a prefix of the conversation's next
+// prompt.
 //
-// Each text is bounded here; the numbers of agents, turns and steps are the caller's to bound. The only error is that of
-// a replaced template that fails on in.
+// Render bounds each text; the caller bounds the numbers of agents, turns and steps. It returns an error only when a replaced template fails on in.
 func (t *Templates) Render(in *Input) (*Prompt, error) {
 	system, err := t.execute("system.tmpl", viewSystem(in))
 	if err != nil {
 		return nil, err
 	}
 	p := &Prompt{System: system}
-	summary := in.Summary // stands before the first turn
+	summary := in.Summary // goes before the first turn
 	for i := range in.History {
 		h := &in.History[i]
 		if err := t.turn(p, summary, h.User, h.Files, &h.Update, h.Steps, in.Choice); err != nil {
@@ -58,7 +57,7 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 	return p, nil
 }
 
-// turn adds what the user said and what was done about it. It ends with a user message.
+// turn appends a user's message and the steps of its turn. It ends with a message of the user's role.
 func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Update, steps []Step, choice bool) error {
 	var before string
 	if summary = viewEarlier(summary); summary != "" {
@@ -89,7 +88,7 @@ func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Updat
 	return nil
 }
 
-// message is the text of a template, after how the agents had changed then.
+// message renders a template, after the changes of agents at that time.
 func (t *Templates) message(u *Update, choice bool, name string, data any) (string, error) {
 	text, err := t.execute(name, data)
 	if err != nil || len(u.Joined)+len(u.Left) == 0 {

@@ -12,12 +12,12 @@ import (
 
 // Bounds of the JSON Schemas of structured input, in bytes.
 const (
-	maxSchema     = 700      // as a prompt shows one
-	maxSchemaRead = 64 << 10 // a longer one is not shown at all
-	maxProperty   = 64       // a property's name
+	maxSchema     = 700      // in a prompt
+	maxSchemaRead = 64 << 10 // longer ones are not shown
+	maxProperty   = 64       // of a property's name
 )
 
-// inputsOf returns a function that gives the schema of a skill's structured input as a prompt shows it, or "".
+// inputsOf returns a function that returns the schema of a skill's structured input as shown in a prompt, or "".
 func inputsOf(a *Agent) func(skill string) string {
 	if a.Inputs != nil {
 		return func(skill string) string { return viewSchema(json.RawMessage(a.Inputs[skill]), maxSchema) }
@@ -26,8 +26,8 @@ func inputsOf(a *Agent) func(skill string) string {
 	return func(skill string) string { return viewSchema(spec.Abilities[skill].InputSchema, maxSchema) }
 }
 
-// viewSchema returns a JSON Schema on one line, as data: the whole of it when it is that short, else its properties with their
-// types, as far as they fit; "" when it cannot be read.
+// viewSchema returns a JSON Schema on one line, as data: in full if it has at most limit bytes, otherwise its properties with their types, as far as
+// they fit; "" when it cannot be parsed.
 func viewSchema(raw json.RawMessage, limit int) string {
 	if len(raw) == 0 || len(raw) > maxSchemaRead || !json.Valid(raw) {
 		return ""
@@ -38,8 +38,8 @@ func viewSchema(raw json.RawMessage, limit int) string {
 	return outline(raw, limit)
 }
 
-// outline is a schema that says of an object which properties it has, which of them are required, and of what type they are.
-// The required ones come first; how many are left out is said too.
+// outline reduces the schema of an object to the types of its properties and which are required. Required properties come first; the number of
+// omitted ones is stated.
 func outline(raw json.RawMessage, limit int) string {
 	var of struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -90,7 +90,7 @@ func outline(raw json.RawMessage, limit int) string {
 	return fmt.Sprintf(`{"$comment":%q,"type":"object","properties":{%s},"required":[%s]}`, comment, strings.Join(properties, ","), strings.Join(needed, ","))
 }
 
-// outlineType is the schema of a property with nothing but its type.
+// outlineType reduces the schema of a property to its type.
 func outlineType(raw json.RawMessage) string {
 	var of struct {
 		Type any `json:"type"`

@@ -7,20 +7,19 @@ import (
 
 type (
 	summaryView struct {
-		Summary string // of what came before the turns; empty when there is none
+		Summary string // of earlier turns; empty when there is none
 		Turns   []turnView
 	}
 	turnView struct {
 		User    string
-		Results []string // of all steps, with what was asked
+		Results []string // of all steps, with the requests
 		Kind    string   // of the answer: respond, clarify, refuse
 		Answer  string   // empty when there was none
 	}
 )
 
-// Summary returns the prompt that asks a model for a summary of in.Summary and the first turns of in.History: all of them
-// when turns is more than there are. The answer is meant for [Input.Summary] in place of them. Each text is bounded as in
-// [Templates.Render]. It is an error to ask for less than one turn, or when there is no History.
+// Summary returns the prompt that asks a model for a summary of in.Summary and the first turns of in.History, or of all of them when turns is larger.
+// The model's answer replaces both, as [Input.Summary]. Texts are bounded as in [Templates.Render]. It is an error if turns or the History is empty.
 func (t *Templates) Summary(in *Input, turns int) (*Prompt, error) {
 	turns = min(turns, len(in.History))
 	if turns <= 0 {
@@ -53,8 +52,8 @@ func viewTurn(h *Turn) turnView {
 	return v
 }
 
-// viewEarlier returns a summary for a block of its own; nothing when there is none to see.
+// viewEarlier returns a summary for a block of its own; "" when it is blank.
 func viewEarlier(summary string) string { return strings.TrimSpace(viewText(summary, maxSummary)) }
 
-// viewText returns a stranger's text for a block of its own.
+// viewText returns an external text for a block of its own.
 func viewText(s string, limit int) string { return plain(CleanText(s, limit)) }

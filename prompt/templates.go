@@ -21,7 +21,7 @@ import (
 //go:embed templates/*.tmpl
 var embedded embed.FS
 
-// names are the templates there are; any of them can be replaced.
+// names are the names of the templates, all of which can be replaced.
 var names = []string{
 	"agent.tmpl", "earlier.tmpl", "facts.tmpl", "found.tmpl", "results.tmpl", "summary.tmpl", "summary_system.tmpl", "system.tmpl", "update.tmpl", "user.tmpl",
 }
@@ -34,9 +34,8 @@ type Templates struct {
 	set *template.Template
 }
 
-// New returns the embedded templates, with those in folder dir that have the same name, one of those that the package
-// documentation lists, in place of them; dir "" replaces none. Every template is tried out at once: the error for one
-// that does not work names the file and the line.
+// New returns the embedded templates, replaced by those in folder dir with the same names; with dir "" none is replaced. It tests every template; the
+// error for one that fails names the file and the line.
 func New(dir string) (*Templates, error) {
 	t := &Templates{set: template.New("")}
 	for _, name := range names {
@@ -62,7 +61,7 @@ func New(dir string) (*Templates, error) {
 	return t, nil
 }
 
-// Sum returns a text that is another one for other templates.
+// Sum returns a checksum of the templates.
 func (t *Templates) Sum() string {
 	h := sha256.New()
 	for _, name := range names {
@@ -92,8 +91,8 @@ func (t *Templates) try() error {
 	return nil
 }
 
-// replace reads the templates of dir. A file whose name is none of ours is an error: most likely it is misspelled, and
-// would silently do nothing. So is a folder without any template: most likely it is another one than was meant.
+// replace reads the templates of dir. A file with an unknown name is an error, since it is probably misspelled and would have no effect. So is a
+// folder without templates, since it is probably the wrong one.
 func (t *Templates) replace(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -114,7 +113,7 @@ func (t *Templates) replace(dir string) error {
 		if err != nil {
 			return fmt.Errorf("prompt template: %w", err)
 		}
-		// The added action keeps an empty template from being taken for none at all.
+		// The added action prevents that an empty template counts as undefined.
 		if _, err := t.set.New(name).Parse(string(text) + `{{""}}`); err != nil {
 			return fmt.Errorf("prompt template %s: %w", path, err)
 		}
@@ -125,7 +124,7 @@ func (t *Templates) replace(dir string) error {
 	return nil
 }
 
-// execute runs one template. The newlines at its end are not part of the text.
+// execute runs a template, and removes the newlines at the end of its output.
 func (t *Templates) execute(name string, data any) (string, error) {
 	var b strings.Builder
 	if err := t.set.ExecuteTemplate(&b, name, data); err != nil {
@@ -138,7 +137,7 @@ func (t *Templates) execute(name string, data any) (string, error) {
 	return text, nil
 }
 
-// samples are inputs that between them take every branch of the templates.
+// samples are inputs that together cover every branch of the templates.
 func samples() []*Input {
 	task := Task{
 		ID: "t", Agent: "a", Skill: "s", Text: "do", Input: []byte(`{"n":1}`), State: a2a.TaskStateCompleted, Result: "done",

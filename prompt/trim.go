@@ -8,9 +8,8 @@ import (
 // maxCounted bounds how many skills of a card Trim counts.
 const maxCounted = 100
 
-// Trim returns a with what a prompt can show of its card, and nothing else: who keeps it is spared the rest, and two agents
-// that look the same in a prompt are equal after it. It renders as a does, but that of more than 100 skills only so many
-// are counted as left out; and it is the same after a round trip through JSON.
+// Trim reduces the card of a to what a prompt can show, so that the rest need not be stored, and agents that look the same in a prompt are equal. The
+// result renders as a does, except that at most 100 skills count as left out; and encoding it as JSON and back does not change it.
 func Trim(a Agent) Agent {
 	t := Agent{ID: a.ID, Card: &a2a.AgentCard{}, Seen: a.Seen, Of: a.Of, More: a.More}
 	if a.Card == nil {
@@ -21,7 +20,7 @@ func Trim(a Agent) Agent {
 	shown := len(viewAgent(&a).Skills)
 	for i := range a.Card.Skills[:min(len(a.Card.Skills), maxCounted)] {
 		skill := a2a.AgentSkill{} // only counted
-		if i <= shown {           // the first that is not shown also is what fills the room
+		if i <= shown {           // the first that is not shown affects the room, too
 			skill = trimSkill(&a.Card.Skills[i])
 			if schema := input(agentcard.SkillID(&a.Card.Skills[i])); schema != "" {
 				if t.Inputs == nil {
@@ -38,13 +37,13 @@ func Trim(a Agent) Agent {
 func trimSkill(s *a2a.AgentSkill) a2a.AgentSkill {
 	t := a2a.AgentSkill{ID: id(s.ID), Name: Clean(s.Name, maxName), Description: Clean(s.Description, maxSkillText)}
 	if s.ID == "" {
-		t.Name = id(s.Name) // which stands in for the id
+		t.Name = id(s.Name) // which replaces the id
 	}
 	t.Tags, t.Examples = cleanSome(s.Tags, maxTags, maxTag), cleanSome(s.Examples, maxExamples, maxExample)
 	return t
 }
 
-// cleanSome returns the first texts that show something.
+// cleanSome returns the first texts that are not empty after cleaning, at most most.
 func cleanSome(all []string, most, limit int) []string {
 	var out []string
 	for _, s := range all {

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 )
 
-// Limits of what of a stranger's text gets into a prompt: characters for single lines, bytes for texts.
+// Limits of external texts in a prompt: in characters for single lines, in bytes for texts.
 const (
 	maxID          = 256
 	maxName        = 64
@@ -25,7 +25,7 @@ const (
 	maxSkillBytes  = 6 << 10 // all skills of an agent
 	maxWhy         = 160
 	maxUnavailable = 20
-	maxAwayBytes   = 1280 // all unavailable agents: their ids are strangers' words too
+	maxAwayBytes   = 1280 // all unavailable agents: their ids are external, too
 	maxUser        = 64 << 10
 	maxAnswer      = 16 << 10
 	maxTask        = 4 << 10
@@ -35,19 +35,19 @@ const (
 	maxWaiting     = 10
 )
 
-// What the templates see. Every text of a stranger is here already clean, short and quoted as a JSON string, so that a
-// replaced template cannot forget it. The exceptions are the texts that stand in a block of their own (a user's, a summary,
-// an answer in [turnView]), and the JSON objects of results and waiting tasks.
+// The data of the templates. All external texts are cleaned, truncated and quoted as JSON strings here, so that a replaced template cannot forget it.
+// The exceptions are the texts in blocks of their own (a user's message, a summary, an answer in [turnView]), and the JSON objects of results and
+// waiting tasks.
 type (
 	systemView struct {
 		Agents      []agentView
-		MaxParallel int // 0: not limited here
+		MaxParallel int // 0: no limit stated
 		Choice      bool
-		Searches    int // that a decision may make
+		Searches    int // maximum number in a decision
 	}
 	agentView struct {
-		ID, Name    string // Name is empty when it says no more than ID
-		Like        string // another agent that is shown, whose id looks like this one's; empty when there is none
+		ID, Name    string // Name is empty when it adds nothing to ID
+		Like        string // another agent in the list whose id looks the same; empty when there is none
 		Description string
 		Seen        bool
 		Skills      []skillView
@@ -71,11 +71,11 @@ type (
 	}
 	resultsView struct{ Tasks []string }
 	factsView   struct {
-		Time        string // empty when it is not known
+		Time        string // empty when unknown
 		Omitted     int
 		Waiting     []string
 		Unavailable []string
-		More        int // agents beside those that are shown
+		More        int // agents that are not shown
 		Choice      bool
 		Last        bool
 	}
@@ -141,11 +141,11 @@ func viewAgent(a *Agent) agentView {
 	return v
 }
 
-// size is about how many bytes v has in a prompt.
+// size returns the approximate size of v in a prompt, in bytes.
 func (v *agentView) size() int {
 	n := len("- id , name \n") + len(v.ID) + len(v.Name)
 	if !v.Seen {
-		n += 70 // that it was not seen
+		n += 70 // the note about it
 	}
 	if v.Description != "" {
 		n += len("  description \n") + len(v.Description)
@@ -178,7 +178,7 @@ func viewSkill(s *a2a.AgentSkill, input func(skill string) string) skillView {
 	name := Clean(s.Name, maxName)
 	v := skillView{ID: encode(id(s.ID)), Description: quote(Clean(s.Description, maxSkillText))}
 	switch {
-	case s.ID == "": // the name stands in for the id
+	case s.ID == "": // the name replaces the id
 		v.ID = encode(id(s.Name))
 	case name != s.ID:
 		v.Name = quote(name)
@@ -189,7 +189,7 @@ func viewSkill(s *a2a.AgentSkill, input func(skill string) string) skillView {
 	return v
 }
 
-// id bounds an id without changing it: it has to be copied letter for letter.
+// id bounds an id without changing it otherwise, since the model has to copy it exactly.
 func id(s string) string {
 	if len(s) > maxID {
 		return Clean(s, maxID)
@@ -197,7 +197,7 @@ func id(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// quote returns s as a JSON string, and nothing for nothing.
+// quote returns s as a JSON string; "" for an empty one.
 func quote(s string) string {
 	if s == "" {
 		return ""
@@ -205,7 +205,7 @@ func quote(s string) string {
 	return encode(s)
 }
 
-// quoteSome is cleanSome, quoted.
+// quoteSome is cleanSome with quotes.
 func quoteSome(all []string, most, limit int) []string {
 	out := cleanSome(all, most, limit)
 	for i, s := range out {
@@ -214,13 +214,12 @@ func quoteSome(all []string, most, limit int) []string {
 	return out
 }
 
-// answer and delegation have the form that the model is asked to write, so that what it reads of itself does not teach
-// it another one.
+// answer and delegation have the form that the model has to write, so that its earlier replies are not examples of another form.
 type answer struct {
 	Kind        string       `json:"kind"`
 	Say         string       `json:"say"`
 	Delegations []delegation `json:"delegations"`
-	// Search is null where the form has it; a search itself is not shown again.
+	// Search is null where the form has it; searches are not shown again.
 	Search json.RawMessage `json:"search,omitempty"`
 	Reason string          `json:"reason"`
 }
@@ -286,7 +285,7 @@ func viewDelegations(s *Step, choice bool) string {
 	return encode(v)
 }
 
-// viewNeeds returns the tasks of step s that t depends on, each once: whatever else t names, the model could not have.
+// viewNeeds returns the tasks of step s that t depends on, without duplicates and unknown ids.
 func viewNeeds(s *Step, t *Task) []string {
 	needs := []string{}
 	for i := range s.Tasks {
@@ -346,7 +345,7 @@ func newResult(t *Task) *result {
 	return v
 }
 
-// state names a state as agents' people write it: "input-required".
+// state formats a state as in "input-required".
 func state(s a2a.TaskState) string {
 	if s == a2a.TaskStateUnspecified {
 		return "unknown"

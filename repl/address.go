@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// addressee returns the agent that a message is for, as "@agent do this" or "@agent/skill do this" says; nil when it names none that is
-// known, or several: then whoever decides makes something of it. list has the agents.
+// addressee returns the agent that a message names, as in "@agent do this" or "@agent/skill do this". It returns nil when the message names no known
+// agent, or several; then the model decides. list returns the agents.
 func addressee(ctx context.Context, list func(context.Context) ([]AgentInfo, error), text string) *transport.Direct {
 	words := strings.Fields(text)
 	if list == nil || len(words) == 0 || !strings.HasPrefix(words[0], "@") {
@@ -37,7 +37,7 @@ func addressee(ctx context.Context, list func(context.Context) ([]AgentInfo, err
 	return to
 }
 
-// called reports whether name means the agent of that id: in any case, and with or without "agent_" before it.
+// called reports whether name is the agent id, ignoring case and the prefix "agent_".
 func called(id, name string) bool {
 	return strings.EqualFold(id, name) || strings.EqualFold(id, "agent_"+name)
 }

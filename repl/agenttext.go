@@ -8,22 +8,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// isText reports whether an update is a piece of the text of an agent's result, while it is made.
+// isText reports whether an update is a piece of the text of an agent's result, as it is streamed.
 func isText(u *a2a.TaskArtifactUpdateEvent) bool {
 	return u.Artifact != nil && u.Artifact.ID == transport.TextArtifact
 }
 
-// maxTold bounds what is shown of one agent's text while it is made, in bytes.
+// maxTold bounds how much streamed text of one agent is shown, in bytes.
 const maxTold = transport.MaxText
 
-// agentText is the text of the one agent that is shown as it comes, of those that work on a turn: two at a time could not be read.
+// agentText is the streamed text of one agent. Only one of the agents that work on a turn is shown at a time, to keep the text readable.
 type agentText struct {
 	task  a2a.TaskID // "": none
 	clean Sanitizer
 	told  int // bytes
 }
 
-// tell shows a piece of an agent's text, unless another agent has the floor. It reports whether it did.
+// tell shows a piece of an agent's text, unless another agent's text is being shown. It reports whether it did.
 func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
 	if v.said.task == "" && v.written.Len() == 0 {
 		for _, d := range v.board.open {
@@ -36,7 +36,7 @@ func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
 	if v.said.task != u.TaskID {
 		return false
 	}
-	if !u.Append && v.said.told > 0 { // it begins anew
+	if !u.Append && v.said.told > 0 { // the agent begins anew
 		v.said.told, v.said.clean = 0, Sanitizer{}
 		v.finish()
 	}
@@ -49,7 +49,7 @@ func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
 	return true
 }
 
-// silence ends the text of the agent that has the floor, when it is that of a task; "" is any.
+// silence ends the text that is being shown, if it is that of task id; "" stands for any task.
 func (v *turnView) silence(id a2a.TaskID) {
 	if v.said.task != "" && (id == "" || id == v.said.task) {
 		v.said = agentText{}
@@ -57,7 +57,7 @@ func (v *turnView) silence(id a2a.TaskID) {
 	}
 }
 
-// lastLine returns the last line of text that says something.
+// lastLine returns the last non-empty line of text.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]

@@ -8,31 +8,32 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// board is who works on what in one turn.
+// board holds the open delegations of one turn.
 type board struct {
 	now   func() time.Time
-	named func(agent string) string // as it is shown; nil: as it is
+	named func(agent string) string // formats an agent's id; nil leaves it unchanged
 	open  []*delegation
 }
 
-// delegation is one task as it is shown. Its texts are sanitized and on one line.
+// delegation is one task on the board. Its texts are sanitized and on one line.
 type delegation struct {
 	id       a2a.TaskID
 	agent    string
 	text     string // what was asked
 	progress string
-	written  string    // the end of the text of its result, as far as it is made
+	written  string    // the end of the text of its result so far
 	start    time.Time // zero when the beginning was not seen
-	shown    time.Time // when progress was last written down, where that is not repainted
+	shown    time.Time // when progress was last printed, on an output that is not repainted
 }
 
-// maxOpen bounds what is remembered; the orchestrator allows fewer open tasks.
+// maxOpen bounds the delegations on the board; the orchestrator allows fewer open tasks.
 const maxOpen = 64
 
-// started notes a new delegation; nil if there are too many.
+// started adds a delegation; it returns nil if there are too many.
 func (b *board) started(t *a2a.Task) *delegation {
 	if len(b.open) >= maxOpen {
 		return nil
@@ -48,7 +49,7 @@ func (b *board) started(t *a2a.Task) *delegation {
 	return d
 }
 
-// agent returns an agent as it is shown.
+// agent formats an agent's id.
 func (b *board) agent(id string) string {
 	if b.named != nil && id != "" {
 		id = b.named(id)
@@ -56,7 +57,7 @@ func (b *board) agent(id string) string {
 	return oneLine(id)
 }
 
-// progressed notes an agent's progress; nil if it says nothing new.
+// progressed records an agent's progress; it returns nil if there is nothing new.
 func (b *board) progressed(e *transport.Event) *delegation {
 	text := ""
 	switch p := e.Payload.(type) {
@@ -80,10 +81,10 @@ func (b *board) progressed(e *transport.Event) *delegation {
 	return nil
 }
 
-// maxWritten is how much of the end of an agent's text is kept, of which a line is shown.
+// maxWritten bounds how much of the end of an agent's text is kept, in bytes; one line of it is shown.
 const maxWritten = 4 << 10
 
-// wrote notes a piece of an agent's text, and returns the line that it is at.
+// wrote records a piece of an agent's text, and returns its current line.
 func (b *board) wrote(u *a2a.TaskArtifactUpdateEvent) string {
 	for _, d := range b.open {
 		if d.id != u.TaskID {
@@ -99,7 +100,7 @@ func (b *board) wrote(u *a2a.TaskArtifactUpdateEvent) string {
 	return ""
 }
 
-// retried notes who tries a delegation again, and returns the line that says why.
+// retried records which agent tries a delegation again, and returns a line with the reason.
 func (b *board) retried(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
 	agent := b.agent(transport.MetaString(u, transport.MetaAgentID))
 	for _, d := range b.open {
@@ -110,10 +111,10 @@ func (b *board) retried(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	if u.Status.Message == nil {
 		return ""
 	}
-	return s.yellow("↻") + " " + s.dim(fit(oneLine(transport.Text(u.Status.Message.Parts)), max(width-3, 1)))
+	return s.yellow("↻") + " " + s.dim(table.Fit(oneLine(transport.Text(u.Status.Message.Parts)), max(width-3, 1)))
 }
 
-// settled removes a delegation and returns the line that says how it went, or that it goes on with another attempt.
+// settled removes a delegation and returns a line with its result, or with the agent of the next attempt.
 func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
 	state := u.Status.State
 	switch state {
@@ -152,7 +153,7 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	return s.red("✗") + " " + s.dim(failedLayout(d, took, join(StateName(state), reason), width-2))
 }
 
-// line returns what is known of an open delegation.
+// line returns the current line of an open delegation.
 func (d *delegation) line(now time.Time, width int, s style) string {
 	what := d.text
 	if d.progress != "" {
@@ -161,30 +162,30 @@ func (d *delegation) line(now time.Time, width int, s style) string {
 	return s.yellow("·") + " " + s.dim(layout(d.agent, what, elapsed(now.Sub(d.start)), width-2))
 }
 
-// layout returns "agent  text  time" in at most width-1 columns; text gives way. A terminal whose last column is
-// written to may wrap, which would break repainting.
+// layout returns "agent text time" in at most width-1 columns; it shortens the text to fit. The last column stays empty: some terminals wrap after
+// writing to it, which would break repainting.
 func layout(agent, text, took string, width int) string {
-	agent = fit(agent, max(width/3, 8))
-	used := textWidth(agent)
+	agent = table.Fit(agent, max(width/3, 8))
+	used := table.Width(agent)
 	if took != "" {
 		took = "  " + took
-		used += textWidth(took)
+		used += table.Width(took)
 	}
 	if room := width - 1 - used - 2; text != "" && room >= 4 {
-		text = "  " + fit(text, room)
+		text = "  " + table.Fit(text, room)
 	} else {
 		text = ""
 	}
-	return fit(agent+text+took, max(width-1, 1))
+	return table.Fit(agent+text+took, max(width-1, 1))
 }
 
-// failedLayout is a layout with the reason at the end: it matters more than what was asked.
+// failedLayout is a layout with the reason of a failure at the end, which takes precedence over the request.
 func failedLayout(d *delegation, took, reason string, width int) string {
-	reason = fit(reason, max(width/2, 8))
+	reason = table.Fit(reason, max(width/2, 8))
 	return layout(d.agent, d.text, strings.TrimLeft(took+"  "+reason, " "), width)
 }
 
-// elapsed returns a duration for people, as short as it is useful.
+// elapsed formats a duration briefly.
 func elapsed(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -198,7 +199,7 @@ func elapsed(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// StateName returns a state as people say it: "failed" for TASK_STATE_FAILED. Cortex itself has tasks wait for the user's yes, and calls it auth-required.
+// StateName returns a state in words: "failed" for TASK_STATE_FAILED. Auth-required is Cortex's state for tasks that wait for the user's consent.
 func StateName(s a2a.TaskState) string {
 	if s == a2a.TaskStateAuthRequired {
 		return "waits for your yes"

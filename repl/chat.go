@@ -18,8 +18,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Run chats until the user leaves: nil after Ctrl-D or /quit, ErrInterrupted after a second Ctrl-C on an empty line,
-// ctx's error when it ends. Without a terminal it does what Pipe does. It handles the interrupt signal while it runs.
+// Run chats until the user leaves. It returns nil after Ctrl-D or /quit, ErrInterrupted after a second Ctrl-C on an empty line, and ctx's error when
+// ctx ends. Without a terminal it does what Pipe does. It handles the interrupt signal while it runs.
 func Run(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	if cfg.Client == nil {
@@ -42,7 +42,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return c.run(ctx)
 }
 
-// chat is one run of Run.
+// chat is the state of Run.
 type chat struct {
 	Config
 	ui         *ui
@@ -51,10 +51,10 @@ type chat struct {
 	others     others
 	typed      history
 	interrupts chan os.Signal
-	warned     time.Time // when Ctrl-C on an empty line was answered with a hint
+	warned     time.Time // when Ctrl-C on an empty line was answered with a hint; zero after other input
 	files      sync.Mutex
-	got        []gotFile // as they are numbered; with files held
-	last       string    // message, and its files
+	got        []gotFile // files of answers in the order of their numbers; guarded by files
+	last       string    // the last message of the user; lastFiles has its files
 	lastFiles  []string
 	verbose    bool
 }
@@ -104,7 +104,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 			select {
 			case line := <-c.Notices:
 				c.ui.Notice(oneLine(line), lookYellow)
-				c.others.again() // what was live meanwhile may be lost
+				c.others.again() // live events may have been lost in the meantime
 			case <-inner.Done():
 				return
 			}
@@ -140,12 +140,12 @@ func (c *chat) openEditor(recalled []string) error {
 	return nil
 }
 
-// maxNamed is how many agents the banner names.
+// maxNamed bounds how many agents the banner names.
 const maxNamed = 8
 
-// banner says what this is, where, who is there, and what to do.
+// banner prints the program, where it runs, the agents, and what to do.
 func (c *chat) banner(ctx context.Context) {
-	wait := time.NewTimer(2 * time.Second) // cards are at hand; a slow server does not keep the user from typing
+	wait := time.NewTimer(2 * time.Second) // cards usually arrive at once; a slow server must not keep the user from typing
 	defer wait.Stop()
 	select {
 	case <-c.present.synced:
@@ -232,7 +232,7 @@ func (c *chat) loop(ctx context.Context) error {
 	}
 }
 
-// interrupted answers a Ctrl-C at the prompt, and reports whether the user wants to leave.
+// interrupted handles a Ctrl-C at the prompt, and reports whether the user wants to leave.
 func (c *chat) interrupted(discarded bool) bool {
 	if discarded {
 		c.warned = time.Time{}
@@ -246,7 +246,7 @@ func (c *chat) interrupted(discarded bool) bool {
 	return true
 }
 
-// drainInterrupts forgets a Ctrl-C that was meant for what has just ended.
+// drainInterrupts discards a Ctrl-C that was meant for what has just ended.
 func (c *chat) drainInterrupts() {
 	select {
 	case <-c.interrupts:
@@ -254,7 +254,7 @@ func (c *chat) drainInterrupts() {
 	}
 }
 
-// turn says text and shows what comes of it, until the answer or Ctrl-C.
+// turn sends text and shows the turn, until the answer or Ctrl-C.
 func (c *chat) turn(ctx context.Context, text string) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -286,7 +286,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		}
 		v.typing(typed)
 	})
-	list := c.Backend.Agents // it has those, too, that need not run to be asked
+	list := c.Backend.Agents // includes agents that can be asked without running
 	if list == nil {
 		list = c.present.list
 	}
@@ -317,7 +317,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	clock.Wait()
 	v.end()
 	if sent && !errors.Is(failed, client.ErrUnsent) {
-		c.Files = nil // they were said
+		c.Files = nil // they were sent
 	}
 	if answer != nil {
 		c.brought(ctx, c.contextID, answer.ID, transport.FilesOf(answer.Parts))
@@ -328,7 +328,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	switch {
 	case failed == nil:
 	case errors.Is(failed, context.Canceled) && ctx.Err() != nil:
-		if answer == nil { // else the answer says so
+		if answer == nil { // otherwise the answer shows it
 			c.ui.Say("(canceled)", lookDim)
 		}
 		if errors.Is(failed, transport.ErrUnavailable) {
@@ -340,13 +340,13 @@ func (c *chat) turn(ctx context.Context, text string) {
 	c.remind()
 }
 
-// unreachable is what people are told when nothing can be sent or read, rather than the words of a library.
+// unreachable replaces the error of a library when nothing can be sent or read.
 const unreachable = "cortex cannot be reached now; it is tried again until it is back"
 
-// unsent is what they are told of a message that did not get through.
+// unsent is shown for a message that could not be sent.
 const unsent = "not sent: cortex cannot be reached now. Say it again when it is back."
 
-// overfull is what they are told when what they say is refused, since too much waits.
+// overfull is shown for a message that is refused because too many events wait.
 const overfull = "cortex has too much to do now: this was not taken, say it again later"
 
 // fail shows an error.
@@ -366,7 +366,7 @@ func (c *chat) fail(err error) {
 	c.warn(strings.ReplaceAll(err.Error(), transport.ErrInvalid.Error()+": ", ""))
 }
 
-// warn shows what went wrong.
+// warn shows an error message.
 func (c *chat) warn(text string) {
 	width, _ := c.ui.size()
 	lines := wrapSpans([]span{{"error: ", lookRed}, {oneLine(text), ""}}, width-1, false)
@@ -375,7 +375,7 @@ func (c *chat) warn(text string) {
 	}
 }
 
-// complete offers commands at the beginning of a line, their arguments, and agents behind an @.
+// complete offers commands at the beginning of a line, their arguments, and agents after an @.
 func (c *chat) complete(before string) (word string, options []string) {
 	word = before[strings.LastIndexAny(before, " \t")+1:]
 	first, args, inArgs := strings.Cut(before, " ")
@@ -419,7 +419,7 @@ func (c *chat) complete(before string) (word string, options []string) {
 	return word, slices.Compact(options)
 }
 
-// conversations and tasks answer while the user waits for a completion: quickly, or not at all.
+// conversations returns the conversations for a completion. The user waits for it, so it returns nothing after a second.
 func (c *chat) conversations() []ConversationInfo {
 	if c.Backend.Conversations == nil {
 		return nil

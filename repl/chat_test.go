@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 func TestChat(t *testing.T) {
@@ -570,7 +572,7 @@ func TestChatNarrow(t *testing.T) {
 		return strings.HasSuffix(s, "\n> a text that is wider than the\nscreen is") || strings.HasSuffix(s, "\n> a text that is wider than the\n screen is")
 	})
 	for line := range strings.SplitSeq(term.text(), "\n") {
-		if textWidth(line) > 32 {
+		if table.Width(line) > 32 {
 			t.Errorf("line %q is wider than the screen", line)
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// columns returns words side by side, filled by columns as ls does.
+// columns lays out words side by side, filled by columns as ls does.
 func columns(words []string, width int) string {
 	const gap = 2
 	widest := 1
 	for i, w := range words {
-		words[i] = fit(oneLine(w), max(width-1, 1))
-		widest = max(widest, textWidth(words[i]))
+		words[i] = table.Fit(oneLine(w), max(width-1, 1))
+		widest = max(widest, table.Width(words[i]))
 	}
 	across := max(1, (width-1+gap)/(widest+gap))
 	down := (len(words) + across - 1) / across
@@ -36,7 +36,7 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// commonPrefix returns what all words begin with; there is at least one.
+// commonPrefix returns the longest common prefix of words, which must not be empty.
 func commonPrefix(words []string) string {
 	prefix := words[0]
 	for _, w := range words[1:] {

@@ -10,10 +10,12 @@ import (
 	"unicode"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// command is one of the words that begin with a slash.
+// command is a word that begins with a slash.
 type command struct {
 	name, args, help string
 	run              func(*chat, context.Context, string) error
@@ -21,7 +23,7 @@ type command struct {
 
 // commands is in the order of /help. It is set here and never changed.
 var commands = []command{
-	{"/help", "", "this list", nil}, // filled in below: it prints the table
+	{"/help", "", "this list", nil}, // set below: it prints this table
 	{"/agents", "", "who is there, and what they can do", (*chat).showAgents},
 	{"/why", "", "how the last answer came about", (*chat).showWhy},
 	{"/prompt", "[TEXT]", "what the model would be sent now", (*chat).showPrompt},
@@ -31,7 +33,7 @@ var commands = []command{
 	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
 	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
 	{"/conversations", "", "your conversations", (*chat).showConversations},
-	{"/sessions", "", "", (*chat).showConversations}, // as it was called
+	{"/sessions", "", "", (*chat).showConversations}, // former name of /conversations
 	{"/resume", "ID", "go on with one of them, by the beginning of its id", (*chat).resume},
 	{"/retry", "", "say your last message again", (*chat).retry},
 	{"/edit", "", "change your last message and say it again", (*chat).edit},
@@ -48,10 +50,10 @@ var commands = []command{
 // leaving are the messages that mean /quit.
 var leaving = []string{"exit", "quit", "bye"}
 
-// errNothingSaid is returned for what needs a message.
+// errNothingSaid is returned by commands that need a message.
 var errNothingSaid = errors.New("nothing was said in this conversation yet")
 
-// retry says the last message again, with its files.
+// retry sends the last message again, with its files.
 func (c *chat) retry(ctx context.Context, _ string) error {
 	if c.last == "" {
 		return errNothingSaid
@@ -61,10 +63,10 @@ func (c *chat) retry(ctx context.Context, _ string) error {
 	return nil
 }
 
-// errDumb is returned for what takes a terminal with a cursor that moves.
+// errDumb is returned by commands that need cursor movements.
 var errDumb = errors.New("this terminal does not understand what is needed for that")
 
-// edit puts the last message into the line that is typed next; a long one goes through the user's editor before.
+// edit puts the last message into the next line; a long one is edited in the user's editor first.
 func (c *chat) edit(ctx context.Context, _ string) error {
 	if c.last == "" {
 		return errNothingSaid
@@ -84,11 +86,11 @@ func (c *chat) edit(ctx context.Context, _ string) error {
 	return nil
 }
 
-// errMissing is returned for what the Backend does not have.
+// errMissing is returned by commands whose function in Backend is nil.
 var errMissing = errors.New("not available here")
 
-// parseCommand splits a line into a command and its arguments. What merely begins with a slash, such as a path, is a
-// message; so is everything that begins with a space.
+// parseCommand splits a line into a command and its arguments. Lines that begin with a slash but have no command's form, such as paths, are messages;
+// so are lines that begin with a space.
 func parseCommand(line string) (name, args string, ok bool) {
 	if !strings.HasPrefix(line, "/") || strings.Contains(line, "\n") {
 		return "", "", false
@@ -102,7 +104,7 @@ func parseCommand(line string) (name, args string, ok bool) {
 	return name, strings.TrimSpace(args), len(name) > 1 || args == ""
 }
 
-// command runs a command, and reports whether it was /quit. Ctrl-C ends a command that takes long.
+// command runs a command, and reports whether it was /quit. Ctrl-C cancels a command.
 func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 	for _, cmd := range commands {
 		if cmd.name != name {
@@ -133,11 +135,11 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 	if near := nearest(name); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	c.warn(fmt.Sprintf("no command %s; %s (a message may begin with a space)", fit(oneLine(name), 30), hint))
+	c.warn(fmt.Sprintf("no command %s; %s (a message may begin with a space)", table.Fit(oneLine(name), 30), hint))
 	return false
 }
 
-// nearest returns the command that name was meant to be, or "".
+// nearest returns the command that name is probably a misspelling of, or "".
 func nearest(name string) string {
 	best, at := "", 3
 	if len(name) < 2 || len(name) > 40 {

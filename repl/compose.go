@@ -10,15 +10,14 @@ import (
 // blockQuote opens and closes a text of several lines.
 const blockQuote = `"""`
 
-// composer makes messages from typed lines: a line that ends with \ goes on in the next one, and what stands between
-// """ and """ is taken as it is.
+// composer joins typed lines to messages: a line that ends with \ continues on the next one, and text between """ and """ is taken literally.
 type composer struct {
 	text  strings.Builder
-	open  bool // something was typed that is not complete
+	open  bool // the message is incomplete
 	block bool // between """ and """
 }
 
-// add takes a line, and returns the message once it is complete. One that is too large is an error, and dropped.
+// add adds a line, and returns the message when it is complete. It drops a message that is too large, and returns an error.
 func (c *composer) add(line string) (message string, done bool, err error) {
 	if c.text.Len()+len(line) > transport.MaxText {
 		c.reset()

@@ -14,20 +14,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// When there are colours, see [Config].
+// Values of [Config.Color].
 const (
 	ColorAuto   = "auto"
 	ColorAlways = "always"
 	ColorNever  = "never"
 )
 
-// Keys that one can type with, see [Config].
+// Values of [Config.Keys].
 const (
 	KeysEmacs = "emacs"
 	KeysVi    = "vi"
 )
 
-// Config says what Run, Pipe and Ask work with. Client is required.
+// Config is the configuration of Run, Pipe and Ask. Client is required.
 type Config struct {
 	Client  *client.Client
 	Backend Backend
@@ -35,67 +35,67 @@ type Config struct {
 	// ContextID is the conversation to continue; "" begins a new one.
 	ContextID string
 
-	// Terminal says that Stdin and Stdout are a terminal: Run then chats, otherwise it does what Pipe does.
+	// Terminal says that Stdin and Stdout are a terminal: then Run chats, otherwise it does what Pipe does.
 	Terminal bool
 	Stdin    io.Reader // nil: os.Stdin
 	Stdout   io.Writer // nil: os.Stdout
 	Stderr   io.Writer // nil: os.Stderr
-	// Color says whether what is written has colours: [ColorAlways] or [ColorNever]; "" or anything else: where a terminal shows them and
+	// Color says whether the output has colours: [ColorAlways] or [ColorNever]. With any other value it has, on a terminal that supports them and when
 	// NO_COLOR is not set.
 	Color string
-	// Theme is what colours there are: [ThemeDark] or [ThemeLight], for a terminal's background, or [ThemePlain], which is bold and dim and
-	// no colour; "" or [ThemeAuto] goes by the background that the terminal says it has, and is dark if it says none.
+	// Theme selects the colours: [ThemeDark] or [ThemeLight] for a terminal's background, or [ThemePlain] for bold and dim without colours. With
+	// [ThemeAuto] or "" the background that the terminal reports decides, and dark is the default.
 	Theme string
-	// Verbose makes Pipe and Ask write progress to Stderr even if that is no terminal.
+	// Verbose makes Pipe and Ask write progress to Stderr even if it is no terminal.
 	Verbose bool
-	// To is the agent that what Ask says is for; nil: whoever fits.
+	// To is the agent that Ask's message is for; with nil the model decides.
 	To *transport.Direct
-	// Files are paths of files that go with what Ask says, or with the first message of a chat; each has at most MaxFile bytes, 0 is
-	// [transport.DefaultMaxFile]. Output is the folder that the files of Ask's answer are written to; "": they are only named.
+	// Files are the paths of files that Ask sends with its message, or a chat with its first one; each has at most MaxFile bytes, where 0 stands for
+	// [transport.DefaultMaxFile]. Output is the folder that the files of Ask's answer are written to; with "" they are only listed.
 	Files   []string
 	MaxFile int64
 	Output  string
 
-	// Keys are those of the line that is typed: [KeysVi], or "" for those of most shells.
+	// Keys selects the editing keys of the line editor: [KeysVi], or "" for those of most shells.
 	Keys string
 
-	Name    string // of the program, for the banner; "" is "cortex"
-	Version string // likewise; may be empty
+	Name    string // of the program, for the banner; "" stands for "cortex"
+	Version string // of the program, for the banner; may be empty
 	Where   string // where it runs, one line for the banner; may be empty
-	// Decides says in one line what decides, for the banner and the help; it may be empty.
+	// Decides describes in one line what decides, for the banner and the help; it may be empty.
 	Decides string
-	// Warning is what the chat begins with, beside that: such as settings that are not used. It may be empty.
+	// Warning is shown when the chat begins, such as about settings that have no effect. It may be empty.
 	Warning string
-	// Notices are lines that the chat shows when they come, such as that the connection was lost; nil: none.
+	// Notices are lines that the chat shows when they arrive, such as that the connection is lost; nil: none.
 	Notices <-chan string
-	// History is the file that keeps what was typed; "" keeps nothing. It is readable by its owner only.
+	// History is the file that stores what was typed, readable by its owner only; with "" nothing is stored.
 	History string
 }
 
-// Backend is what the chat knows from elsewhere than the transport. Any function may be nil; what needs it then says that
-// it is not available. All are called with a context that ends when the user interrupts.
+// Backend is what the chat needs besides the transport. Any function may be nil; the commands that need it then report that they are not available.
+// The context of each call ends when the user interrupts.
 type Backend struct {
-	// Agents lists the agents that are known.
+	// Agents lists the known agents.
 	Agents func(ctx context.Context) ([]AgentInfo, error)
 	// Conversations lists the conversations, the most recent first.
 	Conversations func(ctx context.Context) ([]ConversationInfo, error)
 	// History yields a conversation, oldest first.
 	History func(ctx context.Context, contextID string) iter.Seq2[*Line, error]
-	// Turns lists the latest turns of a conversation that people have begun, oldest first.
+	// Turns lists the latest turns of a conversation that people began, oldest first.
 	Turns func(ctx context.Context, contextID string) ([]Turn, error)
 	// Why explains the conversation's last decision: kind, reason, model, usage, delegations.
 	Why func(ctx context.Context, contextID string) (string, error)
-	// Prompt returns what the model would be sent if text were said now; text may be empty.
+	// Prompt returns what the model would be sent if the user said text now; text may be empty.
 	Prompt func(ctx context.Context, contextID, text string) (string, error)
-	// Usage says what the conversation has cost so far.
+	// Usage describes what the conversation has cost so far.
 	Usage func(ctx context.Context, contextID string) (string, error)
-	// Model says what decides: which model, or that none does.
+	// Model describes what decides: which model, or that none does.
 	Model func(ctx context.Context) (string, error)
 	// Tasks lists the conversation's delegations, the oldest first.
 	Tasks func(ctx context.Context, contextID string) ([]TaskInfo, error)
 }
 
-// AgentInfo is an agent in a list. Its texts may be anybody's.
+// AgentInfo is an agent in a list. Its texts are external and may be unsafe.
 type AgentInfo struct {
 	ID          string
 	Description string
@@ -103,30 +103,30 @@ type AgentInfo struct {
 	LastSeen    string   // for people: "3 min ago"
 	Skills      []string // ids
 	Version     string
-	Instances   *int   // nil is not known
-	Confidence  string // of itself, for people
-	Mark        string // for one that may be taken for another agent
+	Instances   *int   // nil: unknown
+	Confidence  string // as the agent states it, formatted
+	Mark        string // a warning that it may be mistaken for another agent
 }
 
-// ConversationInfo is a conversation in a list. What else than its id, title and time is "" may not be known.
+// ConversationInfo is a conversation in a list. Fields other than ContextID, Title and Updated may be "" when they are unknown.
 type ConversationInfo struct {
 	ContextID string
 	Title     string
 	Updated   time.Time
-	Entries   int // of its log: two or more for a turn
+	Entries   int // entries of its log: two or more for a turn
 
-	Tokens, Cost, Owner string // for people
+	Tokens, Cost, Owner string // formatted
 }
 
-// Turn is what a person said, and what came of it.
+// Turn is a message of a person, and its answer.
 type Turn struct {
 	ID     string // see [transport.TurnID]
 	Who    string
 	Said   string
-	Answer *Line // nil: not yet
+	Answer *Line // nil: none yet
 }
 
-// LineKind tells the lines of a conversation apart.
+// LineKind is the kind of a line of a conversation.
 type LineKind string
 
 // The kinds of line.
@@ -138,8 +138,8 @@ const (
 	LineNote   LineKind = "note"   // anything else
 )
 
-// Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines, and ends with one
-// for each of the Files. ID is that of an answer's message.
+// Line is one contribution to a conversation. Who may be empty for the user and for Cortex. Text may have several lines; it ends with one line for
+// each of Files. ID is the id of an answer's message.
 type Line struct {
 	Time time.Time
 	Kind LineKind
@@ -156,16 +156,16 @@ type TaskInfo struct {
 	Agent   string
 	State   a2a.TaskState
 	Text    string // what was asked
-	Attempt int    // at it, from 1; 0 is not known
+	Attempt int    // the current attempt, from 1; 0 is unknown
 	Started time.Time
 	Ended   time.Time // zero while it is open
 }
 
-// screen is what is known of an output.
+// screen describes an output.
 type screen struct {
 	w       io.Writer
 	style   style
-	repaint bool // cursor movements are understood
+	repaint bool // the output understands cursor movements
 }
 
 // withDefaults returns c with its zero values replaced.

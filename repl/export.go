@@ -17,8 +17,8 @@ func (c *chat) export(ctx context.Context, path string) error { return c.exportT
 
 func (c *chat) exportOver(ctx context.Context, path string) error { return c.exportTo(ctx, path, true) }
 
-// exportTo writes the conversation to a file that only its owner can read. A file that exists is replaced, whole, if over
-// says so; through a link it is the file that the link names. Nothing else is ever replaced.
+// exportTo writes the conversation to a file that only its owner can read. With over it replaces an existing file atomically, following links. It
+// never replaces anything but a regular file.
 func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	if path == "" {
 		return errors.New("to which file? /export FILE.md")
@@ -48,7 +48,7 @@ func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 		err = os.Rename(f.Name(), target)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // nothing is better than half
+		_ = os.Remove(f.Name()) // no file is better than a part of one
 		return err
 	}
 	if abs, err := filepath.Abs(target); err == nil {
@@ -58,11 +58,11 @@ func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	return nil
 }
 
-// exportTarget returns the file that path names, which need not be there.
+// exportTarget returns the file that path leads to, which need not exist.
 func exportTarget(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return path, nil // what else is wrong with it is said when it is opened
+		return path, nil // opening the file reports other errors
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		target, err := filepath.EvalSymlinks(path)
@@ -83,8 +83,7 @@ func exportTarget(path string) (string, error) {
 	return path, nil
 }
 
-// writeMarkdown writes the conversation: what people and Cortex said as it is, what agents were asked and returned as
-// quotations.
+// writeMarkdown writes the conversation: the texts of people and Cortex as they are, those to and from agents as quotations.
 func (c *chat) writeMarkdown(ctx context.Context, w io.Writer) (size int64, err error) {
 	out := &counting{w: w}
 	b := bufio.NewWriter(out)
@@ -121,7 +120,7 @@ func (c *chat) writeMarkdown(ctx context.Context, w io.Writer) (size int64, err 
 
 func quote(text string) string { return ">\n> " + strings.ReplaceAll(text, "\n", "\n> ") }
 
-// counting counts what is written.
+// counting counts the bytes written.
 type counting struct {
 	w io.Writer
 	n int64

@@ -15,14 +15,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Message returns what is said in the conversation: text, with the files that c names.
+// Message returns a message with text and with c.Files.
 func (c Config) Message(ctx context.Context, contextID, text string) (*client.Message, error) {
 	m := client.Text(contextID, text)
 	m.To = c.To
 	if err := CheckFiles(len(c.Files)); err != nil {
 		return nil, err
 	}
-	if len(c.Files) > 0 { // which are stored one by one
+	if len(c.Files) > 0 { // which are uploaded one by one
 		whole := *m
 		whole.Parts = append(slices.Clone(m.Parts), &a2a.Part{Content: a2a.Raw("a file")})
 		if err := c.Client.Check(&whole); err != nil {
@@ -40,7 +40,7 @@ func (c Config) Message(ctx context.Context, contextID, text string) (*client.Me
 	return m, nil
 }
 
-// CheckFiles returns an error when a message cannot bring so many files.
+// CheckFiles returns an error when a message cannot have n files.
 func CheckFiles(n int) error {
 	if n > transport.MaxFiles {
 		return fmt.Errorf("at most %d files go with a message", transport.MaxFiles)
@@ -48,7 +48,7 @@ func CheckFiles(n int) error {
 	return nil
 }
 
-// Keep writes the files of an answer into the folder that c names, and says on Stderr which there are. It returns the paths of those written.
+// Keep writes the files of an answer into c.Output, or lists them on Stderr. It returns the paths of the written files.
 func (c Config) Keep(ctx context.Context, m *a2a.Message) ([]string, error) {
 	c = c.withDefaults()
 	files := transport.FilesOf(m.Parts)
@@ -68,7 +68,7 @@ func (c Config) Keep(ctx context.Context, m *a2a.Message) ([]string, error) {
 	return saved, nil
 }
 
-// attach has a file go with the next message.
+// attach adds a file to the next message.
 func (c *chat) attach(_ context.Context, path string) error {
 	if path == "" {
 		if len(c.Files) == 0 {
@@ -91,7 +91,7 @@ func (c *chat) attach(_ context.Context, path string) error {
 	return nil
 }
 
-// remind says which files still go with the next message.
+// remind prints which files will go with the next message.
 func (c *chat) remind() {
 	if len(c.Files) == 0 {
 		return
@@ -104,7 +104,7 @@ func (c *chat) remind() {
 	c.ui.Say(line, lookDim)
 }
 
-// save writes a file of an answer.
+// save writes a file of an answer to disk.
 func (c *chat) save(ctx context.Context, args string) error {
 	number, path, _ := strings.Cut(args, " ")
 	n, err := strconv.Atoi(number)
@@ -140,11 +140,11 @@ func (c *chat) save(ctx context.Context, args string) error {
 type gotFile struct {
 	part      *a2a.Part
 	contextID string
-	answer    string // its id
+	answer    string // the id of its message
 	index     int    // of the file among those of the answer
 }
 
-// maxGot bounds the bytes of files that a chat has at hand. Those of older answers are read again.
+// maxGot bounds the bytes of files that a chat holds in memory. Those of older answers are read again when needed.
 const maxGot = 16 << 20
 
 // brought shows the files of an answer.
@@ -154,7 +154,7 @@ func (c *chat) brought(ctx context.Context, contextID, answer string, files []*a
 	}
 }
 
-// number gives the files of an answer the numbers that /save takes, and returns a line for each.
+// number assigns the files of an answer the numbers that /save takes, and returns a line for each.
 func (c *chat) number(ctx context.Context, contextID, answer string, files []*a2a.Part) (lines []string) {
 	c.files.Lock()
 	defer c.files.Unlock()
@@ -172,7 +172,7 @@ func (c *chat) number(ctx context.Context, contextID, answer string, files []*a2
 	return lines
 }
 
-// again returns a file whose bytes are not at hand any more, as it is in its conversation.
+// again reads a file from its conversation, when it is no longer in memory.
 func (c *chat) again(ctx context.Context, got gotFile) (*a2a.Part, error) {
 	if c.Backend.History == nil {
 		return got.part, nil

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// maxHistory is how many texts the history keeps.
+// maxHistory bounds the entries of the history.
 const maxHistory = 1000
 
-// history is the file of what was typed, one text a line, oldest first. Several chats may append to it.
+// history is the file of typed texts, one per line, oldest first. Several chats may append to it.
 type history struct {
-	path string // "" keeps nothing
+	path string // "" stores nothing
 	last string
 }
 
@@ -25,7 +25,7 @@ var (
 	unescapeText = strings.NewReplacer("\\\\", "\\", "\\n", "\n")
 )
 
-// load returns the texts in the file, and makes it readable by its owner only. It shortens a file that has grown.
+// load returns the texts in the file, and makes it readable by its owner only. It truncates a file that has grown too long.
 func (h *history) load() ([]string, error) {
 	if h.path == "" {
 		return nil, nil
@@ -57,8 +57,8 @@ func (h *history) load() ([]string, error) {
 	return texts, nil
 }
 
-// add appends text, unless it is the last one again, begins with a space (the user's way to keep it out), or is long.
-// It reports whether the text should be recalled.
+// add appends text, unless it repeats the last entry, begins with a space (the user's way to keep it out), or is long. It reports whether the arrow
+// keys should recall the text.
 func (h *history) add(text string) (bool, error) {
 	if text == h.last || strings.HasPrefix(text, " ") || len(text) > maxRecall {
 		return false, nil
@@ -77,7 +77,7 @@ func (h *history) add(text string) (bool, error) {
 
 // readTail returns the lines within the last size bytes of a file.
 func readTail(path string, size int64) ([]byte, error) {
-	if err := regular(os.Stat(path)); err != nil { // before it is opened: opening a pipe blocks
+	if err := regular(os.Stat(path)); err != nil { // before opening: opening a pipe blocks
 		return nil, err
 	}
 	f, err := os.Open(path)
@@ -102,7 +102,7 @@ func readTail(path string, size int64) ([]byte, error) {
 	return b, err
 }
 
-// regular returns an error for what is not a file that ends.
+// regular returns an error for anything but a regular file.
 func regular(info fs.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file", info.Name())
@@ -110,7 +110,7 @@ func regular(info fs.FileInfo, err error) error {
 	return err
 }
 
-// replaceFile writes a file anew, readable by its owner only: whole, or not at all.
+// replaceFile replaces a file atomically. The new file is readable by its owner only.
 func replaceFile(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// inline adds the text of a block to spans. Where there is no colour to show what is bold or code, it keeps its marks.
+// inline appends the text of a block to spans. Without colours it keeps the marks of bold and code.
 func (w *walker) inline(parent ast.Node, look string, spans []span) []span {
 	marked := func(n ast.Node, mark, more string) {
 		if w.style != "" {
@@ -81,7 +81,7 @@ func (w *walker) inline(parent ast.Node, look string, spans []span) []span {
 	return spans
 }
 
-// target adds where a link leads, unless its text says just that.
+// target appends the target of a link, unless the link's text is the target.
 func (w *walker) target(to, look string, spans []span, said string) []span {
 	to = strings.Join(strings.Fields(Sanitize(to)), "%20")
 	if to == "" || to == said || to == "mailto:"+said {
@@ -93,7 +93,7 @@ func (w *walker) target(to, look string, spans []span, said string) []span {
 	return append(spans, span{"(" + to + ")", with(look, lookDim)})
 }
 
-// said returns a text for a line. What its entities stand for may be a control character.
+// said returns the text of a line. It resolves entities first, since they may stand for control characters.
 func (w *walker) said(b []byte, raw bool) string {
 	if !raw {
 		b = util.UnescapePunctuations(util.ResolveEntityNames(util.ResolveNumericReferences(b)))
@@ -101,7 +101,7 @@ func (w *walker) said(b []byte, raw bool) string {
 	return strings.ReplaceAll(strings.ReplaceAll(Sanitize(string(b)), "\n", " "), "\t", "    ")
 }
 
-// nextIndent returns the spaces that the line behind a text begins with.
+// nextIndent returns the indentation of the line after a text.
 func (w *walker) nextIndent(n *ast.Text) string {
 	for p := n.Parent(); p != nil && p.Type() != ast.TypeDocument; p = p.Parent() {
 		if p.Type() == ast.TypeBlock && !top(p) {

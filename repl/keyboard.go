@@ -13,13 +13,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Runes that cannot be typed and stand for something else within the line that is edited. They are noncharacters, which
-// Unicode reserves for such use.
+// Runes with special meanings within the edited line. They are noncharacters, which Unicode reserves for internal use, so they cannot be typed.
 const (
-	newlineMark = '\ufdd0' // a newline of a pasted or recalled text
-	tabMark     = '\ufdd1' // a tab of one
+	newlineMark = '\ufdd0' // a newline in a pasted or recalled text
+	tabMark     = '\ufdd1' // a tab in a pasted or recalled text
 	wakeMark    = '\ufdd2' // not text: the ui has notices
-	escapeMark  = '\ufdd4' // the key Escape, where that is one
+	escapeMark  = '\ufdd4' // the Escape key itself, not the beginning of a sequence
 )
 
 var (
@@ -27,7 +26,7 @@ var (
 	unmark = strings.NewReplacer(string(newlineMark), "\n", string(tabMark), "\t")
 )
 
-// Bracketed paste: a terminal that was asked to puts pasted text between these.
+// Bracketed paste: on request, a terminal encloses pasted text in pasteBegin and pasteEnd.
 const (
 	pasteOn    = "\x1b[?2004h"
 	pasteOff   = "\x1b[?2004l"
@@ -38,20 +37,19 @@ const (
 	editKeys   = "\x18\x05" // Ctrl-X Ctrl-E
 )
 
-// lonely is how long it takes to see that Escape was typed, rather than a key whose sequence begins so.
+// lonely is how long after Escape no more bytes must come to tell the key from the beginning of a sequence.
 const lonely = 50 * time.Millisecond
 
-// jumps are Home and End as tmux, screen and rxvt send them, which the editor does not know: Ctrl-A and Ctrl-E do the same.
+// jumps maps Home and End as tmux, screen and rxvt send them, which the editor does not know, to Ctrl-A and Ctrl-E.
 var jumps = map[string]byte{"\x1b[1~": 0x01, "\x1b[7~": 0x01, "\x1b[4~": 0x05, "\x1b[8~": 0x05}
 
-// maxInline is the size of a paste that appears in the line as it is. The line is redrawn with each rune, so that larger
-// ones appear as a label.
+// maxInline is the largest paste that appears in the line itself, in bytes. The line is redrawn for each rune, so larger pastes appear as a label.
 const maxInline = 512
 
-// keyboard reads a terminal for the line editor. It turns a paste into text for one line, so that pasted newlines do not
-// submit it; it drops keys that the editor takes for something else; and it can interject wakeMark between two keys.
+// keyboard reads a terminal for the line editor. It converts a paste to text on one line, so that pasted newlines do not submit it; it drops keys
+// that the editor misinterprets; and it can insert wakeMark between two keys.
 //
-// It reads only when asked to: what is typed between two lines stays in the terminal.
+// It reads only on request: what is typed between two lines stays in the terminal.
 type keyboard struct {
 	source io.Reader
 	empty  func() bool // reports whether the line is empty
@@ -61,22 +59,22 @@ type keyboard struct {
 	closed chan struct{}
 	once   sync.Once
 
-	// Used by Read alone.
-	reading bool   // a chunk is on its way
-	ready   []byte // whole keys
-	held    []byte // the beginning of a key
+	// Used only by Read.
+	reading bool   // a chunk was requested
+	ready   []byte // complete keys
+	held    []byte // the incomplete beginning of a key
 	pasting bool
 	paste   []byte // so far
 	err     error
 	vi      viKeys
 
-	isVi, searches atomic.Bool // vi's keys are wanted; the history is searched
-	edit           atomic.Bool // the line ends since it is to be changed in an editor
+	isVi, searches atomic.Bool // vi mode is on; the history is being searched
+	edit           atomic.Bool // the line ends because the user wants to change it in an editor
 
 	mu     sync.Mutex
 	pasted []pastedText
-	before []byte // what the next line begins with
-	early  []byte // keys that were typed while no line was read
+	before []byte // text that the next line begins with
+	early  []byte // keys typed while no line was read
 }
 
 type keys struct {
@@ -84,10 +82,10 @@ type keys struct {
 	err error
 }
 
-// pastedText is a paste that is in the line as a label.
+// pastedText is a paste that a label stands for in the line.
 type pastedText struct{ label, text string }
 
-// newKeyboard starts reading source when asked to; a Read of source that does not return outlives Close.
+// newKeyboard reads source on request. A Read of source that does not return outlives Close.
 func newKeyboard(source io.Reader, empty func() bool) *keyboard {
 	k := &keyboard{
 		source: source, empty: empty,
@@ -120,10 +118,10 @@ func (k *keyboard) Close() error {
 	return nil
 }
 
-// maxEarly bounds what is typed while no line is read, in bytes.
+// maxEarly bounds what is kept of keys typed while no line is read, in bytes.
 const maxEarly = 64 << 10
 
-// listen reads keys until ended, while nobody calls Read. See editor.
+// listen reads keys until ended is closed, while nobody calls Read. See editor.
 func (k *keyboard) listen(ended <-chan struct{}, on func(key byte, typed string)) {
 	for {
 		if !k.reading {
@@ -156,13 +154,13 @@ func (k *keyboard) listen(ended <-chan struct{}, on func(key byte, typed string)
 	}
 }
 
-// hear takes a byte of what is typed while no line is read.
+// hear handles a byte that is typed while no line is read.
 func (k *keyboard) hear(b byte, on func(byte, string)) {
 	k.mu.Lock()
 	pasting := bytes.LastIndex(k.early, []byte(pasteBegin)) > bytes.LastIndex(k.early, []byte(pasteEnd))
 	switch {
 	case (b == ctrlC || b == ctrlD) && !pasting:
-		if b == ctrlC { // as a terminal does itself
+		if b == ctrlC { // as a terminal does
 			k.early = nil
 		}
 		k.mu.Unlock()
@@ -180,7 +178,7 @@ const (
 	ctrlD = 0x04
 )
 
-// typedAhead returns what is seen of keys before a line is read, on one line.
+// typedAhead returns the text that keys before a line would show, on one line.
 func typedAhead(keys []byte) string {
 	var line []rune
 	for _, r := range string(keys) {
@@ -196,7 +194,7 @@ func typedAhead(keys []byte) string {
 	return oneLine(string(line))
 }
 
-// wake makes Read return wakeMark as soon as somebody reads and no key is half read.
+// wake makes Read return wakeMark when it is called and no key is incomplete.
 func (k *keyboard) wake() {
 	select {
 	case k.woken <- struct{}{}:
@@ -204,7 +202,7 @@ func (k *keyboard) wake() {
 	}
 }
 
-// put has the next line begin with a text: one that is too long for a line appears as a label.
+// put makes the next line begin with text. A text that is too long for a line appears as a label.
 func (k *keyboard) put(text string) {
 	text = Sanitize(text)
 	if len(text) > maxRecall {
@@ -252,7 +250,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 			k.held = nil
 			k.press(escKey)
 		case <-k.woken:
-			if k.ready = utf8.AppendRune(k.ready, wakeMark); k.vi.commands { // it is no command
+			if k.ready = utf8.AppendRune(k.ready, wakeMark); k.vi.commands { // the mark is no command
 				k.ready = []byte("i" + string(wakeMark) + string(escapeMark))
 			}
 		case <-k.closed:
@@ -264,7 +262,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// feed moves the whole keys of what was read to ready.
+// feed moves the complete keys of b to ready.
 func (k *keyboard) feed(b []byte) {
 	b = append(k.held, b...)
 	k.held = nil
@@ -284,7 +282,7 @@ func (k *keyboard) feed(b []byte) {
 		}
 		n := keyLen(b)
 		if b[0] == escKey[0] && n == 2 && k.isVi.Load() {
-			n = 1 // no key with Alt
+			n = 1 // Escape followed by a key: not a key with Alt
 		}
 		if n == 0 && k.err == nil {
 			k.held = b
@@ -301,7 +299,7 @@ func (k *keyboard) feed(b []byte) {
 		case string(key) == deleteKey && k.empty():
 			// The editor would take it for the end of input.
 		case r == 0, r == 0x1a:
-			// Likewise for NUL (Ctrl-Space); and Ctrl-Z would stop the parent process as well.
+			// The same applies to NUL (Ctrl-Space); and Ctrl-Z would stop the parent process as well.
 		case r >= 0xfdd0 && r <= 0xfdef, r == 0x18 && n == 1:
 		case string(key) == editKeys:
 			k.edit.Store(true)
@@ -316,7 +314,7 @@ func (k *keyboard) feed(b []byte) {
 	}
 }
 
-// press takes a key of one who types as in vi.
+// press handles a key in vi mode.
 func (k *keyboard) press(key string) {
 	if key == escKey && k.searches.Load() {
 		k.ready = append(k.ready, 0x07) // ends the search
@@ -332,7 +330,7 @@ func (k *keyboard) press(key string) {
 	k.ready = append(k.ready, send...)
 }
 
-// keyLen returns the length of the key that b begins with, or 0 when its end has not come.
+// keyLen returns the length in bytes of the first key of b, or 0 when it is incomplete.
 func keyLen(b []byte) int {
 	const longest = 32 // escape sequences of keys are shorter
 	if b[0] == editKeys[0] {
@@ -370,7 +368,7 @@ func keyLen(b []byte) int {
 	return 2
 }
 
-// partial returns the length of the longest end of b that begins word.
+// partial returns the length of the longest suffix of b that is a proper prefix of word.
 func partial(b []byte, word string) int {
 	for n := min(len(b), len(word)-1); n > 0; n-- {
 		if string(b[len(b)-n:]) == word[:n] {
@@ -380,7 +378,7 @@ func partial(b []byte, word string) int {
 	return 0
 }
 
-// addPaste keeps one byte more than may be sent, so that a text too large is refused and not cut.
+// addPaste keeps one byte more than a message may have, so that a text that is too large is refused and not cut.
 func (k *keyboard) addPaste(b []byte) {
 	k.paste = append(k.paste, b[:min(len(b), transport.MaxText+1-len(k.paste))]...)
 }
@@ -396,7 +394,7 @@ func (k *keyboard) endPaste() {
 	k.ready = append(k.ready, k.vi.insert(mark.Replace(text))...)
 }
 
-// label returns what stands for a text in the line.
+// label returns the label that stands for a text in the line.
 func (k *keyboard) label(text string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -405,7 +403,7 @@ func (k *keyboard) label(text string) string {
 	return label
 }
 
-// expand returns what the edited line means, and forgets the pastes.
+// expand replaces the labels and marks of an edited line by their texts, and forgets the pastes.
 func (k *keyboard) expand(line string) string {
 	k.mu.Lock()
 	pasted := k.pasted

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/client/clienttest"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 func TestFit(t *testing.T) {
@@ -29,9 +30,9 @@ func TestFit(t *testing.T) {
 		{"⏳⚡✅❌", 6, "⏳⚡…"},
 		{"👩🏽👩🏽👩🏽", 5, "👩🏽👩🏽…"},
 	} {
-		got := fit(tc.in, tc.width)
-		if got != tc.want || textWidth(got) > tc.width {
-			t.Errorf("fit(%q, %d) = %q, want %q", tc.in, tc.width, got, tc.want)
+		got := table.Fit(tc.in, tc.width)
+		if got != tc.want || table.Width(got) > tc.width {
+			t.Errorf("table.Fit(%q, %d) = %q, want %q", tc.in, tc.width, got, tc.want)
 		}
 	}
 }
@@ -41,8 +42,8 @@ func TestWideCharacters(t *testing.T) {
 	for text, want := range map[string]int{
 		"✅": 2, "❌": 2, "⭐": 2, "⏳": 2, "⚡": 2, "⚠": 1, "⚠\ufe0f": 2, "✓": 1, "→": 1, "…": 1, "·": 1, "東京": 4, "한국": 4, "ｱ": 1, "Ａ": 2, "é": 1, "e\u0301": 1, "👍🏽": 2, "🇯🇵": 2,
 	} {
-		if got := textWidth(text); got != want {
-			t.Errorf("textWidth(%q) = %d, want %d", text, got, want)
+		if got := table.Width(text); got != want {
+			t.Errorf("table.Width(%q) = %d, want %d", text, got, want)
 		}
 	}
 }
@@ -59,8 +60,8 @@ func TestWrap(t *testing.T) {
 		{"日本語", 1, []string{"日", "本", "語"}},
 		{"✅❌⭐⏳⚡", 4, []string{"✅❌", "⭐⏳", "⚡"}},
 	} {
-		if diff := cmp.Diff(tc.want, Wrap(tc.in, tc.width)); diff != "" {
-			t.Errorf("Wrap(%q, %d) (-want +got):\n%s", tc.in, tc.width, diff)
+		if diff := cmp.Diff(tc.want, table.Wrap(tc.in, tc.width)); diff != "" {
+			t.Errorf("table.Wrap(%q, %d) (-want +got):\n%s", tc.in, tc.width, diff)
 		}
 	}
 }
@@ -90,8 +91,8 @@ func TestDelegationLines(t *testing.T) {
 			d := b.started(&a2a.Task{ID: "t", Metadata: map[string]any{"agent_id": agent}, History: []*a2a.Message{m}})
 			lines := []string{d.line(now.Add(100*time.Hour), width, ""), b.settled(clienttest.StatusUpdate("c", "t", a2a.TaskStateFailed, long), width, "")}
 			for _, line := range lines {
-				if textWidth(line) >= width {
-					t.Errorf("at %d columns: %q takes %d", width, line, textWidth(line))
+				if table.Width(line) >= width {
+					t.Errorf("at %d columns: %q takes %d", width, line, table.Width(line))
 				}
 			}
 		}

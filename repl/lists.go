@@ -9,9 +9,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// The lists of the chat are those of the commands.
+// The tables of the chat are also those of the commands.
 
-// AgentTable lists agents.
+// AgentTable returns a table of agents.
 func AgentTable(list []AgentInfo) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "AGENT", Least: 20},
@@ -34,7 +34,7 @@ func AgentTable(list []AgentInfo) *table.Table {
 	return t
 }
 
-// TaskTable lists tasks as they are now. named returns an agent as it is shown.
+// TaskTable returns a table of tasks at the time now. named formats an agent's id.
 func TaskTable(list []TaskInfo, named func(string) string, now time.Time) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "TASK", IDs: true, Least: 13},
@@ -61,7 +61,7 @@ func TaskTable(list []TaskInfo, named func(string) string, now time.Time) *table
 	return t
 }
 
-// ConversationTable lists conversations, and says which one is at.
+// ConversationTable returns a table of conversations, and marks the one with the id at.
 func ConversationTable(list []ConversationInfo, at string, now time.Time) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "CONVERSATION", IDs: true, Least: 20},
@@ -82,7 +82,7 @@ func ConversationTable(list []ConversationInfo, at string, now time.Time) *table
 	return t
 }
 
-// Quiet returns a text as what matters less is shown on w, which has colours as [Config.Color] says.
+// Quiet returns a text in the style for secondary information, if w has colours according to [Config.Color].
 func Quiet(w io.Writer, color, text string) string {
 	c := Config{Color: color}
 	return c.screen(w, isTerminal(w)).style.dim(text)

@@ -11,9 +11,11 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// What parts of a text look like, as parameters of a colour sequence.
+// Looks of text, as parameters of a colour sequence.
 const (
 	lookBold   = "1"
 	lookDim    = "2"
@@ -26,13 +28,12 @@ const (
 	lookCode   = "36"
 )
 
-// markdown lays out texts in Markdown. Lines end where they end in the text, and blank lines stay: most of what is said is written to be
-// read as it is. Definitions of links stay as well, and no line below a text makes that a heading, so that what was shown does not depend on
-// what comes.
+// markdown lays out texts in Markdown. It keeps line ends and blank lines, since most messages are written to be read unformatted. Definitions of
+// links stay, and underlines do not make headings, so that what follows never changes what was already shown.
 type markdown struct {
 	parser parser.Parser
 	style  style
-	look   string // of all of it
+	look   string // of the whole text
 }
 
 func newMarkdown(s style, look string) *markdown {
@@ -49,47 +50,47 @@ func newMarkdown(s style, look string) *markdown {
 	)}
 }
 
-// unit is what is laid out at once: a paragraph, a heading, a table, a line of code. A text that grows changes its last one only.
+// unit is what is laid out at once: a paragraph, a heading, a table, a line of code. When a text grows, only its last unit changes.
 type unit struct {
-	at          int    // in the source: the beginning of a line
+	at          int    // offset in the source of the beginning of its first line
 	gap         bool   // an empty line is above it
-	above       []span // what stands on that
-	first, rest []span // what stands before its first line, and the others
+	above       []span // the prefix of that line
+	first, rest []span // the prefixes of its first line and of the others
 	body        func(width int, hard bool) [][]span
 }
 
-// layout returns the lines of a unit. Each is narrower than the screen if hard; else what has no spaces is left to the terminal.
+// layout returns the lines of a unit. With hard they are narrower than width; otherwise words that are too wide are left to the terminal to wrap.
 func (u *unit) layout(width int, hard bool, s style) []string {
 	var lines []string
 	if u.gap {
 		lines = append(lines, strings.TrimRight(s.paintAll(u.above), " "))
 	}
-	room := width - 1 - textWidth(plainText(u.rest))
+	room := width - 1 - table.Width(plainText(u.rest))
 	for i, line := range u.body(max(room, 1), hard) {
 		before := u.rest
 		if i == 0 {
 			before = u.first
 		}
 		if len(line) == 0 {
-			before = wrapSpans(before, width, true)[0] // without the spaces at its end
+			before = wrapSpans(before, width, true)[0] // without the trailing spaces
 		}
 		lines = append(lines, s.paintAll(before)+s.paintAll(line))
 	}
 	return lines
 }
 
-// document is a text that was parsed: its units, and the blocks that are within no other one, from each of which on it can be parsed alone.
+// document is a parsed text: its units, and its top-level blocks, at each of which parsing can restart.
 type document struct {
 	units  []unit
 	blocks []block
 }
 
 type block struct {
-	at   int // in the source: the beginning of a line
-	unit int // its first one
+	at   int // offset in the source of the beginning of its first line
+	unit int // index of its first unit
 }
 
-// parse takes a sanitized text. The screen's width bounds how deep things are indented, and nothing else.
+// parse parses a sanitized text. The screen's width limits the indentation only.
 func (m *markdown) parse(source string, width int) *document {
 	w := walker{markdown: m, source: []byte(source), width: width, doc: new(document)}
 	root := m.parser.Parse(text.NewReader(w.source))
@@ -104,7 +105,7 @@ type walker struct {
 	width  int
 	doc    *document
 
-	at          int // of the next unit
+	at          int // offset of the next unit
 	gap         bool
 	above       []span
 	first, rest []span
@@ -113,7 +114,7 @@ type walker struct {
 func (w *walker) blocks(parent ast.Node) {
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
 		at := w.lineOf(n)
-		// A table may end a paragraph, and the line that it begins with be another thing without that.
+		// A table may end a paragraph, and without that paragraph its first line may be parsed as something else.
 		if parent.Parent() == nil && (n.Kind() != extast.KindTable || w.blankAbove(at)) {
 			w.doc.blocks = append(w.doc.blocks, block{at, len(w.doc.units)})
 		}
@@ -139,7 +140,7 @@ func (w *walker) block(n ast.Node) {
 		w.emit(flowing(w.inline(n, look, spans)))
 	case *ast.Paragraph, *ast.TextBlock:
 		var spans []span
-		if top(n) { // as far as it is from the margin
+		if top(n) { // its own indentation
 			spans = append(spans, span{w.indent(w.lineOf(n)), w.look})
 		}
 		w.emit(flowing(w.inline(n, w.look, spans)))
@@ -160,20 +161,20 @@ func (w *walker) block(n ast.Node) {
 	}
 }
 
-// within has what f emits stand behind a prefix; first, if any, is that of the first line.
+// within runs f with a prefix for the lines that f emits; first, if any, is the prefix of the first line.
 func (w *walker) within(prefix, first []span, f func()) {
 	if first == nil {
 		first = prefix
 	}
 	outer := w.rest
-	deep := textWidth(plainText(outer))+textWidth(plainText(prefix)) > w.width/2
+	deep := table.Width(plainText(outer))+table.Width(plainText(prefix)) > w.width/2
 	if !deep {
 		w.first = append(w.first[:len(w.first):len(w.first)], first...)
 		w.rest = append(outer[:len(outer):len(outer)], prefix...)
 	}
 	units := len(w.doc.units)
 	f()
-	if len(w.doc.units) == units { // nothing is in it
+	if len(w.doc.units) == units { // the item is empty
 		w.emit(flowing(nil))
 	}
 	w.rest, w.first = outer, outer
@@ -190,11 +191,11 @@ func (w *walker) list(n *ast.List) {
 			mark = strconv.Itoa(number) + string(n.Marker) + " "
 			number++
 		}
-		w.within([]span{{strings.Repeat(" ", textWidth(mark)), w.look}}, []span{{mark, w.look}}, func() { w.blocks(item) })
+		w.within([]span{{strings.Repeat(" ", table.Width(mark)), w.look}}, []span{{mark, w.look}}, func() { w.blocks(item) })
 	}
 }
 
-// code emits lines as they are, each for itself.
+// code emits each line as a unit, unwrapped.
 func (w *walker) code(n ast.Node) {
 	look, indent := with(w.look, lookCode), "  "
 	segments := n.Lines()
@@ -219,7 +220,7 @@ func (w *walker) code(n ast.Node) {
 				return [][]span{nil}
 			}
 			spans := []span{{indent + line, look}}
-			if !hard || textWidth(indent+line) <= width {
+			if !hard || table.Width(indent+line) <= width {
 				return [][]span{spans}
 			}
 			return wrapSpans(spans, width, true)
@@ -233,24 +234,24 @@ func (w *walker) emit(body func(width int, hard bool) [][]span) {
 	w.gap, w.above, w.first = false, nil, w.rest
 }
 
-// flowing is the body of a text that is broken between its words.
+// flowing returns the body of a text that is wrapped between words.
 func flowing(spans []span) func(int, bool) [][]span {
 	return func(width int, hard bool) [][]span { return wrapSpans(spans, width, hard) }
 }
 
-// top reports whether a block is within no other one.
+// top reports whether a block is at the top level.
 func top(n ast.Node) bool { return n.Parent() != nil && n.Parent().Kind() == ast.KindDocument }
 
-// lineOf returns where the line begins in which a block does.
+// lineOf returns the offset of the line in which a block begins.
 func (w *walker) lineOf(n ast.Node) int {
 	if n.Kind() == extast.KindTable && n.FirstChild() != nil {
-		n = n.FirstChild() // the table is where its paragraph was
+		n = n.FirstChild() // a table begins where its paragraph was
 	}
 	at := min(max(n.Pos(), 0), len(w.source))
 	return bytes.LastIndexByte(w.source[:at], '\n') + 1
 }
 
-// blankAbove reports whether the line before the one that begins at a place says nothing.
+// blankAbove reports whether the line before the line at an offset is blank.
 func (w *walker) blankAbove(at int) bool {
 	if at == 0 {
 		return false
@@ -260,7 +261,7 @@ func (w *walker) blankAbove(at int) bool {
 	return len(bytes.Trim(above, "> \t\r")) == 0
 }
 
-// indent returns the spaces that a line begins with.
+// indent returns the white space at the beginning of a line, as spaces.
 func (w *walker) indent(at int) string {
 	n := 0
 	for n < len(w.source)-at && (w.source[at+n] == ' ' || w.source[at+n] == '\t') {
@@ -269,7 +270,7 @@ func (w *walker) indent(at int) string {
 	return expandTabs(string(w.source[at : at+n]))
 }
 
-// expandTabs returns a line with spaces for its tabs.
+// expandTabs replaces the tabs of a line by spaces.
 func expandTabs(line string) string {
 	const stop = 4
 	var b strings.Builder
@@ -280,7 +281,7 @@ func expandTabs(line string) string {
 			at += stop - at%stop
 		}
 		b.WriteString(cell)
-		at += textWidth(cell)
+		at += table.Width(cell)
 	}
 	return b.String()
 }

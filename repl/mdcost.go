@@ -2,15 +2,15 @@ package repl
 
 import "strings"
 
-// Some short texts in Markdown would take a thousand times their size to lay out. They are shown as they are.
+// Some short texts in Markdown would take a thousand times their size to lay out. They are shown without formatting.
 const (
-	maxNesting = 50     // quotes and lists that begin on one line, each within the one before
-	maxMissing = 10_000 // cells that the rows of tables lack; the parser makes them up
+	maxNesting = 50     // nested quotes and lists that begin on one line
+	maxMissing = 10_000 // missing cells in the rows of tables, which the parser adds
 )
 
-// costly reports whether the layout of a text may take far more than the text does.
+// costly reports whether the layout of a text may take far more memory than the text.
 func costly(text string) bool {
-	columns, missing := 0, 0 // of the tables since the last empty line, and of all
+	columns, missing := 0, 0 // of the tables since the last empty line; of all tables
 	for line := range strings.Lines(text) {
 		if nesting(line) > maxNesting {
 			return true
@@ -19,7 +19,7 @@ func costly(text string) bool {
 			columns = 0
 			continue
 		}
-		if strings.Trim(line, "|-:> \t\r\n") == "" { // it may stand below the head of a table
+		if strings.Trim(line, "|-:> \t\r\n") == "" { // possibly the line below a table's head
 			columns = max(columns, strings.Count(line, "|")+1)
 		}
 		if missing += max(columns-len(line), 0); missing > maxMissing {
@@ -29,7 +29,7 @@ func costly(text string) bool {
 	return false
 }
 
-// nesting returns how many quotes and lists begin on a line, but counts to little more than maxNesting.
+// nesting returns how many quotes and lists begin on a line; it stops counting soon after maxNesting.
 func nesting(line string) int {
 	for n := 0; ; n++ {
 		line = strings.TrimLeft(line, " \t\r\n")
@@ -39,7 +39,7 @@ func nesting(line string) int {
 			return n
 		case line[0] == '>':
 		case line[0] == '-' || line[0] == '*' || line[0] == '+':
-			if strings.Trim(line, line[:1]+" \t\r\n") == "" { // a rule, as - - -, or an empty item
+			if strings.Trim(line, line[:1]+" \t\r\n") == "" { // a rule such as - - -, or an empty item
 				return n
 			}
 			if line[1] != ' ' && line[1] != '\t' {

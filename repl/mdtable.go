@@ -9,8 +9,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// table returns the body of a table. Columns are as wide as what is in them, and those that take most give way; on a screen that is too
-// narrow for that, the cells of a row stand below each other, behind the names of their columns.
+// table returns the body of a table. Columns are as wide as their cells, and the widest shrink to fit. On a screen that is too narrow for that, the
+// cells of each row are stacked, after the names of their columns.
 func (w *walker) table(n *extast.Table) func(int, bool) [][]span {
 	var rows [][][]span
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
@@ -34,7 +34,7 @@ func (w *walker) table(n *extast.Table) func(int, bool) [][]span {
 		for _, row := range rows {
 			for i, cell := range row {
 				for line := range strings.SplitSeq(plainText(cell), "\n") {
-					widths[i] = max(widths[i], textWidth(line), 1)
+					widths[i] = max(widths[i], table.Width(line), 1)
 				}
 			}
 		}
@@ -70,13 +70,13 @@ func tableRow(row [][]span, widths []int, align []extast.Alignment, gap int) [][
 	}
 	lines := make([][]span, height)
 	for y := range lines {
-		behind := 0 // spaces that are owed
+		behind := 0 // spaces still to be written
 		for i, cell := range cells {
 			var text []span
 			if y < len(cell) {
 				text = cell[y]
 			}
-			left, free := 0, max(widths[i]-textWidth(plainText(text)), 0)
+			left, free := 0, max(widths[i]-table.Width(plainText(text)), 0)
 			switch align[i] {
 			case extast.AlignRight:
 				left = free
@@ -94,10 +94,10 @@ func tableRow(row [][]span, widths []int, align []extast.Alignment, gap int) [][
 	return lines
 }
 
-// maxName bounds the name of a column, in columns of the screen, where it is repeated for each row.
+// maxName bounds the name of a column where it is repeated for each row, in screen columns.
 const maxName = 100
 
-// stacked returns the cells of each row below each other, without the empty ones.
+// stacked returns the non-empty cells of each row, one below the other.
 func stacked(rows [][][]span, width int) [][]span {
 	var lines [][]span
 	names := make([][]span, len(rows[0]))
@@ -116,7 +116,7 @@ func stacked(rows [][][]span, width int) [][]span {
 			lines = append(lines, wrapSpans(slices.Concat(names[i], cell), width, true)...)
 		}
 	}
-	if len(lines) == 0 { // only the names are there yet
+	if len(lines) == 0 { // the table has no rows yet
 		for _, cell := range rows[0] {
 			lines = append(lines, wrapSpans(cell, width, true)...)
 		}

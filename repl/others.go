@@ -12,17 +12,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// others is what is said elsewhere in the conversation of this chat: in another chat, or by a command. What is live says that there is
-// something; what it is, is read where it is kept, so that nothing is missed when a connection was lost.
+// others shows what is said in this conversation elsewhere: in another chat, or by a command. Live events only signal that there is something new;
+// the content is read from the store, so that nothing is missed when a connection was lost.
 type others struct {
 	mu      sync.Mutex
-	own     map[string]bool // turns of this chat
+	own     map[string]bool // the ids of this chat's turns
 	look    chan struct{}
 	end     context.CancelFunc
 	running sync.WaitGroup
 }
 
-// mine notes a turn of this chat, before anything can come of it.
+// mine records a turn of this chat, before any event of it can arrive.
 func (o *others) mine(e *transport.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -38,7 +38,7 @@ func (o *others) isMine(turn string) bool {
 	return o.own[turn]
 }
 
-// again has what is kept be read once more.
+// again requests another look at the store.
 func (o *others) again() {
 	select {
 	case o.look <- struct{}{}:
@@ -46,7 +46,7 @@ func (o *others) again() {
 	}
 }
 
-// stop ends what follow has begun.
+// stop ends what follow has started.
 func (o *others) stop() {
 	if o.end != nil {
 		o.end()
@@ -54,25 +54,26 @@ func (o *others) stop() {
 	o.running.Wait()
 }
 
-// lookAgain is how often what is kept is read while others wait for an answer: that it came may not be heard.
+// lookAgain is the interval of looks at the store while somebody else waits for an answer, since the live event of the answer may be lost.
 const lookAgain = 5 * time.Second
 
-// follow shows from now on what others say in a conversation, and in no other one. It does not end with ctx, but with the next one, or stop.
+// follow shows what others say in a conversation from now on, and stops following another one. It continues after ctx ends, until the next call or
+// stop.
 func (c *chat) follow(ctx context.Context, contextID string) {
 	if c.Backend.Turns == nil {
 		return
 	}
 	c.others.stop()
 	ctx, c.others.end = context.WithCancel(context.WithoutCancel(ctx))
-	told := make(map[string]bool) // turns whose question was told: and the answer?
+	told := make(map[string]bool) // the turns whose question was shown; true when the answer was shown, too
 	reading, done := context.WithTimeout(ctx, 2*time.Second)
 	defer done()
-	before, _ := c.Backend.Turns(reading, contextID) // if they cannot be read, they are told once more
+	before, _ := c.Backend.Turns(reading, contextID) // if they cannot be read, old turns are shown again
 	for _, t := range before {
 		told[t.ID] = t.Answer != nil
 	}
 	c.others.running.Go(func() {
-		writing := "" // a turn of others
+		writing := "" // a turn of others that is being answered
 		_ = c.Client.Listen(ctx, contextID, func(e *transport.Event) {
 			turn, piece := turnOf(e)
 			if turn == "" || piece && turn == writing || c.others.isMine(turn) {
@@ -101,7 +102,7 @@ func (c *chat) follow(ctx context.Context, contextID string) {
 	})
 }
 
-// turnOf returns the turn in which Cortex has given a task, written a piece of an answer, or answered; "" for all else.
+// turnOf returns the turn in which Cortex has given a task, streamed a piece of an answer, or answered; "" for other events.
 func turnOf(e *transport.Event) (turn string, piece bool) {
 	if e.From != transport.Cortex {
 		return "", false
@@ -117,7 +118,7 @@ func turnOf(e *transport.Event) (turn string, piece bool) {
 	return "", false
 }
 
-// tell shows what is new of the turns of others, and reports whether one waits for its answer. told is what was told before.
+// tell shows what is new in the turns of others, and reports whether one waits for its answer. told is what was shown before.
 func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told map[string]bool) (open bool) {
 	for _, t := range turns {
 		answered, known := told[t.ID]
@@ -153,7 +154,7 @@ func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told ma
 	return open
 }
 
-// asked reports whether somebody waits for an answer in this conversation, as far as that can be read.
+// asked reports whether somebody waits for an answer in this conversation. It returns true when it cannot find out.
 func (c *chat) asked(ctx context.Context) bool {
 	if c.Backend.Turns == nil {
 		return true
@@ -162,10 +163,10 @@ func (c *chat) asked(ctx context.Context) bool {
 	return err != nil || slices.ContainsFunc(turns, func(t Turn) bool { return t.Answer == nil })
 }
 
-// maxOverheard is how many lines are shown of an answer to others.
+// maxOverheard bounds how many lines of an answer to others are shown.
 const maxOverheard = 20
 
-// overheard returns an answer to others as it is shown.
+// overheard formats an answer to others.
 func overheard(who, text string, width int, s style) string {
 	gap := " "
 	if strings.Contains(strings.TrimSpace(text), "\n") {

@@ -12,10 +12,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// errNoEditor is returned where nobody has said which editor to use.
+// errNoEditor is returned when no editor is configured.
 var errNoEditor = errors.New("no editor is set: EDITOR names one, as in EDITOR=nano")
 
-// outside has a text be changed in the editor that the user has set, and returns what that left.
+// outside opens text in the user's editor, and returns the edited text.
 func (c *chat) outside(ctx context.Context, text string) (string, error) {
 	name := os.Getenv("VISUAL")
 	if name == "" {
@@ -33,7 +33,7 @@ func (c *chat) outside(ctx context.Context, text string) (string, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return text, err
 	}
-	cmd := editorCommand(context.WithoutCancel(ctx), name, f.Name()) // Ctrl-C is the editor's
+	cmd := editorCommand(context.WithoutCancel(ctx), name, f.Name()) // the editor handles Ctrl-C
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	c.ui.Away(func() { err = cmd.Run() })
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *chat) outside(ctx context.Context, text string) (string, error) {
 	return strings.TrimRight(string(b), "\n"), nil
 }
 
-// editorCommand runs an editor on a file. Its name may have arguments behind it.
+// editorCommand runs an editor on a file. name may include arguments.
 func editorCommand(ctx context.Context, name, path string) *exec.Cmd {
 	if runtime.GOOS == "windows" {
 		args := append(strings.Fields(name), path)
@@ -55,7 +55,7 @@ func editorCommand(ctx context.Context, name, path string) *exec.Cmd {
 	return exec.CommandContext(ctx, "sh", "-c", name+` "$1"`, name, path)
 }
 
-// change has what was typed be changed in an editor, and puts it into the next line.
+// change opens a typed line in an editor, and puts the result into the next line.
 func (c *chat) change(ctx context.Context, line string) {
 	text, err := c.outside(ctx, line)
 	if err != nil {

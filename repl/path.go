@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// atHome returns a path that may begin with ~, which a shell would have replaced.
+// atHome replaces a leading ~ in a path, as a shell would.
 func atHome(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok || rest != "" && !os.IsPathSeparator(rest[0]) {
@@ -19,7 +19,7 @@ func atHome(path string) string {
 	return home + rest
 }
 
-// pathsFrom returns what a path that is being typed can become. Hidden files are named when their dot is.
+// pathsFrom returns the completions of a path. Hidden files are offered only when their dot was typed.
 func pathsFrom(typed string) (word string, options []string) {
 	dir, name := filepath.Split(typed)
 	at := atHome(dir)

@@ -22,7 +22,7 @@ func Pipe(ctx context.Context, cfg Config) error {
 	}
 	text := strings.TrimRight(string(b), "\r\n")
 	if len(b) > transport.MaxText {
-		text = string(b) // refused, for its size
+		text = string(b) // refused for its size
 	}
 	if cfg.To == nil {
 		cfg.To = addressee(ctx, cfg.Backend.Agents, text)
@@ -30,9 +30,9 @@ func Pipe(ctx context.Context, cfg Config) error {
 	return Ask(ctx, cfg, text)
 }
 
-// Ask says text in the conversation and writes the answer to Stdout, and nothing else: laid out where that is a terminal, as it is elsewhere. Progress goes to Stderr when
-// that is a terminal, or Verbose is set. It returns ErrFailed when the answer, written all the same, reports a failure;
-// ctx's error, with nothing written, when ctx ended before; the errors of [Config.Say] otherwise.
+// Ask sends text and writes only the answer to Stdout: laid out on a terminal, unchanged elsewhere. Progress goes to Stderr when that is a terminal,
+// or Verbose is set. It returns ErrFailed when the answer, which was written, reports a failure; ctx's error, with nothing written, when ctx ended
+// first; and otherwise the errors of [Config.Say].
 func Ask(ctx context.Context, cfg Config, text string) error {
 	cfg = cfg.withDefaults()
 	if cfg.Client == nil {
@@ -56,7 +56,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 			continue
 		}
 		if ctx.Err() != nil {
-			continue // it only says that the turn was canceled
+			continue // it only says that the turn was cancelled
 		}
 		answer := Sanitize(transport.Text(m.Parts))
 		if !strings.HasSuffix(answer, "\n") {
@@ -79,7 +79,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 	return nil
 }
 
-// progressLog writes what happens in a turn as plain lines.
+// progressLog writes the events of a turn as plain lines.
 type progressLog struct {
 	screen
 	board board
@@ -117,7 +117,7 @@ func (l *progressLog) progress(e *transport.Event, width int) string {
 	return d.line(d.shown, width, l.style)
 }
 
-// readAll reads r to its end or to limit bytes, and gives up when ctx ends; a Read that does not return is left behind.
+// readAll reads r to its end or to limit bytes, until ctx ends. A Read that does not return is abandoned.
 func readAll(ctx context.Context, r io.Reader, limit int64) ([]byte, error) {
 	type result struct {
 		b   []byte

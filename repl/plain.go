@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// plainEditor is the editor on a terminal that understands nothing but lines. The terminal itself edits them.
+// plainEditor is the editor for a terminal without cursor movements, which edits lines itself.
 type plainEditor struct {
 	keys *keyboard
 	in   *bufio.Reader
@@ -39,13 +39,13 @@ func (e *plainEditor) readLine(prompt string) (string, error) {
 	if errors.Is(err, io.EOF) {
 		_, _ = io.WriteString(e.out, "\n")
 		if line != "" {
-			err = nil // the last line, without an end
+			err = nil // the last line, without a line end
 		}
 	}
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-// read returns a line, at most one byte longer than may be sent.
+// read returns a line, cut to one byte more than a message may have.
 func (e *plainEditor) read() (string, error) {
 	var line []byte
 	for {
@@ -57,7 +57,7 @@ func (e *plainEditor) read() (string, error) {
 	}
 }
 
-// wake shows the notices at once: what is typed is on the screen, and cannot be moved.
+// wake shows the notices at once: the typed text is on the screen and cannot be moved.
 func (e *plainEditor) wake() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,7 +71,7 @@ func (e *plainEditor) wake() {
 	_, _ = io.WriteString(e.out, text+e.prompt)
 }
 
-// listen leaves the keys to the terminal.
+// listen does nothing: the terminal keeps the keys.
 func (e *plainEditor) listen(func(byte, string)) (stop func()) { return func() {} }
 
 func (e *plainEditor) begin(string) bool { return false }

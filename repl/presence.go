@@ -13,24 +13,25 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// presence is who is there, as the cards say. Safe for concurrent use.
+// presence holds the present agents, according to their cards. It is safe for concurrent use.
 type presence struct {
 	mu     sync.Mutex
 	agents map[string]map[string]announced // by agent and instance
-	alike  lookalike.Set                   // of their ids, and those that are no agent's
-	synced chan struct{}                   // closed once the retained cards are in
+	alike  lookalike.Set                   // their ids, and reserved names
+	synced chan struct{}                   // closed when the retained cards were read
 	once   sync.Once
 }
 
 type announced struct {
-	content     []byte // the card, to tell whether it changed
+	content     []byte // the card, to detect changes
 	description string
 }
 
-// maxAgents and maxInstances bound what is remembered; the orchestrator's registry has its own limits.
+// maxAgents and maxInstances bound what presence holds; the orchestrator's registry has its own limits.
 const (
 	maxAgents    = 20_000
 	maxInstances = 64
@@ -42,12 +43,12 @@ func newPresence() *presence {
 	return p
 }
 
-// change is something that the user is told.
+// change is a change to tell the user.
 type change struct {
 	kind  changeKind
 	agent string
 	text  string // description of a card
-	mark  string // of an agent that may be taken for another one
+	mark  string // a warning that the agent may be mistaken for another one
 }
 
 type changeKind string
@@ -60,8 +61,8 @@ const (
 	conflicted changeKind = "conflicted"
 )
 
-// apply takes in an event of the cards topic. The change is nil when there is nothing to tell: before the retained
-// cards are in, for a refreshed card, and for one more instance of an agent.
+// apply handles an event of the cards topic. It returns nil when there is nothing to tell: before the retained cards were read, for a refreshed card,
+// and for another instance of a known agent.
 func (p *presence) apply(e *transport.Event) *change {
 	if _, ok := e.Payload.(*transport.Synced); ok {
 		p.once.Do(func() { close(p.synced) })
@@ -139,7 +140,7 @@ func (p *presence) applyLocked(c *transport.Card) *change {
 	return ch
 }
 
-// ids returns the agents that are there, sorted.
+// ids returns the present agents, sorted.
 func (p *presence) ids() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,14 +152,14 @@ func (p *presence) ids() []string {
 	return ids
 }
 
-// named returns an agent as it is shown: with a mark when it may be taken for another one.
+// named formats an agent's id, with a mark when it may be mistaken for another one.
 func (p *presence) named(agent string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.alike.Named(agent)
 }
 
-// list returns the agents for a chat without a registry.
+// list lists the agents, for a chat without a registry.
 func (p *presence) list(context.Context) ([]AgentInfo, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,24 +185,24 @@ func describe(c *a2a.AgentCard) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// herald tells changes as lines: each at once when they are few, and as numbers when they are many.
+// herald prints changes as lines: individually when they are few, as counts when they are many.
 type herald struct {
 	tell func(text, look string)
 
 	batch []change
-	more  map[changeKind]int // of changes that are only counted
+	more  map[changeKind]int // numbers of changes that are only counted
 	begun bool
 	told  int
 }
 
-// Changes are gathered for heraldPause; more than heraldFew within heraldWindow are only counted.
+// The herald collects changes for heraldPause, and only counts them after more than heraldFew within heraldWindow.
 const (
 	heraldPause  = 100 * time.Millisecond
 	heraldWindow = time.Second
 	heraldFew    = 5
 )
 
-// run tells what comes from changes until ctx ends.
+// run prints changes until ctx ends.
 func (h *herald) run(ctx context.Context, changes <-chan change) {
 	pause, window := time.NewTimer(0), time.NewTimer(0)
 	pause.Stop()
@@ -222,7 +223,7 @@ func (h *herald) run(ctx context.Context, changes <-chan change) {
 				pause.Reset(heraldPause)
 				continue
 			}
-			// Too many: what is not told yet is counted as well.
+			// Too many: count also those that wait.
 			pause.Stop()
 			if h.more == nil {
 				h.more = make(map[changeKind]int)
@@ -269,10 +270,10 @@ func (h *herald) count() {
 	}
 }
 
-// maxDescribed bounds what is shown of the description of an agent that joins, in columns.
+// maxDescribed bounds the description of an agent that joins, in columns.
 const maxDescribed = 120
 
-// changeText returns a change in words, and their look.
+// changeText describes a change, and returns the look of the text.
 func changeText(c change) (text, look string) {
 	switch c.kind {
 	case conflicted:
@@ -282,7 +283,7 @@ func changeText(c change) (text, look string) {
 			return fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), lookYellow
 		}
 		if c.text != "" {
-			return fmt.Sprintf("%s %s (%s)", c.agent, c.kind, fit(c.text, maxDescribed)), lookDim
+			return fmt.Sprintf("%s %s (%s)", c.agent, c.kind, table.Fit(c.text, maxDescribed)), lookDim
 		}
 	}
 	return c.agent + " " + string(c.kind), lookDim

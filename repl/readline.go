@@ -11,29 +11,31 @@ import (
 
 	"github.com/chzyer/readline"
 	"github.com/rivo/uniseg"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// lineEditor is the editor on a terminal that understands cursor movements.
+// lineEditor is the editor for a terminal with cursor movements.
 //
-// The library is not safe for use from several goroutines at every moment (it redraws the prompt when nobody reads, and
-// changes its buffer without a lock when a line is submitted). So all of its screen is drawn by its own goroutine: notices
-// reach it as a key, see keyboard.wake, and are shown in the input filter, where a line is being read for certain.
+// The library is not safe for concurrent use at every moment: it redraws the prompt when nobody reads, and changes its buffer without a lock when a
+// line is submitted. So only the library's own goroutine draws on the screen: notices reach it as a key, see keyboard.wake, and are shown in the
+// input filter, which runs only while a line is being read.
 type lineEditor struct {
 	rl   *readline.Instance
 	fd   int
 	out  *valve
 	keys *keyboard
-	take func() string // notices to show
+	take func() string // returns the notices to show
 
-	prompt int // columns
+	prompt int // width in columns
 
 	length atomic.Int64 // of the line, in runes
 }
 
-// completer returns the word that ends at the cursor and what it could become.
+// completer returns the word that ends at the cursor and its completions.
 type completer func(before string) (word string, options []string)
 
-// maxRecall is the size of a text that the arrow keys recall; longer ones cannot be edited on one line.
+// maxRecall is the size in bytes of the longest text that the arrow keys recall; longer ones cannot be edited on one line.
 const maxRecall = 4 << 10
 
 func newLineEditor(in io.Reader, s screen, history []string, take func() string, complete completer) (*lineEditor, error) {
@@ -74,14 +76,14 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 				resized()
 			}
 			if on := e.keys.isVi.Load(); on != e.rl.IsVimMode() {
-				e.rl.SetVimMode(on) // here, where the library reads it
+				e.rl.SetVimMode(on) // in this goroutine, where the library reads it
 			}
 			if r == escapeMark {
 				return readline.CharEsc, true
 			}
 			if r == wakeMark {
 				_, _ = e.rl.Write([]byte(e.take()))
-				return readline.CharBell, true // does nothing
+				return readline.CharBell, true // a rune that does nothing
 			}
 			return r, true
 		},
@@ -89,7 +91,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 	cfg.SetListener(func(line []rune, _ int, _ rune) ([]rune, int, bool) {
 		e.length.Store(int64(len(line)))
 		if now := e.rl.Operation.IsSearchMode(); e.keys.searches.Swap(now) && !now {
-			e.keys.wake() // for what came meanwhile
+			e.keys.wake() // for notices that arrived in the meantime
 		}
 		return nil, 0, false
 	})
@@ -97,7 +99,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 	if e.rl, err = readline.NewEx(cfg); err != nil {
 		return nil, err
 	}
-	plain := *e.rl.Terminal.GetConfig() // the terminal reads Escape as it is typed, in vi mode too
+	plain := *e.rl.Terminal.GetConfig() // in raw mode in vi mode, too
 	if err := e.rl.Terminal.SetConfig(&plain); err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 
 func (e *lineEditor) readLine(prompt string) (string, error) {
 	e.rl.SetPrompt(prompt)
-	e.prompt = textWidth(prompt)
+	e.prompt = table.Width(prompt)
 	_, _ = io.WriteString(e.out, pasteOn)
 	line, err := e.rl.Readline()
 	_, _ = io.WriteString(e.out, pasteOff)
@@ -124,7 +126,7 @@ func (e *lineEditor) readLine(prompt string) (string, error) {
 }
 
 func (e *lineEditor) wake() {
-	if !e.keys.searches.Load() { // else at the next line
+	if !e.keys.searches.Load() { // otherwise at the next line
 		e.keys.wake()
 	}
 }
@@ -132,7 +134,7 @@ func (e *lineEditor) wake() {
 func (e *lineEditor) listen(on func(key byte, typed string)) (stop func()) {
 	cooked, err := readline.MakeRaw(e.fd)
 	if err != nil {
-		return func() {} // it has gone away
+		return func() {} // the terminal is gone
 	}
 	_, _ = io.WriteString(e.out, pasteOn)
 	ended := make(chan struct{})
@@ -158,11 +160,11 @@ func (e *lineEditor) vi(on bool) bool {
 
 func (e *lineEditor) remember(text string) {
 	if len(text) <= maxRecall {
-		_ = e.rl.SaveHistory(mark.Replace(text)) // no file, no error
+		_ = e.rl.SaveHistory(mark.Replace(text)) // without a file it returns no error
 	}
 }
 
-// Close ends reading and gives the terminal back.
+// Close ends reading and restores the terminal.
 func (e *lineEditor) Close() error {
 	_ = e.keys.Close() // first: the library waits for its reader
 	err := e.rl.Close()
@@ -170,7 +172,7 @@ func (e *lineEditor) Close() error {
 	return err
 }
 
-// valve is the way to the terminal while the editor is open. The library still cleans its line some time after it was closed.
+// valve blocks writes to the terminal after the editor was closed: the library clears its line even after that.
 type valve struct {
 	w    io.Writer
 	shut atomic.Bool
@@ -188,11 +190,11 @@ func (v *valve) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// paintedMark ends what a painter shows. The library moves the cursor back by one column for each rune behind it, also where that is wide
-// or has none: what it writes behind the mark is left out, and the painter moves the cursor itself.
-const paintedMark = '\ufdd3' // no character, as the other marks
+// paintedMark ends the output of a painter. After it the library moves the cursor back by one column for each rune, which is wrong for wide and
+// zero-width runes. So the library's output after the mark is dropped, and the painter moves the cursor itself.
+const paintedMark = '\ufdd3' // a noncharacter, as the other marks
 
-// painter shows the marks of newlines and tabs, one column each, and moves the cursor to its place.
+// painter shows newline and tab marks as one column each, and moves the cursor to its place.
 type painter struct {
 	e     *lineEditor
 	width func() int
@@ -213,13 +215,12 @@ func (p painter) Paint(line []rune, pos int) []rune {
 	return append(append(shown, []rune(back)...), paintedMark)
 }
 
-// toCursor returns what moves the cursor from the end of a line of text, which begins in column col, to the end of before, with which the
-// text begins.
+// toCursor returns the sequence that moves the cursor from the end of text, which begins in column col, back to the end of its prefix before.
 func toCursor(before, text string, col, width int) string {
 	row, at := place(before, col, width)
 	lastRow, last := place(text, col, width)
 	move := ""
-	if last == 0 && lastRow > 0 { // most terminals go to the next line with the next character only
+	if last == 0 && lastRow > 0 { // most terminals wrap only with the next character
 		move = " \b"
 	}
 	if lastRow == row && last == at {
@@ -235,13 +236,13 @@ func toCursor(before, text string, col, width int) string {
 	return move
 }
 
-// place returns where the cursor is behind text that begins in column col, in rows and columns.
+// place returns the position of the cursor, row and column, after text that begins in column col.
 func place(text string, col, width int) (row, at int) {
 	at = col
 	for state := -1; text != ""; {
 		var w int
 		_, text, w, state = uniseg.FirstGraphemeClusterInString(text, state)
-		if at+w > width { // a wide character is not broken
+		if at+w > width { // a wide character does not wrap in its middle
 			row, at = row+1, 0
 		}
 		at += w
@@ -252,8 +253,8 @@ func place(text string, col, width int) (row, at int) {
 	return row, at
 }
 
-// completion fits a completer to the library. It completes as far as there is no choice, and lists the choices above the
-// line, instead of the library's menu.
+// completion adapts a completer to the library. It inserts the common prefix of the options, and lists the options above the line instead of using
+// the library's menu.
 type completion struct {
 	e        *lineEditor
 	complete completer

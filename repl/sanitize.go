@@ -7,23 +7,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// Sanitize returns s without anything that can act on a terminal or deceive its reader: escape and control sequences
-// with their parameters, control characters other than newline and tab, and invisible marks that reorder text. Invalid
-// UTF-8 becomes U+FFFD.
+// Sanitize returns s without anything that can control a terminal or deceive its reader: escape and control sequences with their parameters, control
+// characters other than newline and tab, and invisible characters that reorder text. Invalid UTF-8 becomes U+FFFD.
 func Sanitize(s string) string {
 	var z Sanitizer
 	return z.Clean(s) + z.Flush()
 }
 
-// Sanitizer does what [Sanitize] does for text that comes in pieces: a sequence that is split between two pieces is
-// removed as well. The zero value is ready. It is not safe for concurrent use.
+// Sanitizer is [Sanitize] for text that arrives in pieces: it also removes sequences that are split between pieces. The zero value is ready to use.
+// It is not safe for concurrent use.
 type Sanitizer struct {
 	state sequence
-	n     int    // runes of the sequence so far
-	tail  string // the beginning of a rune whose rest has not come
+	n     int    // length of the sequence so far, in runes
+	tail  string // an incomplete UTF-8 sequence
 }
 
-// sequence is the place within an escape sequence, as in ECMA-48.
+// sequence is the state within an escape sequence of ECMA-48.
 type sequence int
 
 const (
@@ -35,7 +34,7 @@ const (
 	stringEscape           // after ESC within a string
 )
 
-// A sequence that is longer than these, in runes, is none: what follows is text again. Nothing is lost to a stray ESC ].
+// Longer sequences, in runes, are not sequences: what follows is text. So a stray ESC ] does not hide the rest.
 const (
 	maxControl       = 64
 	maxControlString = 4096
@@ -60,7 +59,7 @@ func (z *Sanitizer) Clean(piece string) string {
 	return b.String()
 }
 
-// Flush ends the text, and returns what stands for a rune that was never completed. The Sanitizer may be used again.
+// Flush ends the text, and returns U+FFFD for bytes of an incomplete rune. The Sanitizer may be used again.
 func (z *Sanitizer) Flush() string {
 	tail := z.tail
 	*z = Sanitizer{state: z.state, n: z.n}
@@ -137,7 +136,7 @@ func (z *Sanitizer) keep(r rune) bool {
 
 func (z *Sanitizer) enter(s sequence) { z.state, z.n = s, 0 }
 
-// visible reports whether r is newline, tab, or a rune that neither controls nor hides.
+// visible reports whether r is newline, tab, or a rune that neither controls the terminal nor hides text.
 func visible(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -148,7 +147,7 @@ func visible(r rune) bool {
 		return false
 	case r == 0x00ad, r == 0x200b, r == 0x2028, r == 0x2029, r == 0x2060, r == 0xfeff, r >= 0xfff9 && r <= 0xfffb: // invisible
 		return false
-	case r >= 0xe0000 && r <= 0xe007f: // tags: whole hidden sentences
+	case r >= 0xe0000 && r <= 0xe007f: // tags, which can hide whole sentences
 		return false
 	case r >= 0xfdd0 && r <= 0xfdef, r&0xfffe == 0xfffe: // noncharacters; the line editor uses some
 		return false
@@ -156,13 +155,13 @@ func visible(r rune) bool {
 	return true
 }
 
-// oneLine returns the beginning of s, sanitized, as one line with single spaces.
+// oneLine returns the beginning of s, sanitized, on one line with single spaces.
 func oneLine(s string) string {
 	const enough = 4 << 10
 	return strings.Join(strings.Fields(Sanitize(shorten.To(s, enough))), " ")
 }
 
-// oneName returns a path as it is, sanitized and on one line, so that it can be copied: spaces in it stay.
+// oneName returns a sanitized path on one line. It keeps spaces, so that the path can be copied.
 func oneName(path string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {

@@ -9,20 +9,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// sayAgain is the pause before something is said again that could not be sent, and sayFor how long that is tried.
+// sayAgain is the pause between attempts to send a message, and sayFor bounds their total time.
 const (
 	sayAgain = time.Second
 	sayFor   = time.Minute
 )
 
-// Say says text, with the files that c names, and yields what comes of it, as [client.Client.Ask] does. While Cortex is away, as when it was
-// killed just now, it is tried again, under the same id: whoever has taken it takes it for the same message. What was sent is not sent again.
+// Say sends text with c.Files, and yields the events of the turn, as [client.Client.Ask] does. While Cortex is unavailable, such as after a crash,
+// Say sends the message again under the same id, by which Cortex recognises it as the same message. Say does not send again after it has succeeded.
 func (c Config) Say(ctx context.Context, contextID, text string) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
 		id := c.Client.NextID()
 		for until := c.Client.Clock().Add(sayFor); ; {
 			err := c.sayOnce(ctx, contextID, id, text, yield)
-			// Behind what was sent nobody is away: an answer is waited for.
+			// After sending, unavailability is no error: Say waits for the answer.
 			away := errors.Is(err, transport.ErrUnavailable) && !errors.Is(err, transport.ErrFull)
 			if away && ctx.Err() == nil && c.Client.Clock().Before(until) {
 				select {
@@ -40,7 +40,7 @@ func (c Config) Say(ctx context.Context, contextID, text string) iter.Seq2[*tran
 	}
 }
 
-// sayOnce yields all but an error, which it returns.
+// sayOnce sends once. It yields the events, and returns an error instead of yielding it.
 func (c Config) sayOnce(ctx context.Context, contextID, id, text string, yield func(*transport.Event, error) bool) error {
 	m, err := c.Message(ctx, contextID, text)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// resumeLines is how much of a conversation is shown when it is taken up again.
+// resumeLines bounds the lines shown of a conversation that is resumed.
 const resumeLines = 6
 
 func (c *chat) resume(ctx context.Context, id string) error {
@@ -43,8 +44,8 @@ func (c *chat) resume(ctx context.Context, id string) error {
 	return nil
 }
 
-// recap shows how a conversation ended: each line cut to the screen, but for the last one, which may be a question. The files of its answers can be
-// saved.
+// recap shows the end of a conversation. It cuts each line to the screen, except the last, which may be a question. /save can save the files of the
+// answers shown.
 func (c *chat) recap(ctx context.Context, id string) error {
 	if c.Backend.History == nil {
 		return nil
@@ -64,7 +65,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 		if line.Kind == LineUser {
 			c.last, c.lastFiles = line.Text, nil
 		}
-		text := c.ui.style.dim(fit(speaker(line)+": "+oneLine(line.Text), width-1))
+		text := c.ui.style.dim(table.Fit(speaker(line)+": "+oneLine(line.Text), width-1))
 		if whole := Sanitize(speaker(line) + ": " + line.Text); i == len(last)-1 && strings.Count(whole, "\n") < height/2 && len(whole) < height/2*width {
 			text = render(whole, width, c.ui.style, lookDim)
 		}
@@ -83,7 +84,7 @@ func (c *chat) begin(ctx context.Context, _ string) error {
 	return nil
 }
 
-// byPrefix returns the one id that is, or begins with, what was typed.
+// byPrefix returns typed if it is one of ids, or else the only id that begins with it.
 func byPrefix(ids []string, typed, what, list string) (string, error) {
 	found := ""
 	for _, id := range ids {
@@ -103,7 +104,7 @@ func byPrefix(ids []string, typed, what, list string) (string, error) {
 	return found, nil
 }
 
-// speaker returns who said a line.
+// speaker returns the name of the author of a line.
 func speaker(l *Line) string {
 	switch {
 	case l.Kind == LineUser && (l.Who == "" || l.Who == "user"):
@@ -114,7 +115,7 @@ func speaker(l *Line) string {
 	return transport.Cortex
 }
 
-// cancel asks Cortex to stop tasks; /tasks shows what came of it.
+// cancel asks Cortex to cancel tasks; /tasks shows the result.
 func (c *chat) cancel(ctx context.Context, id string) error {
 	if c.Backend.Tasks != nil {
 		all, err := c.Backend.Tasks(ctx, c.contextID)

@@ -26,12 +26,12 @@ func (c *chat) help() {
 	}
 	text := t.Render(width-1, nil)
 	for _, note := range notes {
-		text += strings.Join(Wrap(note, width-1), "\n") + "\n"
+		text += strings.Join(table.Wrap(note, width-1), "\n") + "\n"
 	}
 	c.ui.Print(text)
 }
 
-// maxRows bounds a list on the screen.
+// maxRows bounds a list on the screen, in rows.
 const maxRows = 200
 
 func (c *chat) list(t *table.Table, none string) {
@@ -76,10 +76,10 @@ func (c *chat) showWhy(ctx context.Context, _ string) error {
 	return nil
 }
 
-// say shows a text that may be anybody's, broken between its words.
+// say shows an external text, wrapped between words.
 func (c *chat) say(text string) {
 	width, _ := c.ui.size()
-	c.ui.Print(wrapText(Sanitize(text), width-1))
+	c.ui.Print(WrapText(Sanitize(text), width-1))
 }
 
 func (c *chat) showUsage(ctx context.Context, _ string) error {
@@ -106,7 +106,7 @@ func (c *chat) showModel(ctx context.Context, _ string) error {
 	return nil
 }
 
-// switchVerbose has each answer be followed by how it came about, or no longer.
+// switchVerbose toggles whether an explanation follows each answer.
 func (c *chat) switchVerbose(context.Context, string) error {
 	if c.Backend.Why == nil {
 		return errMissing
@@ -120,14 +120,14 @@ func (c *chat) switchVerbose(context.Context, string) error {
 	return nil
 }
 
-// explain shows how an answer came about. That it cannot be read is no error of the turn.
+// explain shows how an answer came about. Failing to read that is no error of the turn.
 func (c *chat) explain(ctx context.Context) {
 	text, err := c.Backend.Why(ctx, c.contextID)
 	if err != nil || text == "" {
 		return
 	}
 	width, _ := c.ui.size()
-	for line := range strings.SplitSeq(strings.TrimSuffix(wrapText(Sanitize(text), width-1), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(WrapText(Sanitize(text), width-1), "\n"), "\n") {
 		c.ui.Print(c.ui.style.dim(line))
 	}
 }

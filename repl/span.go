@@ -5,12 +5,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// span is a piece of text that looks the same all over: look has the parameters of its colours, "" is none.
+// span is a piece of text with one look, the parameters of its colour sequence; "" is none.
 type span struct{ text, look string }
 
-// with returns the parameters of look and more, each once: emphasis within emphasis, and so on, would have parameters without end.
+// with combines the parameters of look and more, without duplicates, so that nested emphasis does not accumulate parameters.
 func with(look, more string) string {
 	if look == "" || more == "" {
 		return look + more
@@ -30,7 +32,7 @@ func plainText(spans []span) string {
 	return b.String()
 }
 
-// paintAll returns spans as they are written to a terminal.
+// paintAll formats spans for a terminal.
 func (s style) paintAll(spans []span) string {
 	var b strings.Builder
 	for _, p := range merged(spans) {
@@ -39,8 +41,8 @@ func (s style) paintAll(spans []span) string {
 	return b.String()
 }
 
-// wrapSpans breaks a text between its words, so that no line is wider than width. What is wider without a space in it, such as an address,
-// is broken only if hard says so: a terminal breaks it so that it can still be copied whole. Spaces within a line stay as they are.
+// wrapSpans wraps a text between its words to lines of at most width columns. Longer words, such as addresses, are broken only with hard: when the
+// terminal wraps them, they can be copied as a whole. Spaces within a line are kept.
 func wrapSpans(spans []span, width int, hard bool) [][]span {
 	width = max(width, 1)
 	text := plainText(spans)
@@ -58,22 +60,22 @@ func wrapSpans(spans []span, width int, hard bool) [][]span {
 		end += begin
 		from, at, used := begin, begin, 0
 		for _, word := range words(text[begin:end]) {
-			w := textWidth(strings.TrimRight(word, " "))
+			w := table.Width(strings.TrimRight(word, " "))
 			if used > 0 && used+w > width {
 				cut(from, at)
 				from, used = at, 0
 			}
 			for hard && w > width {
-				part := upTo(word, width)
+				part := table.UpTo(word, width)
 				if part == "" {
 					part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
 				}
 				at += len(part)
 				cut(from, at)
-				word, from, w = word[len(part):], at, w-textWidth(part)
+				word, from, w = word[len(part):], at, w-table.Width(part)
 			}
 			at += len(word)
-			used += textWidth(word)
+			used += table.Width(word)
 		}
 		cut(from, end)
 		begin = end + 1
@@ -81,7 +83,7 @@ func wrapSpans(spans []span, width int, hard bool) [][]span {
 	return lines
 }
 
-// words returns a line in pieces between which it may be broken: behind spaces, and beside characters of scripts that have none.
+// words splits a line where it may be broken: after spaces, and beside characters of scripts without spaces.
 func words(line string) []string {
 	var all []string
 	begin, at := 0, 0
@@ -99,15 +101,15 @@ func words(line string) []string {
 
 func wideLast(s string) bool {
 	r, _ := utf8.DecodeLastRuneInString(s)
-	return textWidth(string(r)) > 1
+	return table.Width(string(r)) > 1
 }
 
 func wideFirst(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
-	return textWidth(string(r)) > 1
+	return table.Width(string(r)) > 1
 }
 
-// cutSpans returns spans, and those wider than width cut, with an ellipsis. What takes no width is bounded as well.
+// cutSpans cuts spans to width columns, with an ellipsis. Zero-width text is bounded as well.
 func cutSpans(spans []span, width int) []span {
 	const bytesPerColumn = 8
 	text := plainText(spans)
@@ -115,7 +117,7 @@ func cutSpans(spans []span, width int) []span {
 	for end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	if end = len(upTo(text[:end], width)); end == len(text) {
+	if end = len(table.UpTo(text[:end], width)); end == len(text) {
 		return spans
 	}
 	rest := slicer{spans: merged(spans)}
@@ -125,10 +127,10 @@ func cutSpans(spans []span, width int) []span {
 // slicer cuts spans into parts, from the beginning on.
 type slicer struct {
 	spans []span
-	at    int // where they begin
+	at    int // offset of the first span
 }
 
-// cut returns the bytes of the spans between two places in their text, which are behind those of the cut before.
+// cut returns the spans between two offsets of the text, which must not be before those of the previous cut.
 func (s *slicer) cut(from, to int) []span {
 	var part []span
 	for len(s.spans) > 0 {
@@ -145,7 +147,7 @@ func (s *slicer) cut(from, to int) []span {
 	return part
 }
 
-// merged returns spans with those made one that look the same, and without the empty ones.
+// merged merges adjacent spans of the same look, and removes empty ones.
 func merged(spans []span) []span {
 	var all []span
 	for i := 0; i < len(spans); {
@@ -161,8 +163,8 @@ func merged(spans []span) []span {
 	return all
 }
 
-// wrapText returns a text of lines, each broken between its words; what goes on stands below the beginning of its line.
-func wrapText(text string, width int) string {
+// WrapText breaks the lines of text that are wider than width between words. Continuation lines have the indentation of their line.
+func WrapText(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		line = strings.ReplaceAll(line, "\t", "    ")

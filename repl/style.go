@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The themes, see [Config].
+// Values of [Config.Theme].
 const (
 	ThemeAuto  = "auto"
 	ThemeDark  = "dark"
@@ -20,16 +20,16 @@ const (
 // Themes are the names of the themes.
 var Themes = []string{ThemeAuto, ThemeDark, ThemeLight, ThemePlain}
 
-// style is the theme that text is shown in; "" leaves it alone, also what is bold.
+// style is the theme of the output; "" is no formatting at all, not even bold.
 type style string
 
-// themed returns the style of a theme: where it is left open, the one for the background that the terminal says it has.
+// themed returns the style of a theme: for auto, by the background that the terminal reports.
 func themed(theme string) style {
 	switch theme {
 	case ThemeDark, ThemeLight, ThemePlain:
 		return style(theme)
 	}
-	// Some terminals say which of the 16 colours they have before and behind a text: "0;15" is black on white.
+	// Some terminals report which of the 16 colours are their foreground and background: "0;15" is black on white.
 	colours := strings.Split(os.Getenv("COLORFGBG"), ";")
 	if back := colours[len(colours)-1]; back == "7" || back == "15" {
 		return ThemeLight
@@ -37,7 +37,7 @@ func themed(theme string) style {
 	return ThemeDark
 }
 
-// theme says what colours there are, or chooses others for this chat.
+// theme shows the theme, or changes it for this chat.
 func (c *chat) theme(_ context.Context, name string) error {
 	switch {
 	case c.ui.style == "":
@@ -57,10 +57,10 @@ func (c *chat) theme(_ context.Context, name string) error {
 	return nil
 }
 
-// onLight are the colours for those that cannot be read on a light background.
+// onLight replaces colours that are unreadable on a light background.
 var onLight = map[string]string{lookYellow: "35", lookCode: "34"}
 
-// paint returns a text as it is written to a terminal, in a look: parameters of its colours, as a dark background wants them.
+// paint formats a text for a terminal in a look, whose parameters are those for a dark background.
 func (s style) paint(look, text string) string {
 	if s == "" || look == "" || text == "" {
 		return text
@@ -82,7 +82,7 @@ func (s style) paint(look, text string) string {
 	return "\x1b[" + strings.Join(codes, ";") + "m" + text + "\x1b[0m"
 }
 
-// lines returns a text in a look as lines of a screen, broken between its words.
+// lines formats a text in a look, wrapped between words to width.
 func (s style) lines(text, look string, width int) string {
 	var lines []string
 	for _, line := range wrapSpans([]span{{text, look}}, width-1, false) {

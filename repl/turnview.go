@@ -7,11 +7,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// turnView shows one turn on the terminal. Its methods are safe for concurrent use: events come from one goroutine, and
-// the clock from another.
+// turnView shows one turn on the terminal. Its methods are safe for concurrent use: events and the clock come from different goroutines.
 type turnView struct {
 	ui    *ui
 	start time.Time
@@ -20,13 +20,13 @@ type turnView struct {
 	mu      sync.Mutex
 	board   board
 	attempt string
-	written strings.Builder // what was streamed of this attempt, sanitized
+	written strings.Builder // the text streamed in this attempt, sanitized
 	clean   Sanitizer
 	said    agentText
-	out     *writing      // of the answer or of an agent; nil: nothing is being written
-	pause   time.Duration // until that is laid out again
+	out     *writing      // the text being written, of the answer or of an agent; nil: none
+	pause   time.Duration // until out is laid out again
 	drawn   time.Time
-	typed   string // meanwhile, for the next line
+	typed   string // typed during the turn, for the next line
 	done    bool
 }
 
@@ -34,7 +34,7 @@ func newTurnView(u *ui, now func() time.Time) *turnView {
 	return &turnView{ui: u, start: now(), now: now, board: board{now: now}}
 }
 
-// show shows one event of the turn, and reports whether it was an answer that reports a failure.
+// show shows an event of the turn, and reports whether it is an answer that reports a failure.
 func (v *turnView) show(e *transport.Event) (failed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -44,7 +44,7 @@ func (v *turnView) show(e *transport.Event) (failed bool) {
 		v.silence("")
 		v.delta(p)
 	case *a2a.Task:
-		// What was written before a delegation was not the answer, and stays as a remark.
+		// Text before a delegation was not the answer, and stays as a remark.
 		v.restart()
 		if d := v.board.started(p); d != nil && !v.ui.repaint {
 			v.ui.Print(d.line(v.now(), width, v.ui.style))
@@ -86,7 +86,7 @@ func (v *turnView) delta(p *transport.Delta) {
 	v.write(text, "")
 }
 
-// write adds to what is being written; paint shows it.
+// write adds to the text being written; paint shows it.
 func (v *turnView) write(text, look string) {
 	if !v.ui.repaint {
 		v.ui.Stream(text)
@@ -98,7 +98,7 @@ func (v *turnView) write(text, look string) {
 	v.out.add(text)
 }
 
-// finish shows the rest of what is being written, and ends it.
+// finish shows the rest of the text being written, and ends it.
 func (v *turnView) finish() {
 	if v.out != nil {
 		width, _ := v.ui.size()
@@ -109,7 +109,7 @@ func (v *turnView) finish() {
 	v.ui.EndStream()
 }
 
-// restart ends what was streamed.
+// restart ends the streamed text.
 func (v *turnView) restart() {
 	v.finish()
 	v.written.Reset()
@@ -125,7 +125,7 @@ func (v *turnView) progress(e *transport.Event, width int) {
 	v.ui.Print(d.line(v.now(), width, v.ui.style))
 }
 
-// answer shows the answer, or what is missing of it.
+// answer shows the answer, or the part of it that was not streamed.
 func (v *turnView) answer(m *a2a.Message, failed bool) {
 	text, look := Sanitize(transport.Text(m.Parts)), ""
 	v.done = true
@@ -137,7 +137,7 @@ func (v *turnView) answer(m *a2a.Message, failed bool) {
 		text = ""
 	default:
 		v.finish()
-		if !failed { // a failure says itself what it is
+		if !failed { // a failure explains itself
 			v.ui.Say("(the whole answer:)", lookDim)
 		}
 	}
@@ -148,7 +148,7 @@ func (v *turnView) answer(m *a2a.Message, failed bool) {
 	v.finish()
 }
 
-// typing shows what is typed meanwhile.
+// typing shows what the user types during the turn.
 func (v *turnView) typing(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -156,14 +156,14 @@ func (v *turnView) typing(text string) {
 	v.paint()
 }
 
-// tick repaints what changes with time alone.
+// tick repaints what depends on the time.
 func (v *turnView) tick() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.paint()
 }
 
-// end removes what is not to stay.
+// end removes temporary output.
 func (v *turnView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -172,7 +172,7 @@ func (v *turnView) end() {
 	v.ui.Live(nil)
 }
 
-// paint shows what is being written, and the open delegations, or that something is being waited for.
+// paint shows the text being written, and the open delegations, or that the turn waits for something.
 func (v *turnView) paint() {
 	if v.done || !v.ui.repaint {
 		return
@@ -183,21 +183,21 @@ func (v *turnView) paint() {
 	room := max(min(height-3, 12), 1)
 	for i, d := range v.board.open {
 		if i == room-1 && len(v.board.open) > room {
-			lines = append(lines, s.dim(fit("… and "+count(len(v.board.open)-i, "more task"), width-1)))
+			lines = append(lines, s.dim(table.Fit("… and "+count(len(v.board.open)-i, "more task"), width-1)))
 			break
 		}
 		lines = append(lines, d.line(now, width, s))
 	}
 	idle := len(lines) == 0
 	if v.typed != "" {
-		lines = append(lines, s.dim("> "+fit(v.typed, width-3)))
+		lines = append(lines, s.dim("> "+table.Fit(v.typed, width-3)))
 	}
 	if v.out != nil {
 		if now.Sub(v.drawn) < v.pause {
 			return
 		}
 		done, live := v.out.draw(width, false)
-		// What is large and still changes is shown less often, and its end only.
+		// A large block that changes is laid out less often, and only its end is shown.
 		v.drawn, v.pause = now, max(redraw, 4*v.now().Sub(now))
 		if room := max(height-2-len(lines), 1); len(live) > room {
 			live = append([]string{s.dim("…")}, live[len(live)-room+1:]...)
@@ -206,18 +206,18 @@ func (v *turnView) paint() {
 		return
 	}
 	if waited := now.Sub(v.start); idle && waited >= redraw {
-		lines = append([]string{s.dim(fit(waiting(waited), width-1))}, lines...)
+		lines = append([]string{s.dim(table.Fit(waiting(waited), width-1))}, lines...)
 	}
 	v.ui.Live(lines)
 }
 
-// redraw is how often what is being written is laid out, at most, and what turns is turned.
+// redraw is the shortest interval between two layouts, and the interval of the spinner's frames.
 const redraw = 100 * time.Millisecond
 
-// turning are the looks of a mark that turns.
+// turning has the frames of the spinner.
 var turning = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// waiting is the line that is shown while nothing else is.
+// waiting returns the line that is shown while there is nothing else to show.
 func waiting(d time.Duration) string {
 	line := turning[int(d/redraw)%len(turning)] + " thinking"
 	if d >= time.Second {

@@ -8,56 +8,57 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// editor reads lines that a person types.
+// editor reads lines from the user.
 type editor interface {
-	// readLine shows the prompt and blocks for a line. Errors: errInterrupt, errEdit, io.EOF.
+	// readLine shows the prompt and waits for a line. Errors: errInterrupt, errEdit, io.EOF.
 	readLine(prompt string) (string, error)
-	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line.
-	// It does not block.
+	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line. It does not block.
 	wake()
-	// listen reads keys while no line is read, until the function that it returns is called; the next line begins with them. It calls on,
-	// from another goroutine, with each Ctrl-C and Ctrl-D, which are taken out, and with what was typed so far.
+	// listen reads keys while no line is read, until the caller calls stop; the next line begins with them. It calls on, from another goroutine, with
+	// each Ctrl-C and Ctrl-D, which it removes, and with the text typed so far.
 	listen(on func(key byte, typed string)) (stop func())
-	// begin has the next line begin with text, and reports whether that can be done.
+	// begin makes the next line begin with text, and reports whether the editor can do that.
 	begin(text string) bool
-	// vi has the keys be those of vi, or no longer, and reports whether that can be done.
+	// vi switches vi mode on or off, and reports whether the editor can do that.
 	vi(on bool) bool
 	// remember adds text to what the arrow keys recall.
 	remember(text string)
-	// Close unblocks readLine and gives the terminal back as it was.
+	// Close unblocks readLine and restores the terminal.
 	Close() error
 }
 
 // errInterrupt is returned when Ctrl-C was typed instead of a line.
 var errInterrupt = errors.New("interrupt")
 
-// errEdit is returned with a line that is not said but to be changed in an editor.
+// errEdit is returned with a line that the user wants to change in an editor.
 var errEdit = errors.New("edit")
 
-// ui owns the terminal: nothing else writes to it. It is in one of two states. While it is prompting, the editor has the
-// last line of the screen and only whole lines appear above it. Otherwise it is busy: text streams, and below it, while
-// the cursor is at the beginning of a line, the live lines are repainted.
+// ui owns the terminal: nothing else writes to it. It has two states. While it is prompting, the editor has the last line of the screen, and only
+// whole lines appear above it. Otherwise it is busy: text is streamed, and while the cursor is at the beginning of a line, the live lines below the
+// text are repainted.
 //
-// Notices come from other goroutines at any time. Each is shown whole, as soon as it disturbs nothing.
+// Notices come from other goroutines at any time. Each is shown as a whole, as soon as it does not disturb other output.
 type ui struct {
 	screen
 	interrupts <-chan os.Signal
 
-	mu        sync.Mutex // also held while writing: this is the one place that orders output
+	mu        sync.Mutex // also held while writing, which makes it the one place that orders output
 	editor    editor
 	prompting bool
 	inLine    bool     // busy: the cursor is behind text, not at the beginning of a line
 	streaming bool     // busy: between the first piece of a stream and its end; notices wait
 	live      []string // busy: lines on the screen above the cursor that will be replaced
 	waiting   []notice // not shown yet
-	dropped   int      // notices that were too many
+	dropped   int      // number of notices above maxWaiting
 
-	pending chan typed // of a readLine that was left running; used by ReadLine alone
+	pending chan typed // the result of a readLine that is still running; used only by ReadLine
 }
 
-// notice makes a notice for a screen of some width: one line or several, without the end of the last one.
+// notice formats a notice for a screen of this width, without the last line end.
 type notice func(width int, s style) string
 
 type typed struct {
@@ -68,7 +69,7 @@ type typed struct {
 // maxWaiting bounds the notices that wait for the end of a long answer.
 const maxWaiting = 200
 
-// ReadLine lets the user type a line. Errors: errInterrupt, io.EOF, ctx's.
+// ReadLine lets the user type a line. Errors: errInterrupt, errEdit, io.EOF, ctx's.
 func (u *ui) ReadLine(ctx context.Context, prompt string) (string, error) {
 	u.mu.Lock()
 	u.write(u.erase())
@@ -91,7 +92,7 @@ func (u *ui) ReadLine(ctx context.Context, prompt string) (string, error) {
 	select {
 	case r = <-u.pending:
 		u.pending = nil
-	case <-u.interrupts: // sent from elsewhere, or typed just before the editor took the keyboard
+	case <-u.interrupts: // sent by another process, or typed just before the editor took the keyboard
 		r.err = errInterrupt
 	case <-ctx.Done():
 		r.err = ctx.Err()
@@ -103,7 +104,7 @@ func (u *ui) ReadLine(ctx context.Context, prompt string) (string, error) {
 	return r.line, r.err
 }
 
-// Close gives the terminal back. Nothing may be written after it.
+// Close restores the terminal. Nothing may be written after it.
 func (u *ui) Close() error {
 	err := u.editor.Close()
 	if u.pending != nil {
@@ -115,12 +116,12 @@ func (u *ui) Close() error {
 	return err
 }
 
-// Notice shows a text in a look, broken between its words, as soon as that disturbs nothing. Safe from any goroutine; it does not wait.
+// Notice shows a text in a look, wrapped between words, as soon as it does not disturb other output. It is safe for concurrent use and does not wait.
 func (u *ui) Notice(text, look string) {
 	u.notify(func(width int, s style) string { return s.lines(text, look, width) })
 }
 
-// notify is Notice for what is laid out otherwise.
+// notify is Notice for other layouts.
 func (u *ui) notify(n notice) {
 	u.mu.Lock()
 	if len(u.waiting) >= maxWaiting {
@@ -136,7 +137,7 @@ func (u *ui) notify(n notice) {
 	}
 }
 
-// take returns the notices that wait, as text, for the editor to show.
+// take returns the formatted notices that wait, for the editor to show.
 func (u *ui) take() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -159,7 +160,7 @@ func (u *ui) takeLocked() string {
 	return text
 }
 
-// Print shows text on lines of its own, below what is there.
+// Print shows text on lines of its own, below the previous output.
 func (u *ui) Print(text string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -170,20 +171,20 @@ func (u *ui) Print(text string) {
 	u.settle(text)
 }
 
-// Say shows a text in a look, broken between its words.
+// Say shows a text in a look, wrapped between words.
 func (u *ui) Say(text, look string) {
 	width, _ := u.size()
 	u.Print(u.style.lines(text, look, width))
 }
 
-// dress shows everything in a style from now on.
+// dress changes the style.
 func (u *ui) dress(s style) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.style = s
 }
 
-// Away leaves the screen to something else until do returns. Notices wait.
+// Away leaves the screen to do until it returns. Notices wait.
 func (u *ui) Away(do func()) {
 	u.mu.Lock()
 	u.write(u.erase())
@@ -193,7 +194,7 @@ func (u *ui) Away(do func()) {
 	u.EndStream()
 }
 
-// Stream shows a piece of text behind the last one. Notices wait until EndStream.
+// Stream appends a piece of text. Notices wait until EndStream.
 func (u *ui) Stream(text string) {
 	if text == "" {
 		return
@@ -214,8 +215,8 @@ func (u *ui) EndStream() {
 	u.settle("")
 }
 
-// Live replaces the live lines; none removes them. They are not shown behind a streamed text that is within a line, nor
-// on a screen that cannot repaint. Each must fit the screen's width.
+// Live replaces the live lines; with none it removes them. They are not shown while streamed text ends within a line, or on a screen that cannot be
+// repainted. Each must fit the screen's width.
 func (u *ui) Live(lines []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -224,7 +225,7 @@ func (u *ui) Live(lines []string) {
 	}
 }
 
-// Flow shows whole lines of a text that is being written, and replaces the live lines below them. Notices wait until EndStream.
+// Flow shows complete lines of a text that is being written, and replaces the live lines below them. Notices wait until EndStream.
 func (u *ui) Flow(text string, live []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -232,7 +233,7 @@ func (u *ui) Flow(text string, live []string) {
 	u.repaintLocked(text, live)
 }
 
-// repaintLocked writes text and live over the live lines, line by line, so that nothing flickers.
+// repaintLocked writes text and live over the old live lines, line by line to avoid flicker.
 func (u *ui) repaintLocked(text string, live []string) {
 	if u.prompting || u.inLine || !u.repaint {
 		return
@@ -253,18 +254,17 @@ func (u *ui) repaintLocked(text string, live []string) {
 	u.write(b.String())
 }
 
-// liveRows returns how many rows of the screen the live lines take: they were broken if the window has become narrower.
+// liveRows returns how many rows of the screen the live lines occupy: more than one each if the window has become narrower.
 func (u *ui) liveRows() int {
 	width, _ := u.size()
 	rows := 0
 	for _, line := range u.live {
-		rows += max((textWidth(Sanitize(line))+width-1)/width, 1)
+		rows += max((table.Width(Sanitize(line))+width-1)/width, 1)
 	}
 	return rows
 }
 
-// settle shows text, at the beginning of a line, and the notices that wait; the live lines stay below. Called with mu held
-// while not prompting.
+// settle shows text at the beginning of a line, followed by the notices that wait; the live lines stay below. mu is held.
 func (u *ui) settle(text string) {
 	if u.prompting {
 		return
@@ -292,7 +292,7 @@ func (u *ui) settle(text string) {
 	u.write(out)
 }
 
-// erase returns what removes the live lines from the screen, and forgets them. Called with mu held.
+// erase returns the sequence that removes the live lines from the screen, and forgets them. mu is held.
 func (u *ui) erase() string {
 	if len(u.live) == 0 {
 		return ""
@@ -302,7 +302,7 @@ func (u *ui) erase() string {
 	return fmt.Sprintf("\x1b[%dA\r\x1b[J", n)
 }
 
-// clear returns what removes keys that the terminal echoed at the beginning of a line; they are not lost to the next prompt.
+// clear returns the sequence that removes keys which the terminal echoed at the beginning of a line; the next prompt still gets them.
 func (u *ui) clear() string {
 	if u.inLine || !u.repaint {
 		return ""
@@ -310,5 +310,5 @@ func (u *ui) clear() string {
 	return "\r\x1b[K"
 }
 
-// write is called with mu held. A terminal that has gone away is noticed by reading from it.
+// write writes s; mu is held. It ignores errors: reading reports a terminal that is gone.
 func (u *ui) write(s string) { _, _ = io.WriteString(u.w, s) }

@@ -5,24 +5,24 @@ import (
 	"fmt"
 )
 
-// viKeys are the keys of one who types as in vi. The library knows most of them; but it takes every escape for the key itself, also that of the
-// arrows, it does not come back from a Ctrl-D among commands, and takes a wakeMark for what a command is about. So this follows what it is in, and
-// gives it commands whole.
+// viKeys translates the keys of vi mode. The library knows most of them, but it takes each escape for the Escape key, even in arrow keys, does not
+// recover from Ctrl-D in command mode, and takes a wakeMark for the object of a command. So viKeys tracks the mode, and passes complete commands.
 type viKeys struct {
-	commands bool   // rather than text
-	held     string // a command, until it is known what it is about
+	commands bool   // in command mode, not inserting
+	held     string // a command whose object is not yet typed
 }
 
-// The keys that the library has no command for, as keys that it has, and those that mean nothing to it among commands.
+// Keys that the library does not know, as keys that it knows, and keys that it ignores in command mode.
 var (
 	viMoves = map[string]string{
 		"\x1b[D": "h", "\x1bOD": "h", "\x1b[C": "l", "\x1bOC": "l", "\x1b[A": "k", "\x1bOA": "k", "\x1b[B": "j", "\x1bOB": "j", "\x10": "k", "\x0e": "j",
 		"\x1b[H": "0", "\x1bOH": "0", "\x1b[1~": "0", "\x1b[7~": "0", "\x1b[F": "$", "\x1bOF": "$", "\x1b[4~": "$", "\x1b[8~": "$", "\x1b[3~": "x", "\x7f": "h",
 	}
-	toEnd = "i\x0b" // inserting, away with all to the end of the line
+	toEnd = "i\x0b" // insert, then delete to the end of the line
 )
 
-// next returns what the library gets for a key, and reports whether the line is to be changed in an editor. empty says that nothing is in it.
+// next returns the keys to pass to the library for a key, and whether the user wants to change the line in an editor. empty says that the line is
+// empty.
 func (v *viKeys) next(key string, empty bool) (send string, edit bool) {
 	held := v.held
 	v.held = ""
@@ -54,7 +54,7 @@ func (v *viKeys) next(key string, empty bool) (send string, edit bool) {
 	}
 	switch {
 	case len(key) > 1 && key[0] == 0x1b, key[0] < ' ':
-		return "", false // another key than a letter
+		return "", false // not a letter
 	case held != "":
 		v.commands = held != "c"
 		return held + key, false
@@ -76,7 +76,7 @@ func (v *viKeys) next(key string, empty bool) (send string, edit bool) {
 	return key, false
 }
 
-// insert returns text so that the library takes it for text.
+// insert returns text with the keys that make the library insert it.
 func (v *viKeys) insert(text string) string {
 	if v.commands {
 		text = "i" + text
@@ -85,7 +85,7 @@ func (v *viKeys) insert(text string) string {
 	return text
 }
 
-// vi has the keys of vi be those of the line, or no longer.
+// vi switches vi mode on or off.
 func (c *chat) vi(_ context.Context, how string) error {
 	on := how == "on"
 	switch {

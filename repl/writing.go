@@ -4,28 +4,27 @@ import (
 	"strings"
 )
 
-// writing is a text in Markdown on its way to the screen. What is complete of it is shown once and for good; the block that is being
-// written is laid out anew as it grows.
+// writing is a Markdown text on its way to the screen. Complete blocks are shown once; the block that is being written is laid out again as it grows.
 type writing struct {
 	*markdown
-	source string // from the block on that is not shown whole
-	shown  int    // units of it
-	next   int    // where the first one begins that is not shown
-	gap    bool   // an empty line is above that block
-	size   int    // of all of it
-	plain  bool   // the rest is shown line by line
+	source string // from the first block that is not shown completely
+	shown  int    // units of source that are shown
+	next   int    // offset of the first unit that is not shown
+	gap    bool   // an empty line precedes source
+	size   int    // of the whole text, in bytes
+	plain  bool   // the rest is shown without formatting
 }
 
-// Parsing takes time that grows faster than what stands together. What is larger than people read is shown as it is.
+// Parsing time grows faster than the size of a block. Texts larger than people read are shown without formatting. In bytes.
 const (
-	maxTogether = 16 << 10  // without an empty line in it
-	maxMarkdown = 128 << 10 // in all
-	maxLive     = 4 << 10   // of a line that is being written, from its end
+	maxTogether = 16 << 10  // without an empty line
+	maxMarkdown = 128 << 10 // in total
+	maxLive     = 4 << 10   // of an unfinished line, from its end
 )
 
 func newWriting(s style, look string) *writing { return &writing{markdown: newMarkdown(s, look)} }
 
-// render returns a whole text as the lines of a screen, each with its end.
+// render lays out a complete text, as lines with their ends.
 func render(text string, width int, s style, look string) string {
 	w := newWriting(s, look)
 	w.add(text)
@@ -33,7 +32,7 @@ func render(text string, width int, s style, look string) string {
 	return joinLines(done)
 }
 
-// joinLines returns lines, each with its end.
+// joinLines joins lines, each with a line end.
 func joinLines(lines []string) string {
 	if len(lines) == 0 {
 		return ""
@@ -41,14 +40,14 @@ func joinLines(lines []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// add takes the next piece of the text, which is sanitized.
+// add appends the next, sanitized piece of the text.
 func (w *writing) add(piece string) {
 	w.source += piece
 	w.size += len(piece)
 }
 
-// draw returns the lines that stay as they are from now on, and those of what is being written, all of which fit the screen. When the text
-// is whole, all of them stay.
+// draw returns the lines that are final and the lines that may still change, all of which fit the screen. With whole, the text is complete and all
+// lines are final.
 func (w *writing) draw(width int, whole bool) (done, live []string) {
 	if !w.plain && (w.size > maxMarkdown || together(w.source) > maxTogether || costly(w.source)) {
 		w.plain = true
@@ -102,7 +101,7 @@ func (w *writing) unit(units []unit, i, width int, hard bool) []string {
 	return u.layout(width, hard, w.style)
 }
 
-// drop forgets the blocks that are shown whole.
+// drop removes the blocks that are shown completely from source.
 func (w *writing) drop(doc *document) {
 	for i := len(doc.blocks) - 1; i > 0; i-- {
 		b := doc.blocks[i]
@@ -116,7 +115,7 @@ func (w *writing) drop(doc *document) {
 	}
 }
 
-// lines returns lines as they are, each broken between its words.
+// lines returns lines without formatting, wrapped between words.
 func (w *writing) lines(text string, width int, hard bool) []string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
@@ -127,7 +126,7 @@ func (w *writing) lines(text string, width int, hard bool) []string {
 	return lines
 }
 
-// together returns the size of the largest part of a text without an empty line in it.
+// together returns the size in bytes of the largest part of a text without an empty line.
 func together(text string) int {
 	most := 0
 	for text != "" {

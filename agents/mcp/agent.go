@@ -221,7 +221,10 @@ func (a *Agent) await(ctx context.Context) (*session, error) {
 			case <-s.ended: // Run will notice
 				up = nil
 			default:
-				return s, nil
+				if !s.lost.Load() {
+					return s, nil
+				}
+				up = nil
 			}
 		}
 		select {

@@ -271,6 +271,9 @@ func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record,
 // recover ends a failed session with a URL, so that Run opens another one.
 func (a *Agent) recover(s *session, err error) {
 	a.log.Warn("server was lost", "err", a.server.hide(plainURL(err).Error()))
+	if s != nil && errors.Is(err, sdk.ErrConnectionClosed) {
+		s.lost.Store(true) // the next call waits for another session
+	}
 	if s != nil && s.program == nil {
 		go s.end()
 	}

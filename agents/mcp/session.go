@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,6 +33,7 @@ type session struct {
 	*sdk.ClientSession
 	program *program // nil for a URL
 	ended   chan struct{}
+	lost    atomic.Bool // a call failed with the connection; ended follows
 	stop    context.CancelFunc
 	once    sync.Once
 

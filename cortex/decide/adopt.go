@@ -9,14 +9,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Lost is an entry that was paid for and came second, with the fold that it was made for.
+// Lost is an entry whose decision was paid for, but which came second, and the fold that it was made for.
 type Lost struct {
 	Entry *conversation.Entry
 	Conv  *conversation.Conversation
 }
 
-// adopt gives the entry the decision of one that was lost, or its failure, if that still fits: what the log has gained since is nothing
-// that the decider was shown. It returns false when there is to be decided anew.
+// adopt takes the decision or the failure of a lost entry for this entry, if the log has gained nothing since that the decider would have seen. It
+// returns false when a new decision is needed.
 func (d *decision) adopt(lost *Lost) bool {
 	if lost == nil || lost.Entry.Decision == nil && lost.Entry.Failure == "" {
 		return false
@@ -35,7 +35,7 @@ func (d *decision) adopt(lost *Lost) bool {
 				return false
 			}
 		}
-		if len(d.admit(decided, lost.Entry.Consent == "")) > 0 { // what it counted for were its tasks, which have other ids now
+		if len(d.admit(decided, lost.Entry.Consent == "")) > 0 { // the limits counted its tasks under other ids
 			return false
 		}
 	}
@@ -46,7 +46,7 @@ func (d *decision) adopt(lost *Lost) bool {
 	return true
 }
 
-// ground is what a decision about turn is made of, for comparing; nil when it cannot be compared.
+// ground returns what a decision about turn is based on, for comparison; nil when it cannot be compared.
 func ground(c *conversation.Conversation, turn *conversation.Turn) []byte {
 	shown := c.View(turn, time.Time{})
 	g := struct {

@@ -40,7 +40,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 	if decided, err = asLogged(decided); err != nil {
 		return decided, err
 	}
-	for i := range decided.Delegations { // of a decider that does not look at it itself
+	for i := range decided.Delegations { // for deciders that do not call Veto themselves
 		if why := d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
 			return decided, conversation.Failure("Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + ".")
 		}
@@ -51,8 +51,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 	return decided, llm.Check(t, decided)
 }
 
-// see returns what the decider is shown now: the conversation with the summaries made so far. An error says that there is
-// nothing left to spend.
+// see returns what the decider is shown now: the conversation with the summaries made so far. It returns an error when the budget is used up.
 func (d *decision) see() (*llm.Turn, error) {
 	t := d.conv.View(d.turn, d.entry.Time)
 	t.Last, t.MaxParallel = d.turn.Decisions+1 >= conversation.MaxSteps, conversation.MaxParallel
@@ -75,7 +74,8 @@ func (d *decision) see() (*llm.Turn, error) {
 	return t, nil
 }
 
-// attach lets t give files to tasks, and open images. What it opens is what there is now, whatever becomes of the conversation meanwhile.
+// attach adds to t the files that tasks can be given, and a function that opens images. The function reads the files as they are now, even if the
+// conversation changes in the meantime.
 func (d *decision) attach(t *llm.Turn) {
 	files := d.conv.Files(d.turn, d.summarised())
 	if len(files) == 0 {
@@ -92,7 +92,7 @@ func (d *decision) attach(t *llm.Turn) {
 	}
 }
 
-// offer lets t show the agents that the turn can give work to.
+// offer adds to t the agents that the turn can give work to.
 func (d *decision) offer(t *llm.Turn, anew bool) {
 	t.Agents, t.Unavailable = d.agents, d.unavailable
 	var from *catalog.Candidates
@@ -106,8 +106,8 @@ func (d *decision) offer(t *llm.Turn, anew bool) {
 	d.roster, d.shortlist = catalog.Offer(d.conv, t, d.turn, from, d.m.catalog.Trim(d.visible()), anew)
 }
 
-// visible returns the agents that a list of all may show: those that can be given work, those that cannot at the moment, and
-// those that handed the request on, which can in other turns. nil stands for too many.
+// visible returns the agents of a full list: those that can be given work, those that are unavailable, and those that have asked in this chain, which
+// other turns can ask. It returns nil for too many.
 func (d *decision) visible() []prompt.Agent {
 	if len(d.all) == len(d.agents) || len(d.agents) > catalog.MaxListed {
 		return d.all
@@ -134,11 +134,11 @@ func (d *decision) visible() []prompt.Agent {
 	return slices.CompactFunc(shown, func(a, b prompt.Agent) bool { return a.ID == b.ID })
 }
 
-// maxSearch bounds the words of a search in the log, in characters.
+// maxSearch bounds the words of a search that the log records, in characters.
 const maxSearch = 200
 
-// asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart. With an
-// error it returns only what d cost.
+// asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart. On an error it returns only the cost
+// of d.
 func asLogged(d *llm.Decision) (*llm.Decision, error) {
 	plain := *d
 	plain.Usage = conversation.Credible(d.Usage)
@@ -160,15 +160,15 @@ func asLogged(d *llm.Decision) (*llm.Decision, error) {
 	}
 	for _, del := range logged.Delegations {
 		var input any
-		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // the agent could not read it either
+		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // invalid JSON, which the agent could not read either
 			return cost, fmt.Errorf("%w: input for %s: %w", llm.ErrInvalidDecision, del.Agent, err)
 		}
 	}
 	return logged, nil
 }
 
-// sameWhenLogged returns a copy of d as JSON would give it back, or nil when only JSON itself knows: most decisions are words and
-// names, which come back as they are.
+// sameWhenLogged returns a copy of d as an encoding as JSON and back would produce it, or nil when that has to be done to find out. Most decisions
+// consist of words and names, which do not change.
 func sameWhenLogged(d *llm.Decision) *llm.Decision {
 	ok := valid(string(d.Kind), d.Say, d.Reason, d.Model) && valid(d.Searches...)
 	for i := range d.Delegations {
@@ -182,12 +182,12 @@ func sameWhenLogged(d *llm.Decision) *llm.Decision {
 	same.Searches, same.Delegations = filled(d.Searches), filled(d.Delegations)
 	for i := range same.Delegations {
 		w := &same.Delegations[i]
-		w.Input, w.DependsOn, w.Files = nil, filled(w.DependsOn), slices.Clone(w.Files) // no files are not the same as none named
+		w.Input, w.DependsOn, w.Files = nil, filled(w.DependsOn), slices.Clone(w.Files) // no files differ from unspecified files
 	}
 	return &same
 }
 
-// valid reports whether all of these are UTF-8.
+// valid reports whether all texts are valid UTF-8.
 func valid(all ...string) bool {
 	return !slices.ContainsFunc(all, func(s string) bool { return !utf8.ValidString(s) })
 }

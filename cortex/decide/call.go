@@ -13,21 +13,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Bounds of a decider that does not heed its context. Nothing can end a goroutine from outside: it is left behind, with what it holds.
+// Bounds for a decider that ignores its context. Go cannot end a goroutine from outside, so the call is left behind with everything that it
+// references.
 const (
-	stuckGrace = 10 * time.Second // that it has to return when its time is over, or its turn canceled
-	maxStuck   = 32               // calls that are left behind; then nothing is decided until one returns
+	stuckGrace = 10 * time.Second // that the call has to return after its time limit or a cancellation
+	maxStuck   = 32               // calls that are left behind; above that, nothing is decided until one returns
 )
 
-// errStuck says that a call was left behind. What it was given is not to be changed any more.
+// errStuck says that a call was left behind. Its arguments must not be modified any more.
 var errStuck = fmt.Errorf("the decider did not return within %v after that", stuckGrace)
 
-// LeftBehind is an error of a decision whose call was left behind, and so is its conversation's fold: Text is what ends the turn.
+// LeftBehind is the error of a decision whose call was left behind. The caller must not use the conversation's fold any more. Text answers the turn.
 type LeftBehind struct{ Text string }
 
 func (s *LeftBehind) Error() string { return errStuck.Error() }
 
-// stuck counts the calls that were left behind. It is safe for concurrent use.
+// stuck counts the calls that are left behind. It is safe for concurrent use.
 type stuck struct {
 	mu    sync.Mutex
 	n     int
@@ -55,7 +56,7 @@ func (s *stuck) count() int {
 	return s.n
 }
 
-// trouble tells people of the calls that have not returned, or returns "".
+// trouble describes the calls that have not returned, or returns "".
 func (s *stuck) trouble() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,13 +67,13 @@ func (s *stuck) trouble() string {
 		s.since.UTC().Format(time.RFC3339), s.n, maxStuck)
 }
 
-// callers are the goroutines that call the decider. After a call a goroutine waits a moment for the next one, because growing the stack of a new
-// goroutine takes as long as a fast decision.
+// callers is a pool of goroutines that call the decider. A goroutine waits a moment for another call, because growing the stack of a new goroutine
+// takes as long as a fast decision.
 type callers chan func()
 
 const callerIdle = time.Second
 
-// do calls f in another goroutine. Idle goroutines end when stop is closed.
+// do calls f in a goroutine of the pool. Idle goroutines end when stop is closed.
 func (c callers) do(stop <-chan struct{}, f func()) {
 	select {
 	case c <- f:
@@ -98,8 +99,8 @@ func (c callers) work(stop <-chan struct{}, f func()) {
 	}
 }
 
-// within returns what f does, which calls the decider, with a panic as an error; or errStuck when f does not return though ctx is over. What
-// it costs then counts on the day only, once it is known.
+// within calls f, which calls the decider, and returns its result. It returns a panic as an error, and errStuck when f does not return in time after
+// ctx has ended. The cost of such a call is added to the day's spending when f returns.
 func within[T any](ctx context.Context, d *decision, f func() (T, error), cost func(T) llm.Usage) (T, error) {
 	type outcome struct {
 		value T
@@ -143,7 +144,7 @@ func within[T any](ctx context.Context, d *decision, f func() (T, error), cost f
 	return none, errStuck
 }
 
-// leave ends a decision whose call was left behind, with why it was to end.
+// leave ends a decision whose call was left behind. why is the reason why the call should have ended.
 func (d *decision) leave(ctx context.Context, why error) error {
 	d.m.cfg.Spending.Spend(ctx, d.paid)
 	if ctx.Err() != nil {
@@ -159,14 +160,14 @@ func (d *decision) leave(ctx context.Context, why error) error {
 	return &LeftBehind{text}
 }
 
-// A draft is sent on when it has this much, or is this old: a fast model does not cost an event a word, and one that is done at
-// once costs none, since the answer itself follows.
+// A draft is sent when it has this many bytes, or is this old. So a fast model does not cost an event for each word, and an instant answer costs
+// none, since the answer itself follows.
 const (
 	draftBytes = 1024
 	draftAge   = 25 * time.Millisecond
 )
 
-// draft shows the text of an answer on Live while it is being written. Who writes does not wait for the transport.
+// draft publishes the text of an answer on the Live topic while the decider writes it. The decider does not wait for the transport.
 type draft struct {
 	m     *Maker
 	ctx   context.Context //nolint:containedctx // lives as long as the one call it is made for
@@ -175,11 +176,11 @@ type draft struct {
 
 	mu      sync.Mutex
 	pending strings.Builder
-	due     *time.Timer // sends what is pending; nil before anything is
+	due     *time.Timer // sends what is pending; nil before the first text
 	ended   bool
 
-	sending chan struct{} // holds one while something is sent, one after the other
-	attempt string        // which what was shown is of; "": nothing was
+	sending chan struct{} // has one element while an event is being sent, so that they are sent in order
+	attempt string        // the attempt whose text was sent; "": none was
 }
 
 func (m *Maker) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
@@ -206,7 +207,7 @@ func (d *draft) write(text string) {
 	}
 }
 
-// send publishes what is pending. What is written within a moment and not much is not shown: the answer itself follows.
+// send publishes the pending text. A short text written within a moment is not sent: the answer itself follows.
 func (d *draft) send() {
 	d.sending <- struct{}{}
 	defer func() { <-d.sending }()
@@ -231,7 +232,7 @@ func (d *draft) send() {
 	}
 }
 
-// end sends what is pending, unless nothing was shown yet, and waits for that. Nothing is sent after it.
+// end sends the pending text, if earlier text was sent, and waits until it is sent. Nothing is sent after end.
 func (d *draft) end() {
 	d.mu.Lock()
 	d.ended = true

@@ -12,13 +12,13 @@ import (
 
 // Bounds of summaries.
 const (
-	maxSummaries = 8        // made before one call of the decider; each takes half of the history
-	maxTooLong   = 3        // times that a decider may find its prompt too long and is asked again with less
+	maxSummaries = 8        // summaries before one call of the decider; each covers half of the history
+	maxTooLong   = 3        // how often a decider that finds its prompt too long is asked again with a shorter one
 	maxSummary   = 32 << 10 // bytes of text
 )
 
-// compact has the beginning of the conversation summarised until the rest fits. When the window is getting full, that is
-// done although it fits, or its beginning would soon be left out without a word.
+// compact summarises the beginning of the conversation until the rest fits. It also does that when the window is nearly full, since its beginning
+// would otherwise soon be left out.
 func (d *decision) compact(ctx context.Context) error {
 	if _, ok := d.m.cfg.Decider.(llm.Compactor); !ok {
 		return nil
@@ -38,7 +38,7 @@ func (d *decision) compact(ctx context.Context) error {
 	return nil
 }
 
-// summarised returns how many turns of the window the summary stands for already.
+// summarised returns how many turns of the window the summary covers so far.
 func (d *decision) summarised() int {
 	if d.entry.Summary == nil {
 		return 0
@@ -46,23 +46,23 @@ func (d *decision) summarised() int {
 	return d.entry.Summary.Turns
 }
 
-// reason is why turns are to be summarised.
+// reason is why turns are summarised.
 type reason int
 
 const (
-	ifTooLong  reason = iota // if the decider finds that they do not fit
+	ifTooLong  reason = iota // if they do not fit according to the decider
 	tooLong                  // they did not fit
-	nearlyFull               // there are many
+	nearlyFull               // the window has many
 )
 
-// summarise has the older half of the history summarised, and reports whether it has become shorter.
+// summarise summarises the older half of the history, and reports whether the history has become shorter.
 func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err error) {
 	t, err := d.see()
 	if err != nil {
 		return false, err
 	}
 	sctx := ctx
-	if why == nearlyFull { // what a slow model leaves undone here must not cost the decision its time; else there is none without it
+	if why == nearlyFull { // this summary is optional, so it must leave time for the decision; others are necessary
 		end, _ := ctx.Deadline()
 		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
 		defer cancel()
@@ -89,10 +89,10 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	if s == nil && errors.Is(err, llm.ErrTooLong) { // for whoever explains it: it is not the conversation that is too long
+	if s == nil && errors.Is(err, llm.ErrTooLong) { // for explain: the conversation is not what is too long
 		t.History = nil
 	}
-	if s == nil && why != nearlyFull { // nor could anything be decided
+	if s == nil && why != nearlyFull { // a decision would fail, too
 		return false, err
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		return false, nil
 	}
 	turns, text := min(s.Turns, len(t.History)), strings.TrimSpace(strings.ToValidUTF8(s.Text, "\uFFFD"))
-	if turns <= 0 || (text == "" && why == nearlyFull) { // there is room still
+	if turns <= 0 || (text == "" && why == nearlyFull) { // there is still room
 		return false, nil
 	}
 	made := d.entry.Summary

@@ -20,10 +20,10 @@ import (
 // maxAsked bounds each text in a question, in characters.
 const maxAsked = 1000
 
-// policyModel is who decides when the answer to a question does.
+// policyModel is the model named in a decision that follows from the reply to a question.
 const policyModel = "policy"
 
-// consent returns what the user is asked before the delegations of a decision are sent, or "" when that needs no yes.
+// consent returns the question for the user before the delegations of a decision are sent, or "" when they need no consent.
 func (d *decision) consent(decided *llm.Decision) string {
 	needed := func(del llm.Delegation) bool { return d.confirms(del.Agent, del.Skill) }
 	if !decided.Kind.Delegates() || !slices.ContainsFunc(decided.Delegations, needed) {
@@ -32,8 +32,9 @@ func (d *decision) consent(decided *llm.Decision) string {
 	return d.question(decided.Delegations)
 }
 
-// question asks whether these may be done. An agent that may be taken for another one is marked. The words are a model's, which strangers may have taught them: each is on one line and
-// between quotes that it cannot end, and nothing in it is left out without a word, since the agent gets all of it.
+// question returns the question whether these delegations may be done. It marks agents that may be mistaken for others. The texts are written by a
+// model, which external content may have influenced: each is on one line, between quotes that it cannot end. Omissions are stated, since the agent
+// gets the whole text.
 func (d *decision) question(ds []llm.Delegation) string {
 	var lines []string
 	alike := lookalikes(d.all)
@@ -61,7 +62,7 @@ func (d *decision) question(ds []llm.Delegation) string {
 	return b.String()
 }
 
-// lookalikes returns the ids of agents, and those that are no agent's.
+// lookalikes returns the ids of agents, and reserved names.
 func lookalikes(agents []prompt.Agent) *lookalike.Set {
 	s := new(lookalike.Set)
 	s.Add(transport.Cortex, "user")
@@ -71,7 +72,7 @@ func lookalikes(agents []prompt.Agent) *lookalike.Set {
 	return s
 }
 
-// withFiles tells which files go along.
+// withFiles lists the files that go with a delegation.
 func withFiles(files []*a2a.Part) string {
 	const most = 10
 	var names []string
@@ -91,10 +92,10 @@ func withFiles(files []*a2a.Part) string {
 	return ", with the files " + strings.Join(names, ", ")
 }
 
-// quotable returns a text that can stand between quotes.
+// quotable returns a text that is safe between quotes.
 func quotable(text string) string { return strings.ReplaceAll(prompt.Shown(text, maxAsked), `"`, "'") }
 
-// hidden tells of what a question leaves out.
+// hidden states how much a question leaves out.
 func hidden(text string) string {
 	if n := utf8.RuneCountInString(text); n > maxAsked {
 		return fmt.Sprintf(" [%d characters in all, the rest is not shown]", n)
@@ -102,7 +103,7 @@ func hidden(text string) string {
 	return ""
 }
 
-// answerReply decides about a message that is a reply, without asking a model. It returns nil when the message is none.
+// answerReply decides about a message that is a reply, without asking a model. It returns nil when the message is no reply.
 func (d *decision) answerReply() *llm.Decision {
 	r := d.turn.Reply
 	switch {
@@ -139,7 +140,7 @@ func (d *decision) answerReply() *llm.Decision {
 	return decided
 }
 
-// refuses returns why tasks that were asked about cannot be given now, or "": agents and rules may have changed since.
+// refuses returns why tasks that the user was asked about cannot be given now, or "": agents and rules may have changed since then.
 func (d *decision) refuses(decided *llm.Decision) string {
 	for i := range decided.Delegations {
 		del := &decided.Delegations[i]
@@ -152,12 +153,12 @@ func (d *decision) refuses(decided *llm.Decision) string {
 		}
 	}
 	t := &llm.Turn{Input: prompt.Input{Agents: d.all, MaxParallel: conversation.MaxParallel}}
-	for _, id := range d.turn.Reply.Tasks { // what goes on with its agent is a reply in words, as it was when it was asked about
+	for _, id := range d.turn.Reply.Tasks { // a continued task gets its reply in words, as when the user was asked
 		if task := d.conv.Tasks[id]; task.SentSeq != 0 {
 			t.Waiting = append(t.Waiting, conversation.PromptTask(task))
 		}
 	}
-	for i := range decided.Delegations { // likewise what goes along
+	for i := range decided.Delegations { // files are available as when the user was asked
 		t.Available = append(t.Available, decided.Delegations[i].Files...)
 	}
 	if err := llm.Check(t, decided); err != nil {

@@ -14,29 +14,29 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// decision is the making of one.
+// decision is one decision in the making.
 type decision struct {
 	m          *Maker
-	stop       <-chan struct{} // the orchestrator stops
+	stop       <-chan struct{} // closed when the orchestrator stops
 	conv       *conversation.Conversation
 	turn       *conversation.Turn
 	entry      *conversation.Entry
-	policy     *policy.Policy      // the rules for this decision
-	all        []prompt.Agent      // that are there, for whoever asks
-	agents     []prompt.Agent      // that the turn may give work to
-	candidates *catalog.Candidates // of these agents; nil when there is nothing that could choose some of them
+	policy     *policy.Policy      // in force for this decision
+	all        []prompt.Agent      // present agents that the requester may see
+	agents     []prompt.Agent      // agents that the turn may give work to
+	candidates *catalog.Candidates // made of agents; nil when nothing can choose a shortlist
 	accounts   budget.Accounts
 
-	seen   *llm.Turn            // what was shown last
-	roster *conversation.Roster // what is new in that
-	// What was offered out of many, and what cannot be given work at the moment.
+	seen   *llm.Turn            // what the decider was shown last
+	roster *conversation.Roster // what is new in seen
+	// The shortlist that was offered, and the agents that are unavailable.
 	shortlist   []conversation.Shortlisted
 	unavailable []prompt.Unavailable
-	paid        llm.Usage // beside the decision itself
+	paid        llm.Usage // besides the decision itself
 }
 
-// Decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided: the orchestrator is
-// being stopped, or, for a [LeftBehind], the conversation has to be loaded anew.
+// Decide sets the entry's decision, or its failure when no decision is possible. An error means that nothing was decided: the orchestrator is
+// stopping, or the conversation has to be loaded again when the error is a [LeftBehind].
 func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry, lost *Lost) error {
 	if why := conv.OverLimit(turn); why != "" {
 		entry.Failure = why
@@ -82,7 +82,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	}
 	defer leave()
 	if waited {
-		d = m.newDecision(ctx, conv, turn, entry) // agents and rules may have changed
+		d = m.newDecision(ctx, conv, turn, entry) // agents and rules may have changed while the turn waited
 	}
 	dctx, cancel := context.WithTimeoutCause(dctx, m.cfg.DecideTimeout, m.late)
 	defer cancel()
@@ -103,7 +103,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		unpaid = unpaid.Add(decided.Usage)
 	}
 	m.cfg.Spending.Spend(ctx, unpaid)
-	if err != nil && (entry.Omitted > 0 || errors.Is(err, llm.ErrTooLong)) { // what can be left out is known when there is a decision without it
+	if err != nil && (entry.Omitted > 0 || errors.Is(err, llm.ErrTooLong)) { // only a successful decision shows what can be left out
 		entry.Summary, entry.Omitted = nil, 0
 	}
 	switch {
@@ -118,7 +118,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		if p, ok := errors.AsType[*panicError](err); ok {
 			attrs = append(attrs, "stack", string(p.stack))
 		}
-		m.log.Warn("no decision", attrs...) // the user is told
+		m.log.Warn("no decision", attrs...) // the user gets the failure
 		entry.Failure, entry.Shortlist = d.explain(err), d.shortlist
 		return nil
 	}
@@ -130,7 +130,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	return nil
 }
 
-// newDecision returns one about turn, which knows what there is at this time.
+// newDecision returns a decision about turn, with the agents and rules of this moment.
 func (m *Maker) newDecision(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) *decision {
 	agents := m.cfg.Agents(conv.Tenant)
 	d := &decision{m: m, stop: ctx.Done(), conv: conv, turn: turn, entry: entry, all: agents, agents: agents}
@@ -138,8 +138,8 @@ func (m *Maker) newDecision(ctx context.Context, conv *conversation.Conversation
 	return d
 }
 
-// make asks the decider, and again when what was decided is above the in-flight limit of an agent. With an error there may be a decision
-// that was made and cannot be used.
+// make asks the decider, and asks again when the decision is above the in-flight limit of an agent. With an error it may return a decision that was
+// made and cannot be used.
 func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 	var err error
 	usage := d.entry.Usage
@@ -167,7 +167,7 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 	}
 }
 
-// fit asks the decider, with the conversation summarised until it fits.
+// fit asks the decider, summarising the conversation until it fits.
 func (d *decision) fit(ctx context.Context) (*llm.Decision, error) {
 	for again := 0; ; again++ {
 		decided, err := d.ask(ctx)
@@ -184,7 +184,7 @@ func (d *decision) fit(ctx context.Context) (*llm.Decision, error) {
 	}
 }
 
-// pay notes what was spent beside the decision.
+// pay records costs besides those of the decision.
 func (d *decision) pay(u llm.Usage) {
 	u = conversation.Credible(u)
 	d.paid = d.paid.Add(u)

@@ -13,10 +13,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// directModel is who decides about a message that names its agent: the message does.
+// directModel is the model named in the decision about a message that names its agent.
 const directModel = "direct"
 
-// direct decides about a turn whose message names its agent: the agent gets it, and what comes back is the answer.
+// direct decides about a turn whose message names its agent: the agent gets the message, and its result is the answer.
 func (d *decision) direct(ctx context.Context) {
 	decided, err := d.address(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (d *decision) direct(ctx context.Context) {
 	d.m.log.Info("decided by the message", "context_id", d.conv.ContextID, "turn", d.turn.ID, "kind", decided.Kind, "agents", delegates(decided))
 }
 
-// address returns the decision, or a [conversation.Failure] that says why there is none.
+// address returns the decision, or a [conversation.Failure] when there is none.
 func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	if d.turn.Decisions > 0 {
 		steps := d.conv.View(d.turn, d.entry.Time).Steps
@@ -46,12 +46,12 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	if w := waitingWith(t, &del); w != nil {
 		del.ID, del.Skill = string(w.ID), w.Skill
 	} else if raw := agentcard.SpecOf(a.Card).Abilities[del.SkillOf(a.Card)].InputSchema; len(del.Input) == 0 && len(raw) > 0 {
-		del.Input, _ = llm.InputFor(raw, del.Task) // else it is missed below
+		del.Input, _ = llm.InputFor(raw, del.Task) // an error shows below as missing input
 	}
 	if err := llm.CheckDelegation(t, &del); err != nil {
 		return nil, conversation.Failure("Nothing was done: " + err.Error() + ".")
 	}
-	// Nothing is spent on a model, but what the agent asks for in its turn may be.
+	// No model is paid, but the agent's own requests may cost something.
 	usage := d.entry.Usage
 	accounts, err := d.m.cfg.Spending.Accounts(ctx, d.conv.Chain(d.turn).Usage.Add(usage), d.conv.Usage.Add(usage), d.entry.Time)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	return decided, nil
 }
 
-// waitingWith returns the last task in which the agent asked something back, if del can be a reply to that.
+// waitingWith returns the last task in which the agent has a question, if del can be the reply to it.
 func waitingWith(t *llm.Turn, del *llm.Delegation) *prompt.Task {
 	for i := len(t.Waiting) - 1; i >= 0; i-- {
 		w := &t.Waiting[i]
@@ -81,7 +81,7 @@ func waitingWith(t *llm.Turn, del *llm.Delegation) *prompt.Task {
 	return nil
 }
 
-// missing says why an agent cannot be given what names it.
+// missing returns why the named agent cannot be given work.
 func (d *decision) missing(agent string) string {
 	name := fmt.Sprintf("%q", prompt.Clean(agent, 64))
 	if i := slices.IndexFunc(d.unavailable, func(u prompt.Unavailable) bool { return u.ID == agent }); i >= 0 {

@@ -1,7 +1,8 @@
-// Package decide is the way to a decision: what a turn may do (rules, limits, budgets), which agents it is shown (package catalog), what the
-// decider is asked, with the conversation summarised until it fits, and what of its answer holds.
+// Package decide makes decisions. It determines what a turn may do (rules, limits, budgets), which agents it is shown (package catalog), what the
+// decider is asked, with the conversation summarised until it fits, and which parts of the answer are valid.
 //
-// [Maker.Decide] is the way from top to bottom. What needs no decider is decided first: a turn over its limits (rate.go), a reply to a question
-// for a yes (consent.go), a direct request (direct.go), a decision that was paid for and came second (adopt.go). Then the turn waits until it may be decided (inflight.go), and the decider is asked (ask.go, call.go),
-// and asked again when its decision is above the in-flight limit of an agent. What follows from rules alone, without a decider, is in [Maker.Judge].
+// [Maker.Decide] shows all steps in order. It first handles what needs no decider: a turn over its limits (rate.go), a reply to a request for consent
+// (consent.go), a direct request (direct.go), a paid decision that came second (adopt.go). Then the turn waits for its place (inflight.go), and the
+// decider is asked (ask.go, call.go), repeatedly if its decision is above the in-flight limit of an agent. [Maker.Judge] does what follows from rules
+// alone.
 package decide

@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	errCanceled = errors.New("canceled by the user") // the cause with which a Cancel ends a decision
-	errSlow     = errors.New("no decision within")   // and that with which the time limit does
+	errCanceled = errors.New("canceled by the user") // the cause of a context that a Cancel has ended
+	errSlow     = errors.New("no decision within")   // the cause of a context that the time limit has ended
 )
 
-// advice tells a user what each error of a model means, and what can be done.
+// advice maps the errors of models to what they mean for a user, and what to do.
 var advice = []struct {
 	err  error
 	text string
@@ -38,7 +38,7 @@ var advice = []struct {
 	{context.DeadlineExceeded, "the model took too long. Ask again; if it stays slow, choose another model or raise the time limit."},
 }
 
-// explain tells the user on one line why d failed with err, and what to do; the vendor's words come last.
+// explain returns one line for the user: why d failed with err, and what to do. The provider's message comes last.
 func (d *decision) explain(err error) string {
 	if words, ok := errors.AsType[conversation.Failure](err); ok {
 		return string(words)
@@ -73,7 +73,7 @@ func (d *decision) explain(err error) string {
 	return "I could not decide what to do: " + what + " (" + conversation.Explain(err) + ")"
 }
 
-// panicError is a panic of what was plugged in.
+// panicError is a panic of a plugged-in component.
 type panicError struct {
 	value any
 	stack []byte
@@ -81,7 +81,7 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("the decider panicked: %v", p.value) }
 
-// recovered is deferred, and makes an error of a panic.
+// recovered is deferred, and converts a panic to an error.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = &panicError{r, debug.Stack()}

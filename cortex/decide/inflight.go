@@ -18,36 +18,36 @@ import (
 )
 
 const (
-	// MaxDecisions is how many decisions can be made at a time.
+	// MaxDecisions is the maximum number of concurrent decisions.
 	MaxDecisions = 2048
 
-	// What is undecided is being decided or waits for that, in a handler of its event. Of the [transport.DefaultConcurrency] handlers, and
-	// of the bytes that a transport holds, the rest is for events that nothing is decided about.
+	// An undecided event occupies a handler, while it is being decided or waits for that. The rest of the [transport.DefaultConcurrency] handlers, and
+	// of the bytes that a transport holds, is for events that need no decision.
 	maxUndecided      = 3072
 	maxUndecidedBytes = 40 << 20
 
-	// oneShare bounds what one sender may have of each, as a multiple of what is free: it is three quarters when nobody else has any. So there
-	// is always room for somebody who has nothing, and the more have something, the less is each one's.
+	// oneShare bounds each sender's part of these, as a multiple of what is free: a single sender gets at most three quarters. So there is always room
+	// for a new sender, and the parts shrink as senders become more.
 	oneShare = 3
 
 	inFlightTold = 10 * time.Second // between two warnings of the same kind
 )
 
-// inFlight bounds the decisions that are made at a time, since each may have a connection to a model. The others wait in the handlers of
-// their events, which keep the order of their conversations and hold no file. What is free goes to who has the fewest, and among equals to
-// who has waited longest. It is safe for concurrent use.
+// inFlight bounds the concurrent decisions, since each may need a connection to a model. The others wait in the handlers of their events, which keep
+// the order of their conversations and hold no files. A free place goes to the sender with the fewest decisions, and among equals to the one that has
+// waited longest. It is safe for concurrent use.
 type inFlight struct {
 	most    int
-	refuses bool // who has too much. Without keys anybody can use up another's share, and everybody only waits
+	refuses bool // refuse senders above their share. Not without keys, when anybody could use up another's share: then they only wait
 
 	log           *slog.Logger
-	waits, refuse rate.Sometimes // to be told
+	waits, refuse rate.Sometimes // limit the rate of warnings
 
 	mu        sync.Mutex
 	bySender  map[string]*share
 	deciding  int
 	undecided int
-	bytes     int // of the events that are undecided
+	bytes     int // of the undecided events
 }
 
 // share is what one sender has in flight.
@@ -56,15 +56,15 @@ type share struct {
 	deciding  int
 	undecided int
 	bytes     int
-	waiting   []*flight // in the order of their coming
+	waiting   []*flight // in order of arrival
 }
 
-// flight is a turn that something is to be decided about.
+// flight is a turn that needs a decision.
 type flight struct {
 	of    *share
 	bytes int
 	since time.Time
-	begun chan struct{} // closed when it need not wait any more
+	begun chan struct{} // closed when it may begin
 }
 
 func newInFlight(cfg *Config) *inFlight {
@@ -72,13 +72,13 @@ func newInFlight(cfg *Config) *inFlight {
 	return &inFlight{most: cfg.Decisions, refuses: cfg.Authenticated, log: cfg.Logger, waits: told(), refuse: told(), bySender: map[string]*share{}}
 }
 
-// enter waits until a decision may be made that e has asked for, of a turn whose chain sender began. The caller then ends it with leave; waited
-// says that time has gone by. It returns the cause of ctx when that ends before, or a [conversation.Failure] when the sender has too much: not for an
-// event that comes again, since it was let in before.
+// enter waits until a decision about the event e may be made, in a turn whose chain sender began. The caller then calls leave when the decision is
+// made; waited reports that time has passed. enter returns the cause of ctx when ctx ends first, and a [conversation.Failure] when the sender has too
+// much in flight, except for a redelivered event, which was admitted before.
 func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event, now time.Time) (leave func(), waited bool, err error) {
 	t := &flight{since: now, begun: make(chan struct{})}
 	if f.refuses {
-		b, _ := json.Marshal(e.Payload) // as it is held
+		b, _ := json.Marshal(e.Payload) // as the transport holds it
 		t.bytes = len(b)
 	}
 	if err := f.add(t, sender, e.Delivery > 1); err != nil {
@@ -101,7 +101,7 @@ func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event,
 	return nil, true, context.Cause(ctx)
 }
 
-// add lets t begin, or wait.
+// add lets t begin or wait.
 func (f *inFlight) add(t *flight, sender string, again bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,17 +129,17 @@ func (f *inFlight) add(t *flight, sender string, again bool) error {
 	return nil
 }
 
-// may reports whether a sender may have one more decision made.
+// may reports whether a sender may have one more concurrent decision.
 func (f *inFlight) may(s *share) bool { return s.deciding < oneShare*(f.most-f.deciding) }
 
-// begin lets the first one that waits begin.
+// begin lets the first waiting turn of s begin.
 func (f *inFlight) begin(s *share) {
 	s.deciding, f.deciding = s.deciding+1, f.deciding+1
 	close(s.waiting[0].begun)
 	s.waiting = s.waiting[1:]
 }
 
-// remove takes out t, which does not want to wait any more. It reports false when it has begun.
+// remove removes t, which no longer waits. It returns false when t has begun.
 func (f *inFlight) remove(t *flight) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *inFlight) remove(t *flight) bool {
 	return true
 }
 
-// leave ends the decision about t, and lets those begin that may now.
+// leave ends the decision about t, and lets other turns begin.
 func (f *inFlight) leave(t *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,12 +181,12 @@ func (f *inFlight) end(t *flight) {
 	}
 }
 
-// before reports whether s, rather than o, is the next one to have a decision made.
+// before reports whether s precedes o for the next free place.
 func (s *share) before(o *share) bool {
 	return cmp.Or(cmp.Compare(s.deciding, o.deciding), s.waiting[0].since.Compare(o.waiting[0].since)) < 0
 }
 
-// trouble tells people of turns that wait, or returns "".
+// trouble describes the turns that wait, or returns "".
 func (f *inFlight) trouble() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

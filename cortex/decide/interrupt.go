@@ -10,24 +10,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// interrupts lets a Cancel end the decision that its turn waits for: in the inbox it waits behind that. It is safe for concurrent use.
+// interrupts lets a Cancel end the decision that its turn waits for, although in the inbox the Cancel comes after that turn's event. It is safe for
+// concurrent use.
 type interrupts struct {
 	mu       sync.Mutex
-	deciding map[conversation.Key]deciding // the decisions that run now
-	// Who canceled turns about which nothing was being decided; the decision may begin yet.
+	deciding map[conversation.Key]deciding // the running decisions
+	// Who cancelled turns without a running decision; their decisions may begin later.
 	early recent.Cache[interruptKey, []string]
 }
 
-// Interrupt ends what is being decided about the turn that c names in a conversation, or about any, if from may cancel it. One that names
-// a turn is kept for a decision that is about to begin.
+// Interrupt ends the decision about the turn that c names, or about any turn of the conversation, if from may cancel it. If c names a turn, it is
+// remembered for a decision that begins later.
 func (m *Maker) Interrupt(k conversation.Key, c *transport.Cancel, from string) {
 	m.interrupts.end(k, c, from)
 }
 
-// maxEarly bounds the interrupts that are kept until their decision begins; most never do.
+// maxEarly bounds the remembered turns; most of their decisions never begin.
 const maxEarly = 1024
 
-// maxEarlyBy bounds by whom: not all may.
+// maxEarlyBy bounds the remembered senders of each turn, since not all of them may cancel it.
 const maxEarlyBy = 8
 
 type interruptKey struct {
@@ -37,7 +38,7 @@ type interruptKey struct {
 
 type deciding struct {
 	turn   string
-	may    func(from string) bool // cancel it
+	may    func(from string) bool // reports whether from may cancel the turn
 	cancel context.CancelCauseFunc
 }
 
@@ -45,7 +46,8 @@ func newInterrupts() *interrupts {
 	return &interrupts{deciding: map[conversation.Key]deciding{}}
 }
 
-// begin lets a Cancel for turn, from whoever may, call cancel until done is called, at once when it was here before.
+// begin registers cancel to be called by a Cancel for turn from a permitted sender, until done is called. It calls cancel at once for a remembered
+// Cancel.
 func (in *interrupts) begin(conv *conversation.Conversation, turn *conversation.Turn, may func(from string) bool, cancel context.CancelCauseFunc) (done func()) {
 	k := conv.Key()
 	in.mu.Lock()
@@ -61,8 +63,7 @@ func (in *interrupts) begin(conv *conversation.Conversation, turn *conversation.
 	}
 }
 
-// end ends what is being decided about the turn that c names, or about any. One that names a turn is kept for a decision that is
-// about to begin.
+// end ends the decision about the turn that c names, or about any turn. If c names a turn, it is remembered for a decision that begins later.
 func (in *interrupts) end(k conversation.Key, c *transport.Cancel, from string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -80,9 +81,9 @@ func (in *interrupts) end(k conversation.Key, c *transport.Cancel, from string) 
 	}
 }
 
-// mayCancelTurn returns who may cancel turn at this time.
+// mayCancelTurn returns a function that reports who may cancel turn.
 func (m *Maker) mayCancelTurn(conv *conversation.Conversation, turn *conversation.Turn) func(from string) bool {
-	owner, shared := conv.Owner, conv.Shared // what they are is not changed, the fold is
+	owner, shared := conv.Owner, conv.Shared // copies: these values are immutable, the fold is not
 	return func(from string) bool {
 		return conversation.MayCancel(from, turn.From) &&
 			(!m.cfg.Authenticated || from == turn.From || from == transport.Cortex || from == owner || slices.Contains(shared, from))

@@ -18,9 +18,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Config is what a Maker needs. The fields are those of the same name of cortex.Config, with its defaults filled in.
+// Config has the dependencies of a Maker: the fields of cortex.Config with the same names, with defaults filled in.
 type Config struct {
-	Transport     transport.Transport // shows the text of an answer while it is written
+	Transport     transport.Transport // publishes the text of an answer as it is written
 	Decider       llm.Decider
 	Agents        func(tenant string) []prompt.Agent
 	Router        *router.Index         // nil: prompts show all agents
@@ -36,7 +36,7 @@ type Config struct {
 	NewID         func() string
 }
 
-// Maker makes the decisions of an orchestrator. It is safe for concurrent use, for different conversations.
+// Maker makes the decisions of an orchestrator. It is safe for concurrent use with different conversations.
 type Maker struct {
 	cfg        Config
 	log        *slog.Logger
@@ -45,7 +45,7 @@ type Maker struct {
 	interrupts *interrupts
 	inFlight   *inFlight
 	callers    callers
-	late       error // with which the time limit ends a decision
+	late       error // the cause with which the time limit ends a decision
 	stuck      stuck
 	rates      rates
 	decisions  atomic.Int64
@@ -60,33 +60,33 @@ func New(cfg Config) *Maker {
 	}
 }
 
-// Judge fills in what an entry says, beside a decision, of the tasks that its cause is about: a result that is none, tasks that must not be
-// given any more, and those that are tried again. It comes before [conversation.Conversation.Begin].
+// Judge sets what an entry records, besides a decision, about the tasks of its cause: a result that is rejected, tasks that must not be sent any
+// more, and tasks that are retried. It must be called before [conversation.Conversation.Begin].
 func (m *Maker) Judge(conv *conversation.Conversation, entry *conversation.Entry) {
 	entry.Rejected = reject(conv, entry.Cause)
 	entry.Withheld = m.withhold(conv, entry.Cause)
 	entry.Retries = m.retries(conv, entry)
 }
 
-// Track lets the limits of agents know which tasks are under way in conv.
+// Track updates the counts of tasks under way from conv.
 func (m *Maker) Track(conv *conversation.Conversation) { m.taskLimits.follow(conv, m.cfg.Now()) }
 
-// With returns the conversations that have tasks with an agent, as far as they were tracked.
+// With returns the tracked conversations that have tasks with an agent.
 func (m *Maker) With(agent string) []conversation.Key { return m.taskLimits.with(agent) }
 
-// Tasks returns how many tasks of a requester, see [conversation.Conversation.Requester], an agent has, as far as they were tracked.
+// Tasks returns how many tracked tasks of a requester an agent has; see [conversation.Conversation.Requester].
 func (m *Maker) Tasks(agent, requester string) int { return m.taskLimits.of(agent, requester) }
 
-// MarkSent notes that a task is in its agent's inbox now.
+// MarkSent records that a task is in its agent's inbox.
 func (m *Maker) MarkSent(agent string, task a2a.TaskID) { m.taskLimits.markSent(agent, task) }
 
-// Sent returns how many tasks of an agent are under way that are marked as sent.
+// Sent returns how many tasks under way with an agent are marked as sent.
 func (m *Maker) Sent(agent string) int { return m.taskLimits.sentTo(agent) }
 
-// Counts returns how often the decider was called, and how often there was no decision.
+// Counts returns how often the decider was called, and how often that gave no decision.
 func (m *Maker) Counts() (decisions, failures int64) { return m.decisions.Load(), m.failures.Load() }
 
-// Trouble tells people, in a line each, how many decisions do not end, and how many turns wait to be decided.
+// Trouble returns a line each about decisions that do not end, and turns that wait for one.
 func (m *Maker) Trouble() []string {
 	var lines []string
 	for _, line := range []string{m.stuck.trouble(), m.inFlight.trouble()} {

@@ -19,7 +19,7 @@ import (
 // notServed is the answer to a tenant that the policy denies.
 const notServed = "This tenant is not served."
 
-// maxFull is how often a decision is made anew because it was above the in-flight limit of an agent.
+// maxFull bounds how often a decision is made again because it was above the in-flight limit of an agent.
 const maxFull = 2
 
 // policy returns the rules in force; nil allows everything.
@@ -48,7 +48,7 @@ func (d *decision) permit() {
 	})
 }
 
-// keep returns those of all that f wants. It copies only when some are left out.
+// keep returns the agents for which f is true. It copies only when some are removed.
 func keep(all []prompt.Agent, f func(*prompt.Agent) bool) []prompt.Agent {
 	for i := range all {
 		if f(&all[i]) {
@@ -76,7 +76,7 @@ func (d *decision) admits(a *prompt.Agent) bool {
 	return slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool { return d.forbids(a.ID, agentcard.SkillID(&s)) == "" })
 }
 
-// restrict lets t know the rules. One holds without a policy: what an agent asked a person, no other agent answers.
+// restrict applies the rules to t. One rule holds without a policy, too: when a task waits for a person, no agent may reply.
 func (d *decision) restrict(t *llm.Turn) {
 	if conversation.IsAgent(d.turn.From) {
 		t.Waiting = slices.DeleteFunc(t.Waiting, func(w prompt.Task) bool {
@@ -94,8 +94,8 @@ func (d *decision) restrict(t *llm.Turn) {
 	})
 }
 
-// withhold returns which tasks that wait for the one whose result e is must not be given any more, and why: they were decided by
-// the rules of then, and are sent without a decision.
+// withhold returns the tasks that wait for the one whose result e is and must not be sent any more, with the reasons: they were decided under earlier
+// rules, and are sent without another decision.
 func (m *Maker) withhold(conv *conversation.Conversation, e *transport.Event) map[a2a.TaskID]string {
 	r, ok := conversation.ResultOf(e)
 	done := conv.Tasks[r.TaskID]
@@ -110,7 +110,7 @@ func (m *Maker) withhold(conv *conversation.Conversation, e *transport.Event) ma
 			continue
 		}
 		why := d.veto(w.Agent, w.Skill)
-		if why == "" && d.forbids(w.Agent, w.Skill) != "" { // it is away, so that nobody knows its skills
+		if why == "" && d.forbids(w.Agent, w.Skill) != "" { // the agent is gone, so its skills are unknown
 			why = "may not be asked"
 		}
 		switch {
@@ -129,7 +129,7 @@ func (m *Maker) withhold(conv *conversation.Conversation, e *transport.Event) ma
 	return all
 }
 
-// foreign reports whether a task waits for a reply that is not t's to give, though t may know its id from the history.
+// foreign reports whether a task waits for a reply that t may not give, although t may know its id from the history.
 func (d *decision) foreign(t *llm.Turn, id a2a.TaskID) bool {
 	w := d.conv.Tasks[id]
 	return w != nil && w.Phase == conversation.Asking && !slices.ContainsFunc(t.Waiting, func(w prompt.Task) bool { return w.ID == id })
@@ -146,8 +146,8 @@ func (d *decision) forbids(agent, skill string) string {
 	return ""
 }
 
-// veto is what [llm.Turn.Veto] is. A delegation that names no skill may mean any of the agent's. Of an agent that is not there, for
-// whoever asks, it says nothing.
+// veto implements [llm.Turn.Veto]. A delegation without a skill may use any of the agent's skills. For an agent that is not present or not visible to
+// the requester, veto returns "".
 func (d *decision) veto(agent, skill string) string {
 	if _, there := catalog.Find(d.all, agent); !there || !d.policy.Any(agent) && !conversation.IsAgent(d.turn.From) {
 		return ""
@@ -166,12 +166,12 @@ func (d *decision) veto(agent, skill string) string {
 	return ""
 }
 
-// confirms reports whether the user has to say yes to a delegation.
+// confirms reports whether a delegation needs the user's consent.
 func (d *decision) confirms(agent, skill string) bool {
 	return d.sure(agent, skill) || skill == "" && slices.ContainsFunc(d.skillsOf(agent), func(skill string) bool { return d.sure(agent, skill) })
 }
 
-// sure reports whether a rule wants the user's yes for a skill, or the agent's card does, and no rule does without it.
+// sure reports whether a skill needs the user's consent: a rule requires it, or the agent's card does and no rule waives that.
 func (d *decision) sure(agent, skill string) bool {
 	if d.policy.Confirms(d.turn.From, agent, skill) {
 		return true
@@ -192,7 +192,7 @@ func (d *decision) skillsOf(agent string) []string {
 	return ids
 }
 
-// busy returns why an agent can be given no more work by this turn, which is about to give it more tasks, or "".
+// busy returns why this turn cannot give an agent that many more tasks, or "".
 func (d *decision) busy(agent string, more int) string {
 	if !d.policy.Any(agent) {
 		return ""
@@ -210,8 +210,8 @@ func (d *decision) busy(agent string, more int) string {
 	return ""
 }
 
-// admit counts a decision's tasks against the limits of their agents; tasks that wait for the user's yes are checked, and not counted. For each agent
-// whose limit would be exceeded it returns the reason, and then nothing is counted.
+// admit counts the tasks of a decision against the limits of their agents. It checks tasks that wait for consent without counting them. For each
+// agent whose limit would be exceeded it returns the reason; then it counts nothing.
 func (d *decision) admit(decided *llm.Decision, sent bool) map[string]string {
 	if d.policy == nil || !decided.Kind.Delegates() {
 		return nil
@@ -238,7 +238,7 @@ func (d *decision) admit(decided *llm.Decision, sent bool) map[string]string {
 	return d.m.taskLimits.admit(d.conv.Key(), d.conv.Requester(d.turn), tasks, until, now, d.policy.AtOnce)
 }
 
-// shut makes agents unavailable.
+// shut marks agents as unavailable.
 func (d *decision) shut(full map[string]string) {
 	d.agents = keep(d.agents, func(a *prompt.Agent) bool {
 		why, ok := full[a.ID]
@@ -250,7 +250,7 @@ func (d *decision) shut(full map[string]string) {
 	slices.SortFunc(d.unavailable, func(a, b prompt.Unavailable) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// reasons says why agents are at their in-flight limits, in the order of their ids.
+// reasons lists why agents are at their in-flight limits, sorted by id.
 func reasons(full map[string]string) string {
 	var all []string
 	for agent, why := range full {

@@ -13,22 +13,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// What an agent may ask for of itself, unless a rule says otherwise.
+// Limits of an agent's own requests, unless a rule sets others.
 const (
-	defaultRequests = 30 // a minute
-	burstShare      = 3  // of these, the third part may come at once
+	defaultRequests = 30 // per minute
+	burstShare      = 3  // one part in this many may come at once
 
-	maxRates = 4096 // agents whose requests are counted; of more, those that asked the longest ago are forgotten
+	maxRates = 4096 // agents whose requests are counted; of more, the least recent are forgotten
 )
 
-// rates count the turns of chains that no person began, by the agents that did. They are those of this process: of several replicas,
-// each counts the conversations that it owns. They are safe for concurrent use.
+// rates counts the turns that begin chains of agents, by agent. The counts are local to a process: each replica counts those of its own
+// conversations. It is safe for concurrent use.
 type rates struct {
 	mu      sync.Mutex
 	byAgent recent.Cache[string, *rate.Limiter]
 }
 
-// admit returns why an agent may not ask at time now, or "". perMinute is what a rule allows it; 0: there is none.
+// admit returns why an agent may not make a request at time now, or "". perMinute is the limit of a rule; 0 is no such rule.
 func (r *rates) admit(agent string, perMinute int, now time.Time) string {
 	if perMinute == 0 {
 		perMinute = defaultRequests
@@ -57,8 +57,7 @@ func (r *rates) admit(agent string, perMinute int, now time.Time) string {
 // In a conversation of somebody else, and in a new one, the refusal is not logged (OverRate), so that an agent cannot fill the logs of others
 // or begin logs with refusals. Each request is counted by one of the two.
 
-// OverRate returns why e, a request of an agent, or in the course of one, cannot be made in a conversation that this agent did not begin,
-// or "".
+// OverRate returns why the request e, made by an agent or caused by one, cannot be made in a conversation that this agent did not begin, or "".
 func (m *Maker) OverRate(conv *conversation.Conversation, e *transport.Event) string {
 	msg, ok := transport.Request(e)
 	if !ok || !conversation.IsAgent(e.From) {
@@ -74,7 +73,7 @@ func (m *Maker) OverRate(conv *conversation.Conversation, e *transport.Event) st
 	return m.rates.admit(agent, m.policy().Requests(agent), m.cfg.Now())
 }
 
-// overOwnRate is the same in a conversation that the agent began, for turn, which entry begins.
+// overOwnRate returns why turn, which entry begins, cannot be made by the agent that began the conversation, or "".
 func (m *Maker) overOwnRate(conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) string {
 	agent := conv.Chain(turn).Agent
 	if agent == "" || agent != conv.Owner || entry.Seq == 1 || turn.Seq != entry.Seq {

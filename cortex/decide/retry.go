@@ -16,10 +16,10 @@ import (
 
 // Bounds of retries.
 const (
-	confidenceUnset = 0.5 // of an agent that does not say how good it is
+	confidenceUnset = 0.5 // for agents that state no confidence
 )
 
-// retries returns, for each task that the entry's cause ends without a result and that is to be tried again, the agent that tries it next.
+// retries returns the agent for the next attempt of each task that the entry's cause ends without a result and that is tried again.
 func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Entry) map[a2a.TaskID]conversation.Retry {
 	turn, p := conv.Turn(entry.Turn), m.policy()
 	due := conv.Lapsing(entry)
@@ -49,17 +49,17 @@ func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Ent
 	return retries
 }
 
-// retry returns who is to try t again. due are the tasks that end with it, whose agents are no help, and given is how many the entry
+// retry returns the agent for the next attempt of t. due are the tasks that end with t, whose agents are excluded; given is how many tasks the entry
 // has given to each agent so far.
 func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given map[string]int) (conversation.Retry, bool) {
 	waited := d.entry.HasWaited(t)
 	most, others := policy.MaxAttempts, t.Skill != "" && !t.Continued && !d.turn.Confirms(t.ID) && (waited || !t.Terms.Once)
-	had, all := 0, 0 // attempts of the agent that has it, and of all that got it
+	had, all := 0, 0 // attempts of its present agent, and of all agents
 	look := func(agent string, waited bool) {
 		if agent == t.Agent {
 			had++
 		}
-		others = others && d.policy.Others(d.turn.From, agent, t.Skill) // which may be for whom the words are
+		others = others && d.policy.Others(d.turn.From, agent, t.Skill) // a rule about any of these agents can forbid it
 		if waited {
 			return
 		}
@@ -89,13 +89,13 @@ func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given m
 	return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, again
 }
 
-// mayGoOn reports whether t's agent is there, and may still be asked.
+// mayGoOn reports whether t's agent is present and may still be asked.
 func (d *decision) mayGoOn(t *conversation.Task) bool {
 	_, there := catalog.Find(d.all, t.Agent)
 	return there && d.veto(t.Agent, t.Skill) == "" && (!d.confirms(t.Agent, t.Skill) || d.turn.Confirms(t.ID))
 }
 
-// substitutes returns the agents that can do t in place of the one that has it, the best first.
+// substitutes returns the agents that can do t instead of its present agent, the best first.
 func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
 	var fit []prompt.Agent
 	confidence := map[string]float64{}
@@ -109,7 +109,7 @@ func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
 		}
 		one := &llm.Turn{Input: prompt.Input{Agents: []prompt.Agent{*a}}, Veto: d.veto}
 		if llm.Check(one, &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{*d.delegationOf(t, a.ID)}}) != nil {
-			continue // it has no such skill, its schema is another one, or a rule forbids it
+			continue // it lacks the skill, has another schema, or is forbidden
 		}
 		if d.confirms(a.ID, t.Skill) {
 			continue
@@ -124,12 +124,12 @@ func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
 	return fit
 }
 
-// delegationOf is what gives t to an agent.
+// delegationOf returns the delegation of t to an agent.
 func (d *decision) delegationOf(t *conversation.Task, agent string) *llm.Delegation {
 	return &llm.Delegation{ID: string(t.ID), Agent: agent, Skill: t.Skill, Task: t.Text, Input: t.Input}
 }
 
-// count counts t for another agent, or returns why that is above its limit.
+// count counts t for another agent, or returns why that exceeds the agent's limit.
 func (d *decision) count(t *conversation.Task, agent string) map[string]string {
 	if d.policy == nil {
 		return nil

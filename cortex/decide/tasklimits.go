@@ -10,29 +10,29 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
-// A task is not counted any more this long after its deadline, even when no result has come: another orchestrator may own its conversation by then,
-// and see the result.
+// countMargin is how long after its deadline a task without a result is still counted. Later, another orchestrator may own the conversation and have
+// seen the result.
 const countMargin = time.Minute
 
-// taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
-// knows whom to tell when an agent has gone, how many are of one requester, and how many of them were put into the agent's inbox.
+// taskLimits counts the tasks under way with each agent, in all conversations of an orchestrator, for the policy's at_once limit. It also knows which
+// conversations to notify when an agent is gone, how many tasks each requester has, and how many are in the agent's inbox.
 //
-// A decision is counted before it is in the log (admit). Once its entry is stored, the counts of a conversation are those of its fold (follow): a
-// decision that was not stored, and a task that has settled, stop counting. After a restart the tasks of a conversation count when it is loaded.
-// taskLimits is safe for concurrent use.
+// A decision is counted before it is in the log (admit). Once its entry is stored, the counts of a conversation are those of its fold (follow), so
+// decisions that were not stored and tasks that have settled stop counting. After a restart, the tasks of a conversation count from when it is
+// loaded. taskLimits is safe for concurrent use.
 type taskLimits struct {
 	mu      sync.Mutex
 	byAgent map[string]map[a2a.TaskID]counted
 	byAsker map[asker]int
 	byConv  map[conversation.Key]map[a2a.TaskID]string
-	sent    map[string]int // by agent: those that are marked
+	sent    map[string]int // by agent: tasks marked as sent
 	swept   time.Time
 }
 
 // counted is a task that counts for its agent and its requester.
 type counted struct {
 	until     time.Time
-	requester string // who began the chain of its turn
+	requester string // the sender that began the chain of its turn
 	sent      bool   // to its agent's inbox, by this process
 }
 
@@ -75,7 +75,7 @@ func (p *taskLimits) of(agent, requester string) int {
 	return p.byAsker[asker{agent, requester}]
 }
 
-// markSent notes that a task is in its agent's inbox now.
+// markSent records that a task is in its agent's inbox.
 func (p *taskLimits) markSent(agent string, id a2a.TaskID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *taskLimits) markSent(agent string, id a2a.TaskID) {
 	}
 }
 
-// sentTo returns how many of an agent's tasks are marked.
+// sentTo returns how many tasks of an agent are marked as sent.
 func (p *taskLimits) sentTo(agent string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,8 +103,8 @@ func (p *taskLimits) count(agent string, now time.Time) int {
 	return n
 }
 
-// admit counts new tasks of a conversation: all of them, or none when that is above the limit of an agent. Then it returns why,
-// for each such agent. most is how many an agent may have; 0 is any number.
+// admit counts new tasks of a conversation if no agent's limit is exceeded. Otherwise it counts none, and returns the reason for each agent at its
+// limit. most returns the limit of an agent; 0 is unlimited.
 func (p *taskLimits) admit(k conversation.Key, requester string, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +139,7 @@ func underWay(has, limit int) string {
 	return fmt.Sprintf("it has %d of %d tasks under way", has, limit)
 }
 
-// follow replaces what is counted for conv by the tasks that are under way in it now.
+// follow replaces the counts for conv by the tasks that are under way in it.
 func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 		put(t, until)
 	}
 	for _, t := range conv.Tasks {
-		if t.Phase == conversation.Blocked { // it waits for others, and is sent without a decision
+		if t.Phase == conversation.Blocked { // it waits for other tasks, and will be sent without a decision
 			put(t, last)
 		}
 	}
@@ -189,7 +189,7 @@ func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, until 
 		at.sent = p.byAgent[agent][id].sent
 		p.byAgent[agent][id] = at
 		return
-	case ok: // it is tried by another one
+	case ok: // another agent tries it now
 		p.drop(before, id)
 	}
 	if p.byAgent[agent] == nil {
@@ -213,10 +213,10 @@ func (p *taskLimits) drop(agent string, id a2a.TaskID) {
 			delete(p.sent, agent)
 		}
 	}
-	delete(p.byAgent[agent], id) // an empty map goes with the next sweep: another task is likely
+	delete(p.byAgent[agent], id) // the next sweep removes an empty map: another task is likely
 }
 
-// sweep lets go of what is over, now and then.
+// sweep removes expired tasks, at most once per countMargin.
 func (p *taskLimits) sweep(now time.Time) {
 	if now.Sub(p.swept) < countMargin {
 		return

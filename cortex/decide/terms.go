@@ -18,15 +18,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Bounds of what an agent may ask for and promise.
+// Bounds of the terms of agents.
 const (
 	minTimeout  = time.Second
 	maxTimeout  = 24 * time.Hour
-	maxRejected = 300 // bytes of the reason why a result is none
+	maxRejected = 300 // bytes of the reason why a result is rejected
 )
 
-// terms returns the terms of a decision's delegations by the ids of these. A delegation whose agent's card sets no terms is left out, and so is
-// one that continues a task: that keeps the terms under which it was given.
+// terms returns the terms of a decision's delegations by their ids. It leaves out delegations to agents whose cards set no terms, and delegations
+// that continue a task, which keeps its terms.
 func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
 	var all map[string]conversation.Terms
 	for i := range decided.Delegations {
@@ -70,8 +70,8 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
 	return t
 }
 
-// reject returns why e, if it is the result of a task that is done, breaks the terms of the task, or "". The entry has it, so
-// that it is not judged again when the log is read.
+// reject returns why e breaks the terms of its task, if it is the result of a completed one, or "". The entry records the reason, so that the result
+// is not judged again when the log is read.
 func reject(c *conversation.Conversation, e *transport.Event) string {
 	r, ok := conversation.ResultOf(e)
 	if !ok || r.State != a2a.TaskStateCompleted {
@@ -104,15 +104,15 @@ func reject(c *conversation.Conversation, e *transport.Event) string {
 	return why
 }
 
-// takesWords reports whether words, a JSON string, are what schema wants. One that names no type takes every string, but means
-// an object when it asks for something of it.
+// takesWords reports whether schema accepts words, a JSON string, deliberately. A schema without a type accepts every string, but if it constrains
+// objects, it means an object.
 func takesWords(schema *agentcard.Schema, words json.RawMessage) bool {
 	fits := func(value json.RawMessage) bool { return schema.Validate(value) == nil }
 	return fits(words) && (fits(json.RawMessage("{}")) || !fits(json.RawMessage("false")))
 }
 
-// valueOf returns what a result says as a value: its first data part, or the first of its texts that is JSON. When it has
-// neither, it is the words of the result, as a JSON string. Artifacts count before the status message.
+// valueOf returns the value of a result: its first data part, or the first of its texts that is JSON. Without either it returns the text of the
+// result as a JSON string. Artifacts come before the status message.
 func valueOf(e *transport.Event) (value json.RawMessage, words bool) {
 	all := returned(e)
 	for _, parts := range all {
@@ -141,7 +141,7 @@ func valueOf(e *transport.Event) (value json.RawMessage, words bool) {
 	return value, true
 }
 
-// returned returns the parts of a result: those of each artifact, and then of the status message.
+// returned returns the parts of a result: those of each artifact, then those of the status message.
 func returned(e *transport.Event) []a2a.ContentParts {
 	var all []a2a.ContentParts
 	message := func(m *a2a.Message) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// corrections are how people begin a message that says that the answer before was not what they wanted.
+// corrections are beginnings of messages that say that the previous answer was wrong.
 var corrections = func() (all [][]string) {
 	for phrase := range strings.SplitSeq("no, nope, wrong, incorrect, not that, not what, that is not, that isn't, thats not, that's not, that is wrong, "+
 		"that's wrong, this is wrong, this is not, this isn't, i meant, i mean, i didn't, i did not, you misunderstood, bad answer, "+
@@ -19,17 +19,17 @@ var corrections = func() (all [][]string) {
 	return all
 }()
 
-// longestCorrection is how many words the longest of corrections has, or one and the word behind it.
+// longestCorrection is the number of words to examine: the length of the longest correction, or of a shorter one and the next word.
 const longestCorrection = 3
 
-// corrects reports whether a message says that the answer before it was not what was wanted.
+// corrects reports whether a message says that the previous answer was wrong.
 func corrects(text string) bool {
 	words := plainWords(text, longestCorrection)
 	for _, c := range corrections {
 		if len(words) < len(c) || !slices.Equal(words[:len(c)], c) {
 			continue
 		}
-		if len(c) == 1 && len(words) > 1 && followsOn(words[1]) { // "no problem, …" praises
+		if len(c) == 1 && len(words) > 1 && followsOn(words[1]) { // "no problem, …" is no correction
 			continue
 		}
 		return true
@@ -41,11 +41,11 @@ func followsOn(word string) bool {
 	return slices.Contains([]string{"problem", "worries", "rush", "hurry", "need", "thanks", "thank"}, word)
 }
 
-// maxAlike is how many words of a message are compared.
+// maxAlike bounds the words of a message that are compared.
 const maxAlike = 64
 
-// askedElsewhere reports whether a user asked much the same again as in the turn before, and other agents did it now: the first ones
-// were not the right ones.
+// askedElsewhere reports whether a user has made nearly the same request as in the turn before, and other agents did it now. That suggests that the
+// first agents were wrong.
 func askedElsewhere(before *conversation.Turn, text string, now []prompt.Task) bool {
 	if before.Past == nil || len(now) == 0 {
 		return false
@@ -76,7 +76,7 @@ func alike(a, b []string) bool {
 	return shared >= 3 && 3*shared >= 2*len(a)
 }
 
-// plainWords returns the first words of a text in lower case.
+// plainWords returns the first words of a text, in lower case.
 func plainWords(text string, most int) []string {
 	var words []string
 	for word := range strings.FieldsFuncSeq(text[:min(len(text), 4<<10)], func(r rune) bool {
@@ -89,11 +89,11 @@ func plainWords(text string, most int) []string {
 	return words
 }
 
-// turnBefore returns the turn of the same asker that was answered last before turn began; nil when the window has none.
+// turnBefore returns the last turn of the same sender that was answered before turn began; nil when the window has none.
 func turnBefore(c *conversation.Conversation, turn *conversation.Turn) *conversation.Turn {
 	var last *conversation.Turn
 	answered := uint64(0)
-	for _, t := range slices.Backward(c.Turns) { // the first that fits is nearly always the last one
+	for _, t := range slices.Backward(c.Turns) { // nearly always the last one
 		if t.AnswerSeq > answered && t != turn && !t.Open() && t.From == turn.From && !t.Answered.After(turn.Began) {
 			last, answered = t, t.AnswerSeq
 		}

@@ -1,4 +1,4 @@
-// Package learn is what delegations teach: which agents were good for what. [Learner.Learn] takes it from the entries of conversations, the
-// router is taught it, and the store keeps it as evidence in a note for each agent. A person who says that an answer was wrong, or asks
-// somebody else for the same, takes it back; what a conversation taught goes when it is erased ([Forget]).
+// Package learn learns from delegations which agents are good for what. [Learner.Learn] extracts evidence from the entries of conversations, teaches
+// it to the router, and stores it in a note for each agent. When a user says that an answer was wrong, or asks another agent for the same, the
+// evidence is removed; when a conversation is erased, so is its evidence ([Forget]).
 package learn

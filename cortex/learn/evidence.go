@@ -16,30 +16,30 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// Bounds of what is learned of an agent, besides those of [router.Newest].
+// Bounds of the evidence about an agent, besides those of [router.Newest].
 const (
 	maxEvidenceText = 300                  // bytes
-	maxEvidenceAge  = 180 * 24 * time.Hour // by then it has no weight left
+	maxEvidenceAge  = 180 * 24 * time.Hour // by then it has no weight
 )
 
 const (
-	learnTries  = 5  // that others may be faster at changing a note
-	forgetTries = 20 // the same, where it matters
+	learnTries  = 5  // attempts to change a note that others change, too
+	forgetTries = 20 // the same for erasing
 )
 
-// lesson is what is to be changed in what is known of an agent.
+// lesson is a change to the evidence about an agent.
 type lesson struct {
 	learned []router.Evidence
-	wrong   []string // ids of evidence that is none, since the user corrected it
-	erased  []string // conversations that are no more, as evidenceOf names them
+	wrong   []string // ids of evidence to remove after a user's correction
+	erased  []string // erased conversations, as hashes of evidenceOf
 }
 
-// size is how many things a lesson says.
+// size returns the number of changes in a lesson.
 func (l *lesson) size() int { return len(l.learned) + len(l.wrong) + len(l.erased) }
 
-// add adds what came later. What is wrong stays so, whatever comes first.
+// add adds a later lesson. Evidence that is removed stays removed, whatever the order of the lessons.
 func (l *lesson) add(later *lesson) {
-	if len(later.wrong)+len(later.erased) > 0 { // most lessons only add
+	if len(later.wrong)+len(later.erased) > 0 { // most lessons only add evidence
 		l.learned = slices.DeleteFunc(l.learned, later.excludes)
 		l.wrong = append(l.wrong, later.wrong...)
 	}
@@ -51,37 +51,37 @@ func (l *lesson) add(later *lesson) {
 	l.learned = l.learned[max(0, len(l.learned)-router.MaxEvidence):]
 }
 
-// excludes reports whether the lesson says that e is no evidence.
+// excludes reports whether the lesson removes e.
 func (l *lesson) excludes(e router.Evidence) bool {
 	return slices.Contains(l.wrong, e.ID) || e.Conversation != "" && slices.Contains(l.erased, e.Conversation)
 }
 
-// merge returns evidence with what a lesson adds and takes away, the newest last.
+// merge returns evidence with the changes of a lesson, the newest last.
 func (l *lesson) merge(all []router.Evidence, now time.Time) []router.Evidence {
 	oldest := now.Add(-maxEvidenceAge)
 	out := slices.DeleteFunc(slices.Clone(all), func(e router.Evidence) bool { return e.Time.Before(oldest) || l.excludes(e) })
 	for _, e := range l.learned {
-		if !slices.ContainsFunc(out, func(o router.Evidence) bool { return o.ID == e.ID }) { // else it came again
+		if !slices.ContainsFunc(out, func(o router.Evidence) bool { return o.ID == e.ID }) { // otherwise it was learned before
 			out = append(out, e)
 		}
 	}
 	return kept(out, router.MaxEvidence)
 }
 
-// kept returns what a note has of evidence, at most so many items: those that the router would use, the newest last.
+// kept returns the evidence to keep in a note, at most this many items: those that the router would use, the newest last.
 func kept(all []router.Evidence, most int) []router.Evidence {
 	all = router.Newest(all, most)
 	slices.SortStableFunc(all, func(a, b router.Evidence) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
 	return all
 }
 
-// evidenceOf names a conversation in its evidence: a hash, which is short whatever the ids are.
+// evidenceOf returns the name of a conversation in evidence: a hash, which is short for any id.
 func evidenceOf(tenant, contextID string) string {
-	sum := sha256.Sum256([]byte(tenant + "\x00" + contextID)) // no id has a zero
+	sum := sha256.Sum256([]byte(tenant + "\x00" + contextID)) // ids contain no zero bytes
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// readEvidence returns what a note holds.
+// readEvidence returns the evidence in a note.
 func readEvidence(n *storage.Note) ([]router.Evidence, error) {
 	var all []router.Evidence
 	if len(n.Value) == 0 {
@@ -91,12 +91,12 @@ func readEvidence(n *storage.Note) ([]router.Evidence, error) {
 		return nil, err
 	}
 	for i := range all {
-		all[i].Time = all[i].Time.UTC().Round(0) // comparable
+		all[i].Time = all[i].Time.UTC().Round(0) // comparable with ==
 	}
 	return kept(all, router.MaxEvidence), nil
 }
 
-// writeEvidence puts evidence into a note, without the oldest of the skills that have most if it does not fit.
+// writeEvidence stores evidence in a note. If it does not fit, it drops the oldest of the skills with the most evidence.
 func writeEvidence(n *storage.Note, all []router.Evidence) (_ []router.Evidence, err error) {
 	for n.Value, err = json.Marshal(all); err == nil && len(n.Value) > storage.MaxNote; n.Value, err = json.Marshal(all) {
 		all = kept(all, len(all)*3/4)
@@ -104,13 +104,13 @@ func writeEvidence(n *storage.Note, all []router.Evidence) (_ []router.Evidence,
 	return all, err
 }
 
-// Forget takes what a conversation taught out of the evidence about agents, since that is in the words of whoever spoke
-// in it, and returns the agents whose notes it has changed, sorted. An orchestrator that runs reads them again, and drops what it was
-// about to write, when it is told by a [transport.Forget] of the conversation. A note that nobody can read is left as it is. After an
-// error some notes may be changed; to do it again is harmless.
+// Forget removes the evidence of a conversation from the notes about agents, since it contains the words of the conversation. It returns the ids of
+// the agents whose notes have changed, sorted. A running orchestrator reads them again, and drops unwritten evidence, when it gets a
+// [transport.Forget] of the conversation. Forget leaves unreadable notes as they are. After an error some notes may have changed; Forget may be
+// repeated.
 //
-// What evidence is no more, since it was corrected or there is newer, may still be in the files of the store. So the notes of the agents
-// that worked for the conversation are erased in any case, with what they hold.
+// Older versions of notes, with evidence that was removed or superseded, may still be in the store's files. So Forget also erases and rewrites the
+// notes of the agents in worked, which had tasks of the conversation.
 func Forget(ctx context.Context, notes storage.Notes, tenant, contextID string, worked ...string) (changed []string, err error) {
 	gone := evidenceOf(tenant, contextID)
 	var agents []string
@@ -118,7 +118,7 @@ func Forget(ctx context.Context, notes storage.Notes, tenant, contextID string, 
 		if err != nil {
 			return nil, fmt.Errorf("what was learned about agents: %w", err)
 		}
-		if bytes.Contains(n.Value, []byte(gone)) { // there are many notes, few with it
+		if bytes.Contains(n.Value, []byte(gone)) { // few of many notes contain it
 			agents = append(agents, n.Key)
 		}
 	}
@@ -134,7 +134,7 @@ func Forget(ctx context.Context, notes storage.Notes, tenant, contextID string, 
 	return changed, nil
 }
 
-// forgetOf takes the evidence of a conversation out of an agent's note, and erases what the note was.
+// forgetOf removes the evidence of a conversation from an agent's note, and erases the old version of the note.
 func forgetOf(ctx context.Context, notes storage.Notes, tenant, agent, conversation string) error {
 	l := &lesson{erased: []string{conversation}}
 	for range forgetTries {

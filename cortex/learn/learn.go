@@ -11,11 +11,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Learn takes from an entry that was just applied what it teaches. It does not wait.
+// Learn extracts evidence from an entry that was just applied. It does not wait.
 func (s *Learner) Learn(conv *conversation.Conversation, entry *conversation.Entry) {
 	turn := conv.Turn(entry.Turn)
 	if s.notes == nil || turn == nil || conversation.IsAgent(turn.From) {
-		return // what agents ask for among themselves teaches nothing: they could praise each other
+		return // requests of agents are no evidence: they could praise each other
 	}
 	if _, ok := transport.Request(entry.Cause); ok && corrects(turn.User) {
 		s.retract(turnBefore(conv, turn))
@@ -39,15 +39,15 @@ func (s *Learner) Learn(conv *conversation.Conversation, entry *conversation.Ent
 	}
 }
 
-// evidence returns what the agent of a task that turn ended was good for: the words by which the user asked for it, when they are
-// about nothing else and say it. Else the words of the task, if it was given before an agent had a word: those of later ones may
-// be an agent's, who could praise itself with them, or others.
+// evidenceFor returns the text for which the agent of a task was good, in a turn that has ended. It is the user's request, when that has no other
+// task (only) and enough words. Otherwise it is the text of the task, if it was given before any agent had replied: later texts may contain an
+// agent's words, with which it could praise itself or others.
 func evidenceFor(c *conversation.Conversation, turn *conversation.Turn, t prompt.Task, only bool) (text string, ok bool) {
 	has := func(tasks []prompt.Task) bool {
 		return slices.ContainsFunc(tasks, func(o prompt.Task) bool { return o.ID == t.ID })
 	}
 	began := turn
-	if task := c.Tasks[t.ID]; task == nil || task.Continued || turn.Reply != nil { // the agent had asked back, or Cortex had
+	if task := c.Tasks[t.ID]; task == nil || task.Continued || turn.Reply != nil { // the user replied to a question: find the request
 		for _, before := range c.History() {
 			if slices.ContainsFunc(before.Past.Steps, func(s prompt.Step) bool { return has(s.Tasks) }) {
 				began = before
@@ -61,7 +61,7 @@ func evidenceFor(c *conversation.Conversation, turn *conversation.Turn, t prompt
 	return t.Text, (began == turn || turn.Reply != nil) && has(turn.Past.Steps[0].Tasks)
 }
 
-// completed returns the tasks of an answered turn that were done, the latest of those that were given again.
+// completed returns the completed tasks of an answered turn.
 func completed(turn *conversation.Turn) []prompt.Task {
 	var tasks []prompt.Task
 	for _, step := range turn.Past.Steps {
@@ -74,7 +74,7 @@ func completed(turn *conversation.Turn) []prompt.Task {
 	return tasks
 }
 
-// retract takes back what turn taught.
+// retract removes the evidence of a turn.
 func (s *Learner) retract(turn *conversation.Turn) {
 	if turn == nil || turn.Past == nil {
 		return

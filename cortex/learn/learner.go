@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	learnEvery   = time.Second // what turns teach is gathered for so long, so that however many there are cost about the same
+	learnEvery   = time.Second // evidence is collected for this long, so that the cost hardly depends on the number of turns
 	learnTimeout = 10 * time.Second
-	maxLessons   = 4096 // things to be learned or taken back that wait, and agents to be read again
+	maxLessons   = 4096 // waiting changes of evidence, and agents to read again
 )
 
-// Learner keeps what delegations teach: it lets the router know which agents are good for what, and writes it down. What it misses,
-// when the store is away or the process is killed, is a request more that the router has to judge by the cards alone.
+// Learner learns from delegations: it teaches the router which agents are good for what, and stores the evidence. It may lose evidence when the store
+// is unavailable or the process is killed; then the router judges a few more requests by the cards alone.
 type Learner struct {
 	notes     storage.Notes // nil: nothing is learned
 	transport transport.Transport
@@ -34,25 +34,25 @@ type Learner struct {
 	log       *slog.Logger
 	now       func() time.Time
 
-	learned chan struct{} // has a value when something is pending
-	told    chan struct{} // the same for changed and erased
+	learned chan struct{} // has an element when evidence is pending
+	told    chan struct{} // has an element when changed or erased is not empty
 
 	mu      sync.Mutex
 	pending map[string]*lesson // by agent
-	size    int                // of all of them
-	changed map[string]bool    // agents whose notes are to be read again
-	erased  map[string]bool    // conversations, as evidenceOf names them
+	size    int                // of all pending lessons
+	changed map[string]bool    // agents whose notes have to be read again
+	erased  map[string]bool    // hashes of evidenceOf
 	agents  map[string]known
 	dropped int
 }
 
-// known is what the router was taught of an agent, and the version of the note that it is from.
+// known is what the router was taught about an agent, and the version of the note that it came from.
 type known struct {
 	evidence []router.Evidence
 	version  conversation.Version
 }
 
-// Config is what a Learner needs.
+// Config has the dependencies of a Learner.
 type Config struct {
 	Notes     storage.Notes // nil: nothing is learned
 	Transport transport.Transport
@@ -62,7 +62,7 @@ type Config struct {
 	Now       func() time.Time
 }
 
-// New returns a Learner that knows nothing yet.
+// New returns a Learner that has learned nothing yet.
 func New(cfg Config) *Learner {
 	return &Learner{
 		notes: cfg.Notes, transport: cfg.Transport, router: cfg.Router, tenant: cfg.Tenant, log: cfg.Logger, now: cfg.Now,
@@ -71,7 +71,7 @@ func New(cfg Config) *Learner {
 	}
 }
 
-// offer never waits: a lesson more or less matters little, a turn that is held up does.
+// offer queues a lesson. It never waits, and drops the lesson when the queue is full: a delayed turn would be worse than lost evidence.
 func (s *Learner) offer(agent string, l *lesson) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Learner) offer(agent string, l *lesson) {
 	wake(s.learned)
 }
 
-// Forget is told what the store has no longer, see [transport.Forget]. It does not wait either.
+// Forget handles the event that the store has erased something; see [transport.Forget]. It does not wait.
 func (s *Learner) Forget(e *transport.Event, f *transport.Forget) {
 	if s.notes == nil {
 		return
@@ -106,7 +106,7 @@ func (s *Learner) Forget(e *transport.Event, f *transport.Forget) {
 			return
 		}
 		if e.ID == noticeID(s.tenant, f.AgentID, s.agents[f.AgentID].version) {
-			return // its own, or nothing new
+			return // an event of its own, or a known version
 		}
 		s.changed[f.AgentID] = true
 	} else {
@@ -116,12 +116,12 @@ func (s *Learner) Forget(e *transport.Event, f *transport.Forget) {
 			p.learned = slices.DeleteFunc(p.learned, gone.excludes)
 			s.size += p.size()
 		}
-		s.erased[gone.erased[0]] = true // what is being written now has to go, too
+		s.erased[gone.erased[0]] = true // erase it from lessons that are being written, too
 	}
 	wake(s.told)
 }
 
-// wake leaves a value in c for who waits for it.
+// wake puts an element into c, unless it has one.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -129,7 +129,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// drop notes, with mu held, that there is no room for what is to be known of an agent.
+// drop counts lost lessons, and logs some. mu is held.
 func (s *Learner) drop(agent string) {
 	s.dropped++
 	if s.dropped%100 == 1 {
@@ -137,7 +137,7 @@ func (s *Learner) drop(agent string) {
 	}
 }
 
-// Remember teaches the router what is in the store.
+// Remember teaches the router the evidence in the store.
 func (s *Learner) Remember(ctx context.Context) error {
 	if s.notes == nil {
 		return nil
@@ -151,8 +151,8 @@ func (s *Learner) Remember(ctx context.Context) error {
 	return nil
 }
 
-// Serve takes what is offered until last is closed, when nothing more can come, and then what is left. What others did is read again at once, what
-// turns teach is written once in learnEvery.
+// Serve handles queued lessons until last is closed, after which no more may be queued, and then handles the rest. It rereads notes that others
+// changed at once, and writes lessons once in learnEvery.
 func (s *Learner) Serve(ctx context.Context, last <-chan struct{}) {
 	learned, pause := s.learned, (<-chan time.Time)(nil)
 	for {
@@ -173,7 +173,7 @@ func (s *Learner) Serve(ctx context.Context, last <-chan struct{}) {
 	}
 }
 
-// write writes down what is pending.
+// write writes the pending lessons.
 func (s *Learner) write(ctx context.Context) {
 	s.mu.Lock()
 	pending := s.pending
@@ -182,7 +182,7 @@ func (s *Learner) write(ctx context.Context) {
 	s.each(ctx, pending)
 }
 
-// reread takes in what others did.
+// reread reads the notes that others changed.
 func (s *Learner) reread(ctx context.Context) {
 	s.mu.Lock()
 	todo := map[string]*lesson{}
@@ -203,7 +203,7 @@ func (s *Learner) reread(ctx context.Context) {
 	s.each(ctx, todo)
 }
 
-// each does one lesson of each agent, as far as there is time.
+// each does the lessons, one for each agent, until learnTimeout.
 func (s *Learner) each(ctx context.Context, lessons map[string]*lesson) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnTimeout)
 	defer cancel()
@@ -219,7 +219,7 @@ func (s *Learner) each(ctx context.Context, lessons map[string]*lesson) {
 	}
 }
 
-// do brings a lesson into an agent's note, teaches the router what the note has then, and tells other orchestrators.
+// do applies a lesson to an agent's note, teaches the router the result, and notifies other orchestrators.
 func (s *Learner) do(ctx context.Context, agent string, l *lesson) error {
 	for range learnTries {
 		n, err := s.notes.Note(ctx, s.tenant, storage.NoteEvidence, agent)
@@ -244,7 +244,7 @@ func (s *Learner) do(ctx context.Context, agent string, l *lesson) error {
 			n.Version, err = put(ctx, s.tenant, storage.NoteEvidence, n)
 		}
 		if errors.Is(err, storage.ErrConflict) {
-			continue // it was forgotten, or another orchestrator learned something
+			continue // the note was erased, or another orchestrator has changed it
 		}
 		if err != nil {
 			return err
@@ -255,8 +255,8 @@ func (s *Learner) do(ctx context.Context, agent string, l *lesson) error {
 	return errors.New("others were faster at changing it")
 }
 
-// tell lets other orchestrators of the tenant know that an agent's note has changed. One that misses it learns the same at its next
-// own lesson, or when it begins.
+// tell notifies the other orchestrators of the tenant that an agent's note has changed. One that misses the event reads the note with its own next
+// lesson about the agent, or when it starts.
 func (s *Learner) tell(ctx context.Context, agent string, v conversation.Version) error {
 	err := s.transport.Publish(ctx, transport.Control(s.tenant, transport.Cortex), &transport.Event{
 		ID: noticeID(s.tenant, agent, v), Time: s.now(), From: transport.Cortex, Tenant: s.tenant, Payload: &transport.Forget{AgentID: agent},
@@ -267,7 +267,7 @@ func (s *Learner) tell(ctx context.Context, agent string, v conversation.Version
 	return nil
 }
 
-// noticeID is the id of the event that tells of a version of an agent's note, so that who has it finds nothing to do.
+// noticeID derives the id of the notification from the version of the note, so that an orchestrator ignores repeated ones.
 func noticeID(tenant, agent string, v conversation.Version) string {
 	return uuid.NewSHA1(conversation.IDSpace, fmt.Appendf(nil, "learned %q %q %d", tenant, agent, v)).String()
 }
@@ -280,7 +280,7 @@ func (s *Learner) read(n *storage.Note) []router.Evidence {
 	return all
 }
 
-// teach lets the router know what an agent's note has.
+// teach teaches the router the content of an agent's note.
 func (s *Learner) teach(agent string, all []router.Evidence, v conversation.Version) {
 	s.mu.Lock()
 	if v == 0 {

@@ -11,13 +11,12 @@ import (
 // maxGlob bounds a glob, in bytes. Ids are shorter.
 const maxGlob = 512
 
-// glob is a pattern as [path.Match] has it, except that * and ? stand for / too: an id is no path, and a rule about "bank-*" that
-// "bank-a/b" escapes would be a trap.
+// glob is a pattern of [path.Match], except that * and ? also match /: an id is no path, and it would be a trap if "bank-*" did not match "bank-a/b".
 type glob struct {
-	pattern string // with slashes hidden
-	prefix  string // what it begins with, up to the first character that is special
-	plain   bool   // it is nothing but its prefix
-	open    bool   // it is its prefix and *
+	pattern string // with slashes replaced
+	prefix  string // the literal beginning, up to the first special character
+	plain   bool   // the pattern has no special characters
+	open    bool   // the pattern is the prefix followed by *
 }
 
 func newGlob(s string) (glob, error) {
@@ -54,7 +53,7 @@ func (g *glob) match(s string) bool {
 	return ok && err == nil
 }
 
-// hideSlashes puts a character that is in no id in the place of slashes.
+// hideSlashes replaces slashes by a character that is in no id.
 func hideSlashes(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
 type globs []glob
@@ -63,10 +62,10 @@ func (g globs) match(s string) bool {
 	return slices.ContainsFunc(g, func(g glob) bool { return g.match(s) })
 }
 
-// maxMemo bounds the agents whose rules are remembered: their ids are strangers' words.
+// maxMemo bounds the agents whose rules are cached, since agents choose their ids.
 const maxMemo = 1 << 16
 
-// memo remembers which rules are about an agent.
+// memo caches which rules match an agent.
 type memo struct {
 	mu    sync.RWMutex
 	rules map[string][]*rule

@@ -20,12 +20,12 @@ const (
 	maxGlobs = 1000    // of one list
 	maxCap   = 1000000 // of at_once, per_turn and requests_per_minute
 
-	// MaxAttempts is how often a task is tried in all, by one agent or several.
+	// MaxAttempts is the maximum number of attempts at a task, by all agents together.
 	MaxAttempts = 5
 )
 
-// Parse reads a policy, in YAML or JSON. name is how errors call it: they are one line that names the rule, by its number from 1,
-// the key and the line. Nothing at all is an error too, since it may be a file that is just being written: `rules: []` has no rules.
+// Parse reads a policy in YAML or JSON. name is the name of the file in errors, which are one line with the number of the rule, from 1, the key and
+// the line. An empty file is an error, since it may be in the middle of being written: `rules: []` has no rules.
 func Parse(name string, b []byte) (*Policy, error) {
 	p, err := parse(b)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *rule) readRetry(raw json.RawMessage) error {
 	return f.err
 }
 
-// check refuses what somebody may take for more than it is.
+// check refuses rules that could be mistaken for more than they do.
 func (r *rule) check() error {
 	only, retry := len(r.only) > 0, r.alone || r.attempts > 0
 	switch {
@@ -150,7 +150,7 @@ func (r *rule) check() error {
 	return nil
 }
 
-// object reads an object that has no other keys than these. A key with nothing is one that is not there.
+// object decodes an object that may have only these keys. It treats a key with null as missing.
 func object(raw json.RawMessage, keys ...string) (map[string]json.RawMessage, error) {
 	var o map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &o); err != nil {
@@ -167,13 +167,13 @@ func object(raw json.RawMessage, keys ...string) (map[string]json.RawMessage, er
 	return o, nil
 }
 
-// fields reads the values of an object. err is the first thing that was wrong.
+// fields decodes the values of an object. err is the first error.
 type fields struct {
 	of  map[string]json.RawMessage
 	err error
 }
 
-// read reads one value, where it is there.
+// read decodes the value of a key, if present. It reports whether it did.
 func (f *fields) read(key string, v any, is string) bool {
 	raw, ok := f.of[key]
 	if !ok || f.err != nil {
@@ -217,7 +217,7 @@ func (f *fields) number(key string, v *int, most int, of string) {
 	}
 }
 
-// meant returns which of the keys was most likely meant, or which there are.
+// meant returns a hint: the key that was probably meant, or the known keys.
 func meant(key string, keys []string) string {
 	best, least := "", 3
 	for _, k := range keys {

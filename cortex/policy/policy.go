@@ -1,5 +1,5 @@
-// Package policy holds the rules by which agents may be given work: who may ask which of them, what needs a user's yes, and how
-// much an agent gets at once. The rules come from a file; without one everything is allowed. Whoever runs Cortex writes it.
+// Package policy has the rules by which agents may be given work: who may ask which of them, what needs the user's consent, and how much an agent
+// gets at a time. The operator of Cortex writes the rules in a file; without one everything is allowed.
 //
 //	tenants:
 //	  deny: ["evil-*"]             # nothing is done for them
@@ -8,60 +8,60 @@
 //	    only_from: ["user:alice"]  # nobody else may ask them
 //	  - agents: ["bank-*"]
 //	    skills: ["transfer"]
-//	    confirm: true              # each of these needs the user's yes
+//	    confirm: true              # each of these needs the user's consent
 //	  - agents: ["mcp_fs"]
-//	    confirm: false             # these do not, though the agent's card asks for one
+//	    confirm: false             # these need none, although the agent's card asks for it
 //	  - agents: ["shell"]
 //	    from: ["agent_*", "user:guest-*"]
 //	    allow: false               # these may not ask it
 //	  - agents: ["agent_pay"]
 //	    at_once: 2                 # tasks under way with it, of all conversations together
-//	    per_turn: 3                # tasks that one turn may give it, with all that agents ask for in the course of it
+//	    per_turn: 3                # tasks that one turn may give it, including those that agents ask for in the course of it
 //	  - agents: ["watcher"]
-//	    requests_per_minute: 120   # so often it may ask for something of itself, a third of that at once; else 30
+//	    requests_per_minute: 120   # its own requests, a third of which may come at once; the default is 30
 //	  - agents: ["bank-*"]
-//	    retry:                     # of what they were given and did not do
-//	      others: false            # no other agent gets it
-//	      attempts: 2              # it is tried at most twice in all; 1: never again
+//	    retry:                     # of tasks that they did not do
+//	      others: false            # no other agent gets them
+//	      attempts: 2              # a task is tried at most twice in all; 1: never again
 //
-// What no rule speaks of is allowed. All rules that match apply, in any order: one that denies wins over all others, an asker has
-// to be in every only_from, and of several limits the lowest holds. So a rule takes something away, or it is an error: allow: true
-// says nothing that is not so already. There are two exceptions. The lowest requests_per_minute of a rule holds instead of what holds without
-// one, and may be more. And confirm: false does without the yes that an agent's card asks for, unless another rule has confirm: true. What an agent asks for while it works on a task in the same conversation is part of that task's turn, and is
-// bounded with it.
+// What no rule mentions is allowed. All matching rules apply, in any order: a rule that denies takes precedence over all others, an asker has to be
+// in every only_from, and of several limits the lowest applies. So every rule restricts something; a rule that does not, such as allow: true, is an
+// error. There are two exceptions. The lowest requests_per_minute replaces the default, and may be higher. And confirm: false waives the consent that
+// an agent's card asks for, unless another rule has confirm: true. What an agent asks for in the same conversation while it works on a task is part
+// of that task's turn, and counts towards its limits.
 //
-// Without any rule, an agent that has more to do than it can take is given its tasks in turn among those who ask for them: who has more
-// than four of them open waits with the others, and not before them.
+// Without any rule, an agent that has more tasks than it can take gets them in turn from its requesters: the fifth open task of a requester and later
+// ones wait with those of the others, and not before them.
 //
-// Work that an agent did not do is tried again: by the same agent where its card allows that, then by others with the same skill,
-// [MaxAttempts] times in all. A rule about any agent that the work was given to can end that earlier. What waited for an agent until its
-// deadline, and was never handed to it, is no attempt; others get it unless others is false.
+// A task that an agent did not do is tried again: by the same agent where its card allows that, then by others with the same skill, [MaxAttempts]
+// times in all. A rule about any agent that had the task can end that earlier. A task that waited for an agent until its deadline, and was never
+// handed to it, does not count as an attempt; others get it unless others is false.
 //
-// A glob is as [path.Match] has it, but * stands for / too. agents are ids; skills are ids of skills, or their names where they
-// have no id; askers are "user" or "user:NAME" for people, and the ids of agents, which ask for whomever they work for. A rule
-// with skills goes by what the agent calls them on its own card: to be sure, leave skills out.
+// A glob has the syntax of [path.Match], but * also matches /. agents are ids. skills are ids of skills, or their names where they have no id. Askers
+// are "user" or "user:NAME" for people, and the ids of agents, which ask on behalf of whom they work for. A rule with skills relies on the names on
+// the agent's own card: leave skills out for a rule that the agent cannot evade.
 package policy
 
 import "slices"
 
-// Policy is a set of rules. It never changes, and is safe for concurrent use. A nil Policy allows everything.
+// Policy is a set of rules. It is immutable and safe for concurrent use. A nil Policy allows everything.
 type Policy struct {
 	denied globs // tenants
 	rules  []*rule
 	memo   memo
 }
 
-// rule is one of the file.
+// rule is a rule of the file.
 type rule struct {
 	agents, skills, from, only globs
 	deny, confirm, waive       bool
 	atOnce, perTurn            int  // 0: no limit
-	requests                   int  // a minute, by its agents; 0: not said
-	alone                      bool // what its agents did not do is given to no others
+	requests                   int  // per minute, by its agents; 0: not specified
+	alone                      bool // tasks that its agents did not do are given to no others
 	attempts                   int  // 0: no limit
 }
 
-// Rules returns how many rules p has.
+// Rules returns the number of rules.
 func (p *Policy) Rules() int {
 	if p == nil {
 		return 0
@@ -69,30 +69,30 @@ func (p *Policy) Rules() int {
 	return len(p.rules)
 }
 
-// DeniesTenant reports whether nothing is to be done for a tenant.
+// DeniesTenant reports whether nothing may be done for a tenant.
 func (p *Policy) DeniesTenant(tenant string) bool {
 	return p != nil && p.denied.match(tenant)
 }
 
-// Any reports whether there is a rule about an agent. When there is none it may be asked by everybody for everything.
+// Any reports whether there is a rule about an agent. Without one, everybody may ask it for everything.
 func (p *Policy) Any(agent string) bool { return len(p.about(agent)) > 0 }
 
-// Allows reports whether from may ask an agent for one of its skills. With no skill it reports whether from may ask the agent at
-// all: rules about skills do not count then.
+// Allows reports whether from may ask an agent for one of its skills. Without a skill it reports whether from may ask the agent at all, ignoring
+// rules about skills.
 func (p *Policy) Allows(from, agent, skill string) bool {
 	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool {
 		return r.forSkill(skill) && (r.deny && r.isFrom(from) || len(r.only) > 0 && !r.only.match(from))
 	})
 }
 
-// Confirms reports whether the user has to say yes before from's request is given to an agent for one of its skills. With no
-// skill, rules about skills do not count.
+// Confirms reports whether a rule requires the user's consent before an agent is given from's request for one of its skills. Without a skill it
+// ignores rules about skills.
 func (p *Policy) Confirms(from, agent, skill string) bool {
 	return slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.confirm && r.forSkill(skill) && r.isFrom(from) })
 }
 
-// Waives reports whether the user's yes is not needed, for which the card of an agent asks before from's request is given to it for one of
-// its skills. With no skill, rules about skills do not count.
+// Waives reports whether a rule waives the consent that an agent's card asks for, for from's requests for one of its skills. Without a skill it
+// ignores rules about skills.
 func (p *Policy) Waives(from, agent, skill string) bool {
 	for _, r := range p.about(agent) {
 		if r.waive && r.forSkill(skill) && r.isFrom(from) {
@@ -102,29 +102,28 @@ func (p *Policy) Waives(from, agent, skill string) bool {
 	return false
 }
 
-// AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is any number.
+// AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is unlimited.
 func (p *Policy) AtOnce(agent string) int {
 	return p.least(agent, func(r *rule) int { return r.atOnce })
 }
 
-// PerTurn returns how many tasks one turn, and what descends from it, may give to an agent; 0 is any number.
+// PerTurn returns how many tasks one turn, including its descendants, may give to an agent; 0 is unlimited.
 func (p *Policy) PerTurn(agent string) int {
 	return p.least(agent, func(r *rule) int { return r.perTurn })
 }
 
-// Requests returns how often in a minute an agent may ask for something that no task of its own leads to; 0: no rule says so.
+// Requests returns how often per minute an agent may make requests that no task of its own causes; 0 means that no rule specifies it.
 func (p *Policy) Requests(agent string) int {
 	return p.least(agent, func(r *rule) int { return r.requests })
 }
 
-// Others reports whether what from asked an agent for, and the agent did not do, may be given to another agent. With no skill, rules
-// about skills do not count.
+// Others reports whether a request of from that an agent did not do may be given to another agent. Without a skill it ignores rules about skills.
 func (p *Policy) Others(from, agent, skill string) bool {
 	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.alone && r.forSkill(skill) && r.isFrom(from) })
 }
 
-// Attempts returns how often what from asked an agent for is tried in all, from 1 to [MaxAttempts]. With no skill, rules about
-// skills do not count.
+// Attempts returns how many attempts are made in all at a request of from to an agent, from 1 to [MaxAttempts]. Without a skill it ignores rules
+// about skills.
 func (p *Policy) Attempts(from, agent, skill string) int {
 	most := MaxAttempts
 	for _, r := range p.about(agent) {
@@ -145,7 +144,7 @@ func (p *Policy) least(agent string, limit func(*rule) int) int {
 	return least
 }
 
-// about returns the rules about an agent. They are looked for once: a decision asks for each agent several times.
+// about returns the rules about an agent. It caches them: a decision asks for each agent several times.
 func (p *Policy) about(agent string) []*rule {
 	if p == nil || len(p.rules) == 0 {
 		return nil

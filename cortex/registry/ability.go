@@ -11,20 +11,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 )
 
-// DefaultConfidence is the confidence of an agent that says none: it comes after those that praise themselves and before those
-// that warn of themselves.
+// DefaultConfidence is the confidence of an agent that states none. It ranks between agents that recommend and agents that warn of themselves.
 const DefaultConfidence = 0.5
 
-// Offer is an ability as one agent offers it.
+// Offer is an ability as offered by one agent.
 type Offer struct {
 	Record *Record
-	Skill  *a2a.AgentSkill   // of the record's card; shared, not to be written to
-	Spec   agentcard.Ability // what the agent says of it beyond the card
+	Skill  *a2a.AgentSkill   // of the record's card; shared, read-only
+	Spec   agentcard.Ability // what the agent's spec adds to the card
 
-	version *semver.Version // of the record; nil: not semantic
+	version *semver.Version // of the record; nil: not a semantic version
 }
 
-// Confidence returns how good the agent thinks it is, from 0 to 1.
+// Confidence returns the agent's own estimate of its quality, from 0 to 1, or [DefaultConfidence].
 func (o *Offer) Confidence() float64 {
 	if o.Spec.Confidence == nil {
 		return DefaultConfidence
@@ -32,18 +31,18 @@ func (o *Offer) Confidence() float64 {
 	return *o.Spec.Confidence
 }
 
-// Ability is what agents can do: a skill's id, and all who offer it.
+// Ability is a skill's id with all agents that offer it.
 type Ability struct {
-	ID     string  // of the skill; the name of one that has no id
+	ID     string  // of the skill; its name if it has no id
 	Offers []Offer // the best first: the most confident, then the newest version, then the lowest agent id
 }
 
-// Abilities returns what the agents can do, in the order of the ids. Agents that may not be given work are in it: see
-// [Record.Routable]. It is made when it is first asked for. The slice and what it holds are shared: they are not to be written to.
+// Abilities returns the abilities of all agents, sorted by id, including agents that may not be given work: see [Record.Routable]. The list is built
+// on the first call. The slice and its elements are shared and read-only.
 func (s *Snapshot) Abilities() []Ability { return s.abilities() }
 
-// Ability returns the offers of the ability with this id, the best first, as in [Ability]; none when nobody offers it. The slice
-// is shared: it is not to be written to.
+// Ability returns the offers of the ability with this id, the best first, as in [Ability]; nil when there are none. The slice is shared and
+// read-only.
 func (s *Snapshot) Ability(id string) []Offer {
 	all := s.abilities()
 	i, ok := slices.BinarySearchFunc(all, id, func(a Ability, id string) int { return cmp.Compare(a.ID, id) })
@@ -53,7 +52,7 @@ func (s *Snapshot) Ability(id string) []Offer {
 	return all[i].Offers
 }
 
-// Offers returns what those of records offer that fit [Query.Ability], the best first, as in [Ability].
+// Offers returns the offers of records that match ability as [Query.Ability] does, the best first, as in [Ability].
 func Offers(records []*Record, ability string) []Offer {
 	var offers []Offer
 	v := versions{}
@@ -66,7 +65,7 @@ func Offers(records []*Record, ability string) []Offer {
 	return offers
 }
 
-// abilities returns the abilities of agents, which are in the order of their ids.
+// abilities returns the abilities of agents, which are sorted by id.
 func abilities(agents []*Record) []Ability {
 	all, v := map[string][]Offer{}, versions{}
 	for _, r := range agents {

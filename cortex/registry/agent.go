@@ -16,17 +16,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// content is a card, with what is found out about it once.
+// content is a card with data derived from it.
 type content struct {
 	card    *a2a.AgentCard
 	hash    string
-	size    int // of its text
+	size    int // of its JSON, in bytes
 	spec    *agentcard.Spec
 	skills  []string        // their ids, sorted
-	version *semver.Version // of the card; nil: it is not semantic
+	version *semver.Version // of the card; nil: not a semantic version
 }
 
-// hashOf returns what is equal for cards of the same content, and the size of their text.
+// hashOf returns a hash of a card's content, and the size of its JSON in bytes.
 func hashOf(c *a2a.AgentCard) (hash string, size int, err error) {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -42,52 +42,52 @@ func newContent(c *a2a.AgentCard, hash string, size int) *content {
 		skills[i] = agentcard.SkillID(&c.Skills[i])
 	}
 	slices.Sort(skills)
-	version, _ := semver.NewVersion(c.Version) // nil with an error
+	version, _ := semver.NewVersion(c.Version) // nil on an error
 	return &content{card: c, hash: hash, size: size, spec: agentcard.SpecOf(c), skills: slices.Compact(skills), version: version}
 }
 
-// agent is what a Registry works on; readers get the Record that is made from it.
+// agent is the mutable state of an agent; readers get the Record made from it.
 type agent struct {
 	id, tenant string
-	pinned     *content // of the list of well-known agents; nil: not on it
+	pinned     *content // from the list of well-known agents; nil: not listed
 	instances  map[string]*instance
 	registered time.Time
 	seen       time.Time
-	last       *content // of an agent that is gone
-	warned     []string // the cards that were announced side by side at the last change
+	last       *content // the last card of an agent that is gone
+	warned     []string // the hashes of the cards that were announced concurrently at the last change
 	refused    string   // why it may not be given work
-	claimed    []string // the abilities that are its own, with Config.StrictAbilities
-	bytes      int      // of the different cards of its instances
-	shown      view     // without a record: to be made
+	claimed    []string // its exclusive abilities, with Config.StrictAbilities
+	bytes      int      // of the distinct cards of its instances
+	shown      view     // zero: to be made again
 }
 
-// view is an agent as readers see it. Without a record, there is no agent.
+// view is an agent as readers see it. The record is nil when there is no agent.
 type view struct {
 	record  *Record
-	content *content // what the record's card is of
+	content *content // the content of the record's card
 }
 
 type instance struct {
 	id             string
 	content        *content
-	announced      uint64 // serial of when it began to announce this card: greater is newer
+	announced      uint64 // serial number of the first announcement of this card; greater is newer
 	draining       bool
 	since, seen    time.Time
 	ttl, heartbeat time.Duration
-	due            time.Time // when its silence has been too long; zero: never
-	leased         bool      // due is for the transport to say first
-	event          string    // id of the event that announced it last, and its time
+	due            time.Time // when the instance is considered gone without another heartbeat; zero: never
+	leased         bool      // the transport is to report the end at due
+	event          string    // id of the latest event that announced it, and the event's time
 	sent           time.Time
-	grace          bool  // it is not heard of since a pause of Cortex, which is not held against it until due
-	reread         bool  // in this grace, the transport has delivered what it retains once more
-	lost           bool  // the transport does not retain it
-	host           *host // that it lives in; nil: none
+	grace          bool  // not heard of since a pause of Cortex, and tolerated until due
+	reread         bool  // during this grace, the transport has redelivered its retained card
+	lost           bool  // the transport has no retained card of it
+	host           *host // the host that it runs in; nil: none
 }
 
 // there reports whether readers see the agent.
 func (a *agent) there() bool { return a.pinned != nil || len(a.instances) > 0 }
 
-// view returns the agent as it is now.
+// view returns the present state of the agent.
 func (a *agent) view() view {
 	if a.shown.record != nil {
 		return a.shown
@@ -127,7 +127,7 @@ func (a *agent) view() view {
 	return a.shown
 }
 
-// speaker returns the instance that speaks for the agent, or nil, and the card that holds.
+// speaker returns the instance whose card represents the agent, or nil, and that card's content.
 func (a *agent) speaker() (*instance, *content) {
 	var newest *instance
 	for _, in := range a.instances {
@@ -144,8 +144,8 @@ func (a *agent) speaker() (*instance, *content) {
 	return nil, a.last
 }
 
-// before reports whether in speaks for the agent rather than o: active before draining, then the higher version, so that every
-// reader of the cards takes the same one, whatever the order in which they come; then the card that was new last.
+// before reports whether in precedes o as speaker: active before draining, then by the higher version, so that all readers choose the same card
+// whatever the order of arrival, then by the newer card.
 func (in *instance) before(o *instance) bool {
 	if in.draining != o.draining {
 		return o.draining
@@ -163,7 +163,7 @@ func (in *instance) state() State {
 	return StateActive
 }
 
-// content returns the card with this hash if one of the instances announces it, so that it is kept once.
+// content returns the content with this hash if an instance has announced it, so that equal cards are stored once.
 func (a *agent) content(hash string) *content {
 	for _, in := range a.instances {
 		if in.content != nil && in.content.hash == hash {
@@ -176,7 +176,7 @@ func (a *agent) content(hash string) *content {
 	return nil
 }
 
-// size is how many bytes the different cards of its instances have.
+// size returns the size of the distinct cards of the agent's instances, in bytes.
 func (a *agent) size() (n int) {
 	counted := map[*content]bool{}
 	for _, in := range a.instances {
@@ -188,7 +188,7 @@ func (a *agent) size() (n int) {
 	return n
 }
 
-// cards returns the hashes of the different cards that active instances announce, in order.
+// cards returns the hashes of the distinct cards of active instances, sorted.
 func (a *agent) cards() []string {
 	set := map[string]bool{}
 	for _, in := range a.instances {
@@ -199,7 +199,7 @@ func (a *agent) cards() []string {
 	return slices.Sorted(maps.Keys(set))
 }
 
-// hear takes in that the instance was announced now.
+// hear records an announcement of the instance.
 func (in *instance) hear(c *transport.Card, now time.Time) {
 	in.ttl, in.heartbeat = c.TTL, c.Heartbeat
 	in.grace, in.reread, in.lost = false, false, false
@@ -212,7 +212,7 @@ func (in *instance) hear(c *transport.Card, now time.Time) {
 	}
 }
 
-// spare gives the instance one full grace from now on, for silence that may be Cortex's own.
+// spare gives the instance a full grace from now on, because the silence may be due to Cortex.
 func (in *instance) spare(now time.Time) {
 	grace := minGrace
 	switch {
@@ -221,7 +221,7 @@ func (in *instance) spare(now time.Time) {
 	case in.ttl > 0:
 		grace = max(grace, in.ttl)
 	default:
-		return // nobody waits for it
+		return // without heartbeat and lease nothing is expected
 	}
 	in.grace, in.reread = true, false
 	in.due, in.leased = now.Add(grace), false
@@ -241,7 +241,7 @@ func (in *instance) silent(now time.Time) bool {
 	return !now.Before(in.due)
 }
 
-// silence is why an instance goes that was silent for too long.
+// silence returns the reason for removing a silent instance.
 func (in *instance) silence() string {
 	if in.heartbeat > 0 || in.grace || in.host != nil {
 		return ReasonMissed

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	maxUnsaid   = 4096            // events that wait to be published
-	tellTimeout = 2 * time.Second // for one of them
+	maxUnsaid   = 4096            // events in the queue
+	tellTimeout = 2 * time.Second // for publishing one event
 )
 
-// announcer publishes on the cards topic what a registry has to say, without ever holding it up.
+// announcer publishes the registry's events on the cards topic without ever delaying the registry.
 type announcer struct{ queue chan *transport.Event }
 
-// say drops e when the transport does not take events as fast as they come.
+// say queues e, or drops it when the queue is full.
 func (a *announcer) say(e *transport.Event) {
 	select {
 	case a.queue <- e:
@@ -26,7 +26,7 @@ func (a *announcer) say(e *transport.Event) {
 	}
 }
 
-// speak publishes what there is to say until ctx ends.
+// speak publishes queued events until ctx ends.
 func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
 	failing := false
 	for {
@@ -45,7 +45,7 @@ func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
 	}
 }
 
-// announcement is e for the cards topic.
+// announcement returns e as an event for the cards topic.
 func (r *Registry) announcement(e Event) *transport.Event {
 	said := e.Wire()
 	said.Reason = shorten.Marked(said.Reason, transport.MaxReason-len("…"), "…")

@@ -9,8 +9,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// judge finds out whether an agent may be given work. With Config.StrictAbilities it takes its abilities for it, if it may; then
-// freed are those that it had and that are there for another now.
+// judge determines whether an agent may be given work. With Config.StrictAbilities the agent then claims its abilities; freed are those that it had
+// claimed and that others can claim now.
 func (r *Registry) judge(a *agent) (freed []string) {
 	had := a.claimed
 	for _, ability := range had {
@@ -32,7 +32,7 @@ func (r *Registry) judge(a *agent) (freed []string) {
 	return freed
 }
 
-// judgeAll judges these agents; who was there first comes first.
+// judgeAll judges agents in the order in which they registered.
 func (r *Registry) judgeAll(agents []*agent) {
 	slices.SortStableFunc(agents, func(x, y *agent) int {
 		return cmp.Or(x.registered.Compare(y.registered), cmp.Compare(x.id, y.id))
@@ -43,7 +43,7 @@ func (r *Registry) judgeAll(agents []*agent) {
 	}
 }
 
-// reconsider judges those again that were refused and have an ability that is there for another now.
+// reconsider judges again the refused agents that have a freed ability.
 func (r *Registry) reconsider(freed []string, now time.Time) (events []Event) {
 	var refused []*agent
 	before := map[*agent]view{}
@@ -60,7 +60,7 @@ func (r *Registry) reconsider(freed []string, now time.Time) (events []Event) {
 	return events
 }
 
-// hasAny reports whether one of these abilities is on the card that holds.
+// hasAny reports whether one of these abilities is on the agent's present card.
 func (a *agent) hasAny(abilities []string) bool {
 	_, c := a.speaker()
 	return slices.ContainsFunc(abilities, func(ability string) bool {
@@ -69,7 +69,7 @@ func (a *agent) hasAny(abilities []string) bool {
 	})
 }
 
-// refusal says in a line why an agent may not be given work although it is there, or "".
+// refusal returns why an agent may not be given work although it is present, or "".
 func (r *Registry) refusal(a *agent) string {
 	_, c := a.speaker()
 	if scope := c.spec.TenantScope; scope != "" && scope != r.cfg.Tenant {

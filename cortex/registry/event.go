@@ -7,56 +7,56 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// EventKind says what happened to an agent.
+// EventKind is the kind of an event.
 type EventKind string
 
-// The kinds of event; there are no others. Each follows from comparing what was known before with what is known after. Every
-// agent that is not well known is registered once and deregistered once, whatever its instances do in between.
+// The kinds of events. Each follows from comparing the state before and after a change. Every agent that is not well known is registered once and
+// deregistered once, whatever its instances do in between.
 const (
-	// EventRegistered is that an agent is there: its first instance is, or it is well known.
+	// EventRegistered: the agent is present, since its first instance is, or it is well known.
 	EventRegistered EventKind = "registered"
-	// EventUpdated is that the agent's card is another one, or that it takes work again.
+	// EventUpdated: the agent's card has changed, or it takes work again.
 	EventUpdated EventKind = "updated"
-	// EventCapabilities is that it has other skills than before, as Added and Removed say. It follows an EventUpdated.
+	// EventCapabilities: its skills have changed, according to Added and Removed. It follows an EventUpdated.
 	EventCapabilities EventKind = "capabilities-changed"
-	// EventSeen is that an instance was announced again and nothing is new. Only who asks is told: see Config.Seen.
+	// EventSeen: an instance was announced again without a change. It is sent only with Config.Seen.
 	EventSeen EventKind = "seen"
-	// EventDraining is that an instance takes nothing new, and when it is the last one that did, that the agent does not.
+	// EventDraining: an instance takes no new work; if it was the last one that did, neither does the agent.
 	EventDraining EventKind = "draining"
-	// EventJoined is that one more instance of the agent is there.
+	// EventJoined: another instance of the agent is present.
 	EventJoined EventKind = "instance-joined"
-	// EventLeft is that an instance is not there any more, and the agent still is. It has a Reason.
+	// EventLeft: an instance is gone, but the agent is not. It has a Reason.
 	EventLeft EventKind = "instance-left"
-	// EventDeregistered is that the last instance has gone, and the agent with it. It has a Reason.
+	// EventDeregistered: the last instance is gone, and the agent with it. It has a Reason.
 	EventDeregistered EventKind = "deregistered"
-	// EventConflict warns that instances of one agent announce different cards: an update that is under way, or two
-	// agents that share a name by mistake. It comes once for each set of cards.
+	// EventConflict warns that instances of one agent announce different cards: during an update, or when two agents have the same name by mistake. It
+	// is sent once for each set of cards.
 	EventConflict EventKind = "conflict"
-	// EventRefused is that the agent may not be given work, as Reason says. That it may again is an EventUpdated.
+	// EventRefused: the agent may not be given work, for Reason. An EventUpdated follows when it may be again.
 	EventRefused EventKind = "refused"
 )
 
-// Why an instance went: the Reason of EventLeft and EventDeregistered.
+// Reasons of EventLeft and EventDeregistered.
 const (
-	ReasonRequested = "requested"         // it said so
+	ReasonRequested = "requested"         // it said goodbye
 	ReasonExpired   = "expired"           // its lease ended
 	ReasonMissed    = "missed-heartbeats" // it was silent for three heartbeats, or for the grace after a pause of Cortex
 )
 
-// Event is something that happened to an agent.
+// Event is a change of an agent.
 type Event struct {
 	Kind     EventKind
 	Time     time.Time // by the registry's clock
 	AgentID  string
-	Instance string // the one that it comes from; "" when it comes from none
-	Reason   string // one of those above, or, of EventRefused, a line of text
-	// Added and Removed are ids of skills, sorted. A skill that is there before and after is in neither, whatever it says.
+	Instance string // the instance that caused it; "": none
+	Reason   string // one of the reasons above, or a line of text for EventRefused
+	// Added and Removed are ids of skills, sorted. Skills that exist before and after are in neither, even if they have changed.
 	Added, Removed []string
-	// Record is the agent after what happened; its State is gone when it is deregistered.
+	// Record is the agent after the event; its State is gone when it is deregistered.
 	Record *Record
 }
 
-// Wire returns e as it is published and printed.
+// Wire converts e to the form in which it is published and printed.
 func (e Event) Wire() *transport.AgentEvent {
 	return &transport.AgentEvent{
 		Time: e.Time, Kind: string(e.Kind), AgentID: e.AgentID, Instance: e.Instance, State: string(e.Record.State), Reason: e.Reason,
@@ -64,7 +64,7 @@ func (e Event) Wire() *transport.AgentEvent {
 	}
 }
 
-// compare returns what happened between two views of an agent, caused by an instance.
+// compare returns the events that follow from two views of an agent, the change of which an instance has caused.
 func compare(before, after view, instance, reason string, now time.Time) []Event {
 	var events []Event
 	add := func(kind EventKind, reason string) {
@@ -104,7 +104,7 @@ func compare(before, after view, instance, reason string, now time.Time) []Event
 	return events
 }
 
-// turned reports whether an instance that was there has another state than before, this one.
+// turned reports whether an instance that was present has changed to state s.
 func turned(was, is *Record, instance string, s State) bool {
 	state := func(r *Record) State {
 		if i := slices.IndexFunc(r.Instances, func(in Instance) bool { return in.ID == instance }); i >= 0 {
@@ -116,7 +116,7 @@ func turned(was, is *Record, instance string, s State) bool {
 	return before != "" && before != s && state(is) == s
 }
 
-// difference returns what only is has, and what only was has; both are sorted.
+// difference returns the elements that are only in is, and those that are only in was; both are sorted.
 func difference(was, is []string) (added, removed []string) {
 	for len(was) > 0 || len(is) > 0 {
 		switch {

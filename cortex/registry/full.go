@@ -11,20 +11,20 @@ import (
 const (
 	maxAgents    = 20_000    // of a registry
 	maxInstances = 1_000     // of an agent
-	maxBytes     = 128 << 20 // of the cards of all agents; instances that announce the same share it
+	maxBytes     = 128 << 20 // of the cards of all agents; instances with equal cards share one
 
-	// Cards come again within this: when none was ignored for so long, there is room again.
+	// Cards are announced again within this time: when none was ignored for so long, there is room again.
 	fullFor = 2 * time.Minute
 )
 
-// overfull is what a registry has ignored for want of room.
+// overfull records what a registry has ignored because it is full.
 type overfull struct {
 	cards int
-	last  string // the agent of the last one
+	last  string // the agent of the latest one
 	at    time.Time
 }
 
-// isFull reports whether c, of this hash and size, would be one too many, and tells the operator now and then. r.mu is held.
+// isFull reports whether accepting c, with this hash and size, would exceed a limit. It logs that from time to time. r.mu is held.
 func (r *Registry) isFull(c *transport.Card, hash string, size int) bool {
 	a := r.agents[c.AgentID]
 	switch {
@@ -42,7 +42,7 @@ func (r *Registry) isFull(c *transport.Card, hash string, size int) bool {
 	return true
 }
 
-// Trouble returns lines that tell what the registry cannot do now, for those who look after Cortex: none when all is well.
+// Trouble returns lines for operators about what the registry cannot do now; nil when all is well.
 func (r *Registry) Trouble() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

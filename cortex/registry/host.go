@@ -6,19 +6,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// host is a process that many agents live in. Its heartbeat is that of them all.
+// host is a process that many agents run in. They share its heartbeat.
 type host struct {
 	key       hostKey
 	heartbeat time.Duration
-	due       time.Time // when its silence has been too long
+	due       time.Time // when it is considered gone without another heartbeat
 }
 
 type hostKey struct{ id, instance string }
 
 func (h *host) silent(now time.Time) bool { return !now.Before(h.due) }
 
-// hostOf returns the host that an instance lives in, or nil. One that was not heard of yet has a grace: its own card may come behind those
-// of its agents. r.mu is held.
+// hostOf returns the host that an instance runs in, or nil. A host that is not yet known gets a grace, since its own card may come after those of its
+// agents. r.mu is held.
 func (r *Registry) hostOf(c *transport.Card, now time.Time) *host {
 	if c.Host == "" {
 		return nil
@@ -32,7 +32,7 @@ func (r *Registry) hostOf(c *transport.Card, now time.Time) *host {
 	return h
 }
 
-// hostHeard takes in that a host is there, and with it the agents that live in it.
+// hostHeard records a heartbeat of a host, and so of the agents that run in it.
 func (r *Registry) hostHeard(c *transport.Card) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,13 +53,13 @@ func (r *Registry) hostHeard(c *transport.Card) {
 	r.sightings.Add(1)
 }
 
-// hostGone takes out the agents that lived in a host, which said goodbye or whose time is over. During a grace the latter proves nothing.
-// r.mu is held.
+// hostGone removes the agents of a host that has said goodbye or whose lease has ended. During a grace the end of a lease has no effect. r.mu is
+// held.
 func (r *Registry) hostGone(h *host, why transport.GoneReason, now time.Time) (events []Event) {
 	reason := ReasonRequested
 	if why == transport.GoneExpired {
 		if !h.silent(now) {
-			return nil // the sweep will see
+			return nil // the sweep decides later
 		}
 		reason = ReasonMissed
 	}

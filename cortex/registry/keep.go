@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	maxKeptInstances = 100           // of an agent, so that a note stays small
-	maxMarked        = 2 * maxAgents // agents that wait to be kept
+	maxKeptInstances = 100           // of an agent, to bound the size of a note
+	maxMarked        = 2 * maxAgents // agents whose notes wait to be written
 	keepRetry        = 5 * time.Second
 	flushTimeout     = 2 * time.Second
-	catchUpTimeout   = time.Second // of it
+	catchUpTimeout   = time.Second // of catchUp
 )
 
-// Keeper keeps one small note for each agent, at most 256 KiB. Its methods may block, and need not be safe for concurrent use:
-// they are called one at a time.
+// Keeper stores one note for each agent, at most 256 KiB. Its methods may block, and need not be safe for concurrent use: they are called one at a
+// time.
 type Keeper interface {
-	// Load yields what is kept, in any order.
+	// Load yields the stored notes, in any order.
 	Load(ctx context.Context) iter.Seq2[Kept, error]
-	// Save replaces the note of an agent. data is not written to afterwards.
+	// Save replaces the note of an agent. The caller does not modify data afterwards.
 	Save(ctx context.Context, id string, data []byte) error
-	// Delete removes it. One that is not there is no error.
+	// Delete removes the note of an agent. A missing note is no error.
 	Delete(ctx context.Context, id string) error
 }
 
@@ -42,7 +42,7 @@ type Kept struct {
 	Data []byte
 }
 
-// keptAgent is the content of a note. The card is the one that held: an instance that announced another one does so again.
+// keptAgent is the content of a note. Card is the card that represented the agent: instances with another card announce it again.
 type keptAgent struct {
 	Card         json.RawMessage `json:"card"`
 	RegisteredAt time.Time       `json:"registeredAt"`
@@ -58,17 +58,17 @@ type keptInstance struct {
 	Draining  bool          `json:"draining,omitempty"`
 }
 
-// notes are the agents whose note is not what it should be.
+// notes holds the agents whose notes are outdated.
 type notes struct {
 	wake    chan struct{}
-	failing bool // only for who writes
+	failing bool // used only by the writer
 
 	mu     sync.Mutex
 	marked map[string]struct{}
 }
 
-// mark asks for an agent's note to be written. When too much waits already, the note stays as it is, which is corrected when the
-// agent changes again or, after a restart, is silent.
+// mark requests that an agent's note be written. When too many wait, the note stays outdated until the agent changes again or, after a restart, turns
+// out to be silent.
 func (n *notes) mark(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,7 +82,7 @@ func (n *notes) mark(id string) {
 	}
 }
 
-// take returns what was marked, in order.
+// take returns the marked agents, sorted, and unmarks them.
 func (n *notes) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *Registry) keep(ctx context.Context) error {
 	}
 }
 
-// flush writes what is left when a Run ends, if that is soon done.
+// flush writes the remaining notes when a Run ends, within flushTimeout.
 func (r *Registry) flush(ctx context.Context, tr transport.Transport) {
 	if r.cfg.Keep == nil {
 		return
@@ -120,11 +120,11 @@ func (r *Registry) flush(ctx context.Context, tr transport.Transport) {
 	if r.cfg.Announce {
 		r.catchUp(ctx, tr)
 	}
-	_ = r.write(ctx) // it was logged
+	_ = r.write(ctx) // write has logged it
 }
 
-// catchUp finds out who has left just before the end: goodbyes may be on their way, of the agents in this process above all, and
-// who is kept in spite of one is given work by the next Run.
+// catchUp reads the latest goodbyes before the end, especially those of agents in this process: the next Run would give work to an agent that is
+// stored although it has left.
 func (r *Registry) catchUp(ctx context.Context, tr transport.Transport) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
@@ -153,7 +153,7 @@ func (r *Registry) catchUp(ctx context.Context, tr transport.Transport) {
 	r.report(r.removeAll(func(a *agent, in *instance) bool { return !in.grace && !in.lost && !there[key{a.id, in.id}] }))
 }
 
-// write writes the notes that are marked. Those that could not be written are marked again, and one of the errors is returned.
+// write writes the notes of the marked agents. It marks those again whose notes could not be written, and returns one of the errors.
 func (r *Registry) write(ctx context.Context) error {
 	var first error
 	for _, id := range r.notes.take() {
@@ -167,7 +167,7 @@ func (r *Registry) write(ctx context.Context) error {
 		}
 		if err != nil {
 			r.notes.mark(id)
-			if first == nil && !r.notes.failing && ctx.Err() == nil { // now: thousands that wait for the store take hours
+			if first == nil && !r.notes.failing && ctx.Err() == nil { // log it now: with a slow store, thousands of notes take hours
 				r.cfg.Logger.Warn("agents are not remembered for now", "agent", id, "err", err)
 			}
 			first = cmp.Or(first, fmt.Errorf("keep %s: %w", id, err))
@@ -177,7 +177,7 @@ func (r *Registry) write(ctx context.Context) error {
 	return first
 }
 
-// note returns what is to be kept of an agent; nil when it is not there.
+// note returns the content of an agent's note; nil when the agent is not present.
 func (r *Registry) note(id string) []byte {
 	r.mu.Lock()
 	a := r.agents[id]
@@ -195,16 +195,16 @@ func (r *Registry) note(id string) []byte {
 	k.Instances = k.Instances[:min(len(k.Instances), maxKeptInstances)]
 	var err error
 	if k.Card, err = json.Marshal(card); err != nil {
-		return nil // it was compared, which is the same
+		return nil // cannot happen: the card was encoded before
 	}
 	data, err := json.Marshal(k)
 	if err != nil {
-		return nil // a time out of this world, of which nothing need be remembered
+		return nil // a time that JSON cannot encode; there is nothing to store
 	}
 	return data
 }
 
-// restore brings in the agents that were kept. They have been silent since, and have the grace of a pause.
+// restore adds the stored agents. They have been silent since they were stored, and get the grace of a pause.
 func (r *Registry) restore(ctx context.Context) {
 	for k, err := range r.cfg.Keep.Load(ctx) {
 		if err != nil {
@@ -214,7 +214,7 @@ func (r *Registry) restore(ctx context.Context) {
 		if err := r.recall(k); err != nil {
 			r.cfg.Logger.Warn("what was kept of an agent cannot be used", "agent", k.ID, "err", err)
 			if transport.CheckID(k.ID) == nil {
-				r.notes.mark(k.ID) // it is replaced, or goes
+				r.notes.mark(k.ID) // replace or delete it
 			}
 		}
 	}
@@ -263,7 +263,7 @@ func (r *Registry) recall(kept Kept) error {
 	defer r.mu.Unlock()
 	a, now := r.agents[kept.ID], r.now()
 	if a != nil {
-		r.notes.mark(kept.ID) // well known by now
+		r.notes.mark(kept.ID) // the agent is well known now
 		return nil
 	}
 	if len(r.agents) >= maxAgents {

@@ -11,56 +11,53 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// What a Query may hold; texts are counted in bytes.
+// Bounds of a Query.
 const (
 	maxQueryIDs   = 1_000
 	maxQueryTags  = 64
 	maxQueryWords = 32
-	maxQueryText  = 1_000 // of each text
+	maxQueryText  = 1_000 // bytes of each text
 )
 
-// queryStates are what Query.States may hold.
+// queryStates are the allowed values of Query.States.
 var queryStates = []State{
 	StateUnknown, StateActive, StateDraining, StateRefused, State(StatusRegistered), State(StatusReady),
 }
 
-// Query chooses agents: one is found when it fits every field that is set. The zero value finds all. It is a filter, which says
-// yes or no; which agents suit a request best is for a router to say.
+// Query selects agents: those that match every field that is set. The zero value selects all. It only filters; a router determines which agents suit
+// a request best.
 type Query struct {
-	// IDs, if any, are the agents to choose from.
+	// IDs, if any, are the ids of the agents to choose from.
 	IDs []string `json:"ids,omitempty"`
-	// Ability is the id of a skill, or its name with letters of any case.
+	// Ability is the id of a skill, or its name, ignoring case.
 	Ability string `json:"ability,omitempty"`
-	// Tags must all be there, with letters of any case: a word is a tag of the agent or of one of its skills, or the key of a
-	// label; "key=value" is a label.
+	// Tags must all match, ignoring case: a word matches a tag of the agent or of one of its skills, or the key of a label; "key=value" matches a label.
 	Tags []string `json:"tags,omitempty"`
-	// Text is words that must all occur, also within longer words and with letters of any case, in the agent's id, name,
-	// description, tags and labels, or in the ids, names, descriptions and tags of its skills.
+	// Text has words that must all occur, ignoring case and also within longer words, in the agent's id, name, description, tags and labels, or in the
+	// ids, names, descriptions and tags of its skills.
 	Text string `json:"text,omitempty"`
-	// Version is a constraint such as ">=1.2.0 <2.0.0": what a space or a comma separates must all hold, "||" stands between
-	// alternatives, and "^1.2" or "~1.2.3" are ranges. A version that is not semantic fits none, a pre-release only one that names
-	// a pre-release.
+	// Version is a constraint such as ">=1.2.0 <2.0.0": parts separated by spaces or commas must all hold, "||" separates alternatives, and "^1.2" or
+	// "~1.2.3" are ranges. A version that is not semantic matches no constraint, a pre-release only one that names a pre-release.
 	Version string `json:"version,omitempty"`
-	// Tenant is the tenant that the agent must belong to, and be in its scope if it has one.
+	// Tenant is the tenant of the agent. An agent with a tenant scope must also have it in its scope.
 	Tenant string `json:"tenant,omitempty"`
-	// States, if any, are the states to choose from; the status of an AgentSpec (see [Record.Status]) is as good.
+	// States, if any, are the states to choose from; they may include statuses of an AgentSpec (see [Record.Status]).
 	States []State `json:"states,omitempty"`
-	// Owner is the team that the agent belongs to, with letters of any case.
+	// Owner is the team that owns the agent, ignoring case.
 	Owner string `json:"owner,omitempty"`
-	// After, unless empty, begins the result behind this id: the last one of the page before. That agent need not exist any more.
+	// After, unless empty, starts the result after this id, the last one of the previous page. The agent need not exist any more.
 	After string `json:"after,omitempty"`
-	// Limit is how many agents are found at most; 0 is all, which is no more than a registry holds.
+	// Limit bounds the number of agents; 0 is unlimited.
 	Limit int `json:"limit,omitempty"`
 }
 
-// Validate returns what is wrong with q in one line, or nil.
+// Validate returns what is wrong with q, in one line, or nil.
 func (q *Query) Validate() error {
 	_, err := q.compile()
 	return err
 }
 
-// Find returns the agents that fit q, in the order of their ids; an error says what [Query.Validate] does. The records are shared:
-// they are not to be written to.
+// Find returns the agents that match q, sorted by id, or the error of [Query.Validate]. The records are shared and read-only.
 func (s *Snapshot) Find(q Query) ([]*Record, error) {
 	f, err := q.compile()
 	if err != nil {
@@ -86,7 +83,7 @@ func (s *Snapshot) Find(q Query) ([]*Record, error) {
 	return found, nil
 }
 
-// filter is a valid Query, prepared to be asked for thousands of agents.
+// filter is a valid Query, prepared for matching thousands of agents.
 type filter struct {
 	*Query
 	ids     map[string]bool // nil: any
@@ -120,7 +117,7 @@ func (q *Query) compile() (*filter, error) {
 	return f, nil
 }
 
-// check bounds what strangers may ask for.
+// check enforces the bounds of external queries.
 func (q *Query) check() error {
 	switch {
 	case len(q.IDs) > maxQueryIDs:
@@ -158,7 +155,7 @@ func stateNames() []string {
 	return names
 }
 
-// fits reports whether r fits every field that is set, the cheapest first.
+// fits reports whether r matches every field that is set, the cheapest first.
 func (f *filter) fits(r *Record) bool {
 	return (f.ids == nil || f.ids[r.ID]) &&
 		(f.Tenant == "" || f.Tenant == r.Tenant && (r.Spec.TenantScope == "" || r.Spec.TenantScope == f.Tenant)) &&
@@ -170,7 +167,7 @@ func (f *filter) fits(r *Record) bool {
 		!slices.ContainsFunc(f.words, func(w word) bool { return !w.in(r) })
 }
 
-// skillOf returns the skill of r that ability names by its id, else the one that it names by its name; nil when there is none.
+// skillOf returns the skill of r with the id ability, or else the one with that name; nil when there is none.
 func skillOf(r *Record, ability string) *a2a.AgentSkill {
 	var named *a2a.AgentSkill
 	for i := range r.Card.Skills {
@@ -204,17 +201,17 @@ func tagged(r *Record, tag string) bool {
 	return false
 }
 
-// word is a word that is looked for in many texts, with letters of any case.
+// word is a word to search for in many texts, ignoring case.
 type word struct {
 	text string // in lower case
-	// The byte of an ASCII word that is rarest in English, and where it is. Texts are searched for it first, in both its cases:
-	// that is several times faster than to compare at every place, or to make a copy of each text in lower case.
+	// The byte of an ASCII word that is rarest in English, in both cases, and its position. Searching for that byte first is several times faster than
+	// comparing at every position, or making a lower-case copy of each text.
 	rare, upper byte // 0: not ASCII
 	at          int
 }
 
 func newWord(s string) word {
-	const common = "etaoinshrdlcumwfgypbvkjxqz" // letters, the most frequent first; anything else is rarer
+	const common = "etaoinshrdlcumwfgypbvkjxqz" // letters by decreasing frequency; other characters are rarer
 	w := word{text: strings.ToLower(s)}
 	rarest := -1
 	for i := range len(w.text) {
@@ -237,7 +234,7 @@ func newWord(s string) word {
 	return w
 }
 
-// in reports whether the word occurs in what r says of itself.
+// in reports whether the word occurs in the texts of r.
 func (w *word) in(r *Record) bool {
 	if w.occurs(r.ID) || w.occurs(r.Card.Name) || w.occurs(r.Card.Description) || slices.ContainsFunc(r.Spec.Tags, w.occurs) {
 		return true
@@ -287,7 +284,7 @@ func (w *word) occursAt(s string, c byte) bool {
 	}
 }
 
-// foldsTo reports whether s is lower, which is ASCII in lower case and as long, but for the case of its letters.
+// foldsTo reports whether s equals lower, ignoring case. lower is lower-case ASCII, and s is at least as long.
 func foldsTo(s, lower string) bool {
 	for i := range len(lower) {
 		c := s[i]

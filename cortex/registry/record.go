@@ -8,24 +8,24 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 )
 
-// State says what can be expected of an agent, or of one of its instances.
+// State is the state of an agent, or of one of its instances.
 type State string
 
-// The states of a Record; an Instance is active or draining.
+// The states of a Record. An Instance is active or draining.
 const (
-	StateUnknown  State = "unknown"  // well known, and nothing of it runs
+	StateUnknown  State = "unknown"  // well known, without instances
 	StateActive   State = "active"   // takes work
-	StateDraining State = "draining" // finishes what it has, takes nothing new
-	StateRefused  State = "refused"  // is there, and may not be given work: see [Record.Refused]
+	StateDraining State = "draining" // finishes its tasks, takes no new ones
+	StateRefused  State = "refused"  // present, but may not be given work: see [Record.Refused]
 	StateGone     State = "gone"     // no longer in the registry; in an [Event] only
 )
 
-// Status is a state in the words of an AgentSpec.
+// Status is a state in the terms of AgentSpec.
 type Status string
 
 // The statuses of an agent.
 const (
-	StatusRegistered   Status = "registered" // known, and not ready
+	StatusRegistered   Status = "registered" // known, but not ready
 	StatusReady        Status = "ready"
 	StatusDraining     Status = "draining"
 	StatusDeregistered Status = "deregistered"
@@ -36,51 +36,50 @@ type Origin string
 
 // The origins of a card.
 const (
-	OriginAnnounced Origin = "announced"  // a running instance said so
-	OriginWellKnown Origin = "well-known" // a list of well-known agents says so
+	OriginAnnounced Origin = "announced"  // announced by a running instance
+	OriginWellKnown Origin = "well-known" // from a list of well-known agents
 )
 
-// Record is what is known of one agent. It is a value that never changes; readers share it and do not write to it. All
-// times are by the registry's clock.
+// Record is what the registry knows about one agent. It is immutable and shared by readers. All times are by the registry's clock.
 type Record struct {
 	ID     string // the agent's address
 	Tenant string
-	// Card is never nil. When instances announce different cards, it is the one that was new last.
+	// Card is never nil. When instances announce different cards, it is that of the instance that represents the agent: an active one, with the highest
+	// version, announced last.
 	Card    *a2a.AgentCard
-	Version string          // as the card says it: any text
-	Spec    *agentcard.Spec // what the card says beyond A2A; never nil
+	Version string          // as on the card: any text
+	Spec    *agentcard.Spec // the card's extensions to A2A; never nil
 	State   State
 	Origin  Origin
-	// Refused says in a line why the agent may not be given work although it is there; "" is that it may.
+	// Refused is a line that says why the agent may not be given work although it is present; "": it may.
 	Refused string
-	// Pinned says that the agent is well known: it stays here, and may be given work, whether it runs or not.
+	// Pinned means that the agent is well known: it stays in the registry, and may be given work, even when it does not run.
 	Pinned bool
-	// Instances are the running processes of the agent, in the order of their ids.
+	// Instances are the agent's running processes, sorted by id.
 	Instances    []Instance
 	RegisteredAt time.Time // of the first announcement; zero: never
-	// LastSeen is when its latest heartbeat came, that is any announcement; zero: never. It may be a second behind in a
-	// Snapshot.
+	// LastSeen is the time of its latest heartbeat, which any announcement is; zero: never. In a Snapshot it may be up to a second old.
 	LastSeen  time.Time
-	ExpiresAt time.Time // when nothing is left of it unless it is announced again; zero: never, or nothing runs
+	ExpiresAt time.Time // when the agent will be gone unless it is announced again; zero: never, or it has no instances
 }
 
 // Instance is one running process of an agent.
 type Instance struct {
 	ID        string
 	State     State
-	CardHash  string // SHA-256 of its card in hexadecimal: equal for instances that announce the same
+	CardHash  string // SHA-256 of its card in hexadecimal; equal for equal cards
 	Since     time.Time
 	LastSeen  time.Time
-	ExpiresAt time.Time // when its silence has been too long; zero: never
+	ExpiresAt time.Time // when it is considered gone without another heartbeat; zero: never
 }
 
-// Routable reports whether the agent may be given work: one of its instances is active, or it is well known, so that
-// work waits in its inbox until it runs again.
+// Routable reports whether the agent may be given work: one of its instances is active, or it is well known, so that work waits in its inbox until it
+// runs again.
 func (r *Record) Routable() bool {
 	return r.Refused == "" && (r.State == StateActive || r.Pinned)
 }
 
-// Status returns the state in the words of an AgentSpec.
+// Status returns the state in the terms of AgentSpec.
 func (r *Record) Status() Status {
 	switch r.State {
 	case StateActive:

@@ -17,31 +17,29 @@ import (
 )
 
 const (
-	// seenLag is how old a snapshot may be that misses nothing but that agents were seen: thousands of agents are seen
-	// all the time, and nobody needs to know it sooner.
+	// seenLag is the maximum age of a snapshot that lacks only heartbeats. Thousands of agents send them all the time, and no reader needs them sooner.
 	seenLag = time.Second
 )
 
-// Config configures a Registry. The zero value is right for the default tenant.
+// Config configures a Registry. The zero value is valid, for the default tenant.
 type Config struct {
 	Tenant    string      // "" is the default tenant
 	WellKnown []WellKnown // agents that are always listed
-	// OnEvent, if not nil, is called with every event, one at a time and in order: with what is there when Run begins, as
-	// registered, and then with what happens. It may read the registry, and must not call anything else of it; the registry
-	// waits for it.
+	// OnEvent, if not nil, is called with every event, one at a time and in order: first with the present agents when Run begins, as registered, then
+	// with each change. The registry waits for it. It may call Snapshot, but no other method of the registry.
 	OnEvent func(Event)
-	// Seen asks for EventSeen, too: thousands of agents make hundreds of them a second.
+	// Seen enables EventSeen: thousands of agents cause hundreds of them per second.
 	Seen bool
-	// Announce is for the registry of the running Cortex, which has the last word: Run publishes its events, but EventSeen, on
-	// the tenant's cards topic, and takes what has been silent for too long off it. Publishing is best effort.
+	// Announce is set for the registry of the running Cortex, which is authoritative: Run publishes its events, except EventSeen, on the tenant's cards
+	// topic, and removes silent agents from that topic. Publishing is best effort.
 	Announce bool
-	// Leads reports which of several Cortexes of a tenant announces at the moment, so that it is done once; nil is this one.
+	// Leads reports whether this one of a tenant's orchestrators announces at the moment, so that only one does; nil stands for always.
 	Leads func() bool
-	// StrictAbilities refuses an agent that has a skill, by its id, that another agent has who was there before. It may be given
-	// work as soon as no other has it.
+	// StrictAbilities refuses an agent with a skill whose id another agent has that was there before. The agent is accepted as soon as no other has the
+	// skill.
 	StrictAbilities bool
-	// Keep remembers the agents from one Run to that of the next process, so that a restart of Cortex is not taken for the
-	// death of them all. nil remembers nothing.
+	// Keep stores the agents for the Run of the next process, so that a restart of Cortex does not look like the end of all agents. With nil nothing is
+	// stored.
 	Keep   Keeper
 	Now    func() time.Time // nil is time.Now
 	Logger *slog.Logger     // nil discards
@@ -54,27 +52,27 @@ type Registry struct {
 	notes     *notes
 	announcer announcer
 
-	applying sync.Mutex // keeps changes in order; held while OnEvent runs
+	applying sync.Mutex // orders changes; held while OnEvent runs
 	begun    bool       // guarded by applying
 
 	mu     sync.Mutex
 	agents map[string]*agent
 	hosts  map[hostKey]*host
 	order  []*agent          // by id
-	claims map[string]string // the agent that an ability belongs to, with Config.StrictAbilities
-	serial uint64            // of what was announced
+	claims map[string]string // the owner of each exclusive ability, with Config.StrictAbilities
+	serial uint64            // of announcements
 	full   overfull
 	bytes  int       // of the cards of all agents
-	swept  time.Time // when time was last looked at; zero: not yet
+	swept  time.Time // when the clock was last checked; zero: never
 	paused bool
 
-	// A snapshot is built when somebody asks for it, from these counts: of changes, and of agents merely seen.
+	// Snapshots are built on demand, when these counts of changes and of heartbeats have grown.
 	changes   atomic.Uint64
 	sightings atomic.Uint64
 	snapshot  atomic.Pointer[Snapshot]
 }
 
-// New returns a Registry that knows the well-known agents only. It starts nothing; see Run.
+// New returns a Registry with the well-known agents only. It starts nothing; see Run.
 func New(cfg Config) *Registry {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -86,7 +84,7 @@ func New(cfg Config) *Registry {
 		announcer: announcer{make(chan *transport.Event, maxUnsaid)},
 	}
 	for _, w := range cfg.WellKnown {
-		hash, size, _ := hashOf(w.Card) // a list that was read was JSON
+		hash, size, _ := hashOf(w.Card) // no error: the list was decoded from JSON
 		a := r.agent(w.ID)
 		a.pinned = newContent(w.Card, hash, size)
 		r.judge(a)
@@ -95,10 +93,10 @@ func New(cfg Config) *Registry {
 	return r
 }
 
-// Run takes the cards of the tenant from tr until ctx ends, and returns nil then; it returns an error when tr gives up. It
-// also calls Sweep from time to time, and does what Config.Keep and Config.Announce ask for. One Run at a time.
+// Run reads the tenant's cards from tr until ctx ends, then returns nil; it returns an error when tr gives up. It also calls Sweep periodically, and
+// does what Config.Keep and Config.Announce ask for. At most one Run may be active at a time.
 func (r *Registry) Run(ctx context.Context, tr transport.Transport) error {
-	// One at a time: what an instance said last must be what is known of it.
+	// One at a time, since the last announcement of an instance counts.
 	cards, err := tr.Subscribe(ctx, transport.Cards(r.cfg.Tenant), &transport.SubscribeOptions{Concurrency: 1})
 	if err != nil {
 		return fmt.Errorf("subscribe to cards: %w", err)
@@ -138,7 +136,7 @@ func (r *Registry) Run(ctx context.Context, tr transport.Transport) error {
 	return fmt.Errorf("cards: %w", err)
 }
 
-// begin brings in what was kept, and tells who listens what is there before any card has come.
+// begin restores the stored agents, and reports the present agents to OnEvent before any card arrives.
 func (r *Registry) begin(ctx context.Context) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
@@ -164,7 +162,7 @@ func (r *Registry) begin(ctx context.Context) {
 	}
 }
 
-// Synced is closed once the cards that were there when Run began are in the registry.
+// Synced returns a channel that is closed when the registry has the cards that were retained when Run began.
 func (r *Registry) Synced() <-chan struct{} { return r.synced }
 
 func (r *Registry) isSynced() bool {
@@ -176,10 +174,10 @@ func (r *Registry) isSynced() bool {
 	}
 }
 
-// now is the time on the wall: what is read of a clock that stands still while the machine is suspended is left out.
+// now returns the wall-clock time, without the monotonic reading, which stops while the machine is suspended.
 func (r *Registry) now() time.Time { return r.cfg.Now().Round(0) }
 
-// Apply takes in an event of the tenant's cards topic, which the registry keeps. Other events are ignored.
+// Apply applies an event of the tenant's cards topic, which the registry retains. It ignores other events.
 func (r *Registry) Apply(e *transport.Event) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
@@ -194,7 +192,7 @@ func (r *Registry) Apply(e *transport.Event) {
 		case e.Tenant != r.cfg.Tenant:
 			r.cfg.Logger.Warn("card of another tenant is ignored", "agent", p.AgentID, "tenant", e.Tenant)
 		case p.AgentID == transport.Cortex && e.From == transport.Cortex:
-			// The orchestrator says that it runs; it is no agent.
+			// The orchestrator announces itself, and is no agent.
 		case p.Gone == "" && p.IsHost():
 			r.hostHeard(p)
 		case p.Gone != "":
@@ -207,7 +205,7 @@ func (r *Registry) Apply(e *transport.Event) {
 	}
 }
 
-// report tells who listens, here and on the cards topic.
+// report passes events to OnEvent, and publishes them on the cards topic.
 func (r *Registry) report(events []Event) {
 	for _, e := range events {
 		if r.announces() && e.Kind != EventSeen {
@@ -223,7 +221,7 @@ func (r *Registry) announces() bool {
 	return r.cfg.Announce && (r.cfg.Leads == nil || r.cfg.Leads())
 }
 
-// agent returns the agent with this id, a new one if there is none.
+// agent returns the agent with this id, creating it if necessary.
 func (r *Registry) agent(id string) *agent {
 	a := r.agents[id]
 	if a == nil {
@@ -239,7 +237,7 @@ func (r *Registry) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(r.order, id, func(a *agent, id string) int { return cmp.Compare(a.id, id) })
 }
 
-// announced takes in the card c of the event e.
+// announced applies an announcement c from the event e.
 func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	hash, size, err := hashOf(c.Card)
 	if err != nil {
@@ -255,7 +253,7 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	retained := !r.isSynced()
 	seen := now
 	if retained && e.Time.Before(now) && !e.Time.IsZero() {
-		seen = e.Time.Round(0) // later ones have just been sent, whatever the sender's clock says
+		seen = e.Time.Round(0) // newer announcements were sent just now, whatever the sender's clock says
 	}
 	a := r.agent(c.AgentID)
 	var before view
@@ -269,13 +267,13 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	}
 	same := in.content != nil && in.content.hash == hash && in.draining == c.Draining
 	if in.grace && in.event == e.ID && in.sent.Equal(e.Time) && same && !in.reread && !retained {
-		in.reread = true // the same announcement once more: the transport reads again what it retains
+		in.reread = true // the same announcement again: the transport reads its retained cards again
 		in.lost = false
 		return nil
 	}
 	in.event, in.sent, in.lost = e.ID, e.Time, false
 	if in.grace && retained {
-		in.ttl, in.heartbeat = c.TTL, c.Heartbeat // and was made before: no sign of life
+		in.ttl, in.heartbeat = c.TTL, c.Heartbeat // an older announcement is no heartbeat
 	} else {
 		in.hear(c, now)
 	}
@@ -307,7 +305,7 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	return r.changed(a, before, in.id, "", now)
 }
 
-// gone takes in that an instance said goodbye, or that the transport has found its time to be over.
+// gone applies a goodbye of an instance, or the end of its lease as the transport reports it.
 func (r *Registry) gone(c *transport.Card) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -331,7 +329,7 @@ func (r *Registry) gone(c *transport.Card) []Event {
 	return r.remove(a, in, in.silence(), now)
 }
 
-// remove takes an instance out, and with the last one an agent that is not well known.
+// remove removes an instance, and with the last one an agent that is not well known.
 func (r *Registry) remove(a *agent, in *instance, reason string, now time.Time) []Event {
 	before := a.view()
 	a.last = before.content
@@ -344,7 +342,7 @@ func (r *Registry) remove(a *agent, in *instance, reason string, now time.Time) 
 	return r.changed(a, before, in.id, reason, now)
 }
 
-// changed returns the events that follow from what became of an agent that was seen as before.
+// changed returns the events that follow from the change of an agent since the view before.
 func (r *Registry) changed(a *agent, before view, instance, reason string, now time.Time) []Event {
 	r.changes.Add(1)
 	freed := r.judge(a)

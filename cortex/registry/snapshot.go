@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// Snapshot is what a Registry knew at one moment. It never changes; readers share it.
+// Snapshot is the content of a Registry at one moment. It is immutable and shared by readers.
 type Snapshot struct {
 	agents, routable   []*Record
 	changes, sightings uint64
 	built              time.Time
-	abilities          func() []Ability // made when it is first asked for
+	abilities          func() []Ability // built on the first call
 }
 
-// Agents returns all agents in the order of their ids. The slice is shared: it is not to be written to.
+// Agents returns all agents, sorted by id. The slice is shared and read-only.
 func (s *Snapshot) Agents() []*Record { return s.agents }
 
-// Routable returns the agents that may be given work (see [Record.Routable]), in the order of their ids. The slice is
-// shared: it is not to be written to.
+// Routable returns the agents that may be given work (see [Record.Routable]), sorted by id. The slice is shared and read-only.
 func (s *Snapshot) Routable() []*Record { return s.routable }
 
 // Get returns the agent with this id, and whether there is one.
@@ -31,9 +30,8 @@ func (s *Snapshot) Get(id string) (*Record, bool) {
 	return s.agents[i], true
 }
 
-// Snapshot returns what the registry knows now: every change that was applied before is in it, while LastSeen and
-// ExpiresAt of what was merely seen again may be a second behind. It takes no lock unless something has changed; then
-// the first reader builds the snapshot for all, however many cards came in between.
+// Snapshot returns the present content of the registry. It has every change that was applied before, but LastSeen and ExpiresAt may be up to a second
+// old. It takes no lock unless something has changed; then the first reader builds the snapshot for all, however many cards have arrived.
 func (r *Registry) Snapshot() *Snapshot {
 	if s := r.snapshot.Load(); r.fresh(s) {
 		return s
@@ -52,7 +50,7 @@ func (r *Registry) fresh(s *Snapshot) bool {
 	return s.changes == r.changes.Load() && (s.sightings == r.sightings.Load() || r.cfg.Now().Sub(s.built) < seenLag)
 }
 
-// build makes a snapshot. Records are made anew only for agents that something happened to.
+// build makes a snapshot. It makes new records only for agents that have changed.
 func (r *Registry) build() *Snapshot {
 	s := &Snapshot{
 		agents: make([]*Record, len(r.order)), routable: make([]*Record, 0, len(r.order)),

@@ -10,16 +10,16 @@ import (
 
 const (
 	sweepEvery = 5 * time.Second
-	// missed is how many heartbeats an instance may miss before it is taken for dead.
+	// missed is how many heartbeats an instance may miss before it is considered gone.
 	missed = 3
-	// minGrace is how long at least silence is not held against an instance after a pause of Cortex's own.
+	// minGrace is the shortest time for which silence is tolerated after a pause of Cortex.
 	minGrace = 90 * time.Second
-	// leaseSlack is how long after the end of a lease the transport is waited for, which sees it sooner and better.
+	// leaseSlack is how long after the end of a lease the registry waits for the transport to report it, which is more accurate.
 	leaseSlack = 5 * time.Second
 )
 
-// Sweep takes out the instances that have been silent for too long by now. When far more time has passed since the last Sweep
-// than there should be between two, it was Cortex that was away: see Resume.
+// Sweep removes the instances that have been silent for too long at time now. When far more time has passed since the last Sweep than its interval,
+// Cortex itself was away: see Resume.
 func (r *Registry) Sweep(now time.Time) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
@@ -51,7 +51,7 @@ func (r *Registry) sweep(now time.Time) (events []Event) {
 			events = append(events, r.remove(a, in, in.silence(), now)...)
 		}
 		if i < len(r.order) && r.order[i] == a {
-			i++ // else it has gone, and another is in its place
+			i++ // otherwise the agent is gone, and another has its index
 		}
 	}
 	for key, h := range r.hosts {
@@ -62,13 +62,13 @@ func (r *Registry) sweep(now time.Time) (events []Event) {
 	return events
 }
 
-// settle ends the reading of what the transport retains: of an instance that was kept and nobody waits for to be silent, it is
-// the only sign of life.
+// settle ends the reading of retained cards: it removes restored instances without a retained card that nothing else would remove, since they have
+// neither heartbeat nor lease.
 func (r *Registry) settle() []Event {
 	return r.removeAll(func(_ *agent, in *instance) bool { return in.lost && in.due.IsZero() })
 }
 
-// removeAll takes out the instances that have left, in order.
+// removeAll removes the instances for which left is true, in order.
 func (r *Registry) removeAll(left func(*agent, *instance) bool) (events []Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Registry) removeAll(left func(*agent, *instance) bool) (events []Event)
 	return events
 }
 
-// look notices when the clock has gone on, or back, by more than can be between two sweeps.
+// look detects that the clock has advanced or gone back by more than the interval of two sweeps.
 func (r *Registry) look(now time.Time) {
 	if !r.swept.IsZero() && now.Sub(r.swept).Abs() > 3*sweepEvery {
 		r.cfg.Logger.Info("time has passed unseen: agents have a grace to be heard of", "by", now.Sub(r.swept))
@@ -92,8 +92,7 @@ func (r *Registry) look(now time.Time) {
 	}
 }
 
-// Pause says that nothing can be heard of agents from now on, as when the connection to the transport's server is lost. Until
-// Resume no silence is held against anybody.
+// Pause says that no agent can be heard from now on, such as when the connection to the server is lost. Silence is tolerated until Resume.
 func (r *Registry) Pause() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,9 +100,9 @@ func (r *Registry) Pause() {
 	r.spare(r.now())
 }
 
-// Resume says that Cortex was away until now, whether Pause was called or not: whoever is there has one full grace to be heard
-// of, 90 seconds, or three of its heartbeats, or its lease without any, when that is longer. It holds also when the transport
-// reports the end of a lease in that time. Who says goodbye is gone at once.
+// Resume says that Cortex was away until now, whether or not Pause was called: every present instance gets a full grace to be heard, of 90 seconds,
+// three of its heartbeats, or, without heartbeats, its lease, whichever is longest. The grace also applies when the transport reports the end of a
+// lease. An instance that says goodbye is removed at once.
 func (r *Registry) Resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,13 +110,13 @@ func (r *Registry) Resume() {
 	r.spare(r.now())
 }
 
-// spare gives everybody a grace; r.mu is held.
+// spare gives all instances a grace; r.mu is held.
 func (r *Registry) spare(now time.Time) {
 	for _, a := range r.order {
 		for _, in := range a.instances {
 			in.spare(now)
 		}
-		a.shown = view{} // of when it expires
+		a.shown = view{} // its expiry has changed
 	}
 	for _, h := range r.hosts {
 		h.due = now.Add(max(minGrace, missed*h.heartbeat))
@@ -125,7 +124,7 @@ func (r *Registry) spare(now time.Time) {
 	r.sightings.Add(1)
 }
 
-// goneEvent takes an instance off the board that the transport still retains.
+// goneEvent returns the event that removes an instance from the cards that the transport retains.
 func (r *Registry) goneEvent(agent, instance string, now time.Time) *transport.Event {
 	return r.event(now, agent, &transport.Card{AgentID: agent, Instance: instance, Gone: transport.GoneExpired})
 }

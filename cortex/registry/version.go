@@ -6,20 +6,19 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// versions reads the versions of agents, each text once: thousands of agents have few of them. nil is a text that is no semantic
-// version.
+// versions caches parsed versions by their text, of which thousands of agents have few. nil stands for text that is not a semantic version.
 type versions map[string]*semver.Version
 
 func (v versions) of(text string) *semver.Version {
 	known, ok := v[text]
 	if !ok {
-		known, _ = semver.NewVersion(text) // nil with an error
+		known, _ = semver.NewVersion(text) // nil on an error
 		v[text] = known
 	}
 	return known
 }
 
-// compareVersions compares two versions. Text that is not a version, which is nil here, is lower than every version.
+// compareVersions compares two versions. nil, which stands for other text, is lower than every version.
 func compareVersions(a, b *semver.Version) int {
 	switch {
 	case a != nil && b != nil:
@@ -32,10 +31,10 @@ func compareVersions(a, b *semver.Version) int {
 	return 0
 }
 
-// versionRange is a constraint on versions. It is for one reader at a time.
+// versionRange is a constraint on versions. It is not safe for concurrent use.
 type versionRange struct {
 	constraints *semver.Constraints
-	known       map[string]bool // what was found out of a text
+	known       map[string]bool // cached results by text
 }
 
 func newVersionRange(constraint string) (*versionRange, error) {

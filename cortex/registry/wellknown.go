@@ -24,14 +24,15 @@ const maxWellKnown = 1 << 20
 
 const wantList = `want a list of agents: [{"agentName": …}, …]`
 
-// WellKnown is an agent that is listed, and may be given work, whether it runs or not: one that is started for its work
-// and stops afterwards, or should never be missing from the list.
+// WellKnown is an agent that is listed, and may be given work, even when it does not run: such as one that is started for its work and stops
+// afterwards.
 type WellKnown struct {
 	ID   string // its address: see [transport.AgentID]
 	Card *a2a.AgentCard
 }
 
-// LoadWellKnown reads a file of well-known agents; see [ReadWellKnown]. It may be a pipe, whose end it waits for until ctx ends.
+// LoadWellKnown reads a file of well-known agents; see [ReadWellKnown]. The file may be a pipe, which LoadWellKnown reads to its end or until ctx
+// ends.
 func LoadWellKnown(ctx context.Context, path string) ([]WellKnown, error) {
 	f, err := document.Open(ctx, path, maxWellKnown+1)
 	if err != nil {
@@ -50,9 +51,8 @@ func LoadWellKnown(ctx context.Context, path string) ([]WellKnown, error) {
 //	[{"agentName": "Research", "description": "Searches the web.", "version": "1.0",
 //	  "skills": [{"id": "research", "name": "Research", "description": "Finds out.", "examples": ["…"], "tags": ["…"]}]}]
 //
-// An entry may also be an A2A agent card, which has "name" in place of "agentName", or a card with a field "spec" or an AgentSpec,
-// as [agentcard.Read] reads them. The list is at most 1 MiB and an entry
-// at most [transport.MaxCard] bytes. An error names the entry, counted from 1, and the field.
+// An entry may also be an A2A agent card, which has "name" instead of "agentName", a card with a field "spec", or an AgentSpec; see [agentcard.Read].
+// The list may have at most 1 MiB, and an entry at most [transport.MaxCard] bytes. An error names the entry, counted from 1, and the field.
 func ReadWellKnown(r io.Reader) ([]WellKnown, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxWellKnown+1))
 	if err != nil {
@@ -70,7 +70,7 @@ func ReadWellKnown(r io.Reader) ([]WellKnown, error) {
 		}
 		return nil, errors.New(wantList)
 	}
-	if entries == nil { // it says null
+	if entries == nil { // the text is null
 		return nil, errors.New(wantList)
 	}
 	if err := document.CheckJSON(data); err != nil {
@@ -94,7 +94,7 @@ func ReadWellKnown(r io.Reader) ([]WellKnown, error) {
 
 var inEntry = regexp.MustCompile(` \(line ([0-9]+)\)$`)
 
-// withLine adds the line to an error of an entry that begins there; the error may have one, counted from the entry's.
+// withLine adds a line number to an error of an entry that begins at line. The error may have a line number of its own, counted from the entry's.
 func withLine(err error, line int) error {
 	text := err.Error()
 	if m := inEntry.FindStringSubmatch(text); m != nil {
@@ -105,7 +105,7 @@ func withLine(err error, line int) error {
 	return fmt.Errorf("%s (line %d)", text, line)
 }
 
-// lineOfEntry returns the line on which entry i of a list begins; data has it.
+// lineOfEntry returns the line in data on which entry i of a list begins.
 func lineOfEntry(data []byte, i int) int {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if _, err := d.Token(); err != nil {
@@ -140,7 +140,7 @@ func readWellKnown(raw json.RawMessage) (WellKnown, error) {
 		return WellKnown{}, errors.New(`has both "agentName" and "name": give one`)
 	case names.AgentName != nil:
 		card, err = readPlain(raw)
-	case names.AgentType != nil, names.Spec != nil: // which may say whom the agent is for
+	case names.AgentType != nil, names.Spec != nil: // they may restrict the tenants of the agent
 		card, _, err = agentcard.Read("card", raw)
 	case names.Name != nil:
 		card = &a2a.AgentCard{}
@@ -164,8 +164,8 @@ func readWellKnown(raw json.RawMessage) (WellKnown, error) {
 	return WellKnown{id, card}, nil
 }
 
-// readPlain reads the form with "agentName". It is Cortex's own, so that an unknown field is a mistake; an A2A card may
-// have more than this build knows.
+// readPlain reads the form with "agentName". Since it is Cortex's own form, unknown fields are errors; an A2A card may have fields that this version
+// does not know.
 func readPlain(raw json.RawMessage) (*a2a.AgentCard, error) {
 	var plain struct {
 		AgentName   string            `json:"agentName"`
@@ -193,7 +193,7 @@ func readPlain(raw json.RawMessage) (*a2a.AgentCard, error) {
 			return nil, fmt.Errorf("skill %d: %w", i+1, err)
 		}
 		if skill.Tags == nil {
-			skill.Tags = []string{} // A2A wants a list
+			skill.Tags = []string{} // A2A requires a list
 		}
 		card.Skills = append(card.Skills, a2a.AgentSkill{
 			ID: skill.ID, Name: skill.Name, Description: skill.Description, Examples: skill.Examples, Tags: skill.Tags,
@@ -208,7 +208,7 @@ func strict(raw json.RawMessage, v any) error {
 	return describe(d.Decode(v))
 }
 
-// describe says what is wrong with JSON in the words of somebody who wrote it.
+// describe rewords an error of encoding/json for the author of the file.
 func describe(err error) error {
 	if err == nil {
 		return nil

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// maxCandidates is how many agents are compared in detail; by evidence alone, half as many more.
+// maxCandidates bounds the agents that are compared in detail; up to half as many more are found by evidence alone.
 const maxCandidates = 64
 
-// candidate is an agent that may fit.
+// candidate is an agent that may fit a request.
 type candidate struct {
 	a    *agent
 	late bool // found by evidence alone
 
-	age  float64 // what is left of the weight of what was learned
-	fits int32   // the skill with the text of the card that is most like the request; -1 is none
-	most float64 // how like it is
+	age  float64 // the remaining share of the weight of its evidence
+	fits int32   // the skill with the text that is most similar to the request; -1: none
+	most float64 // the similarity of that text
 
-	claim float64 // by the card alone
+	claim float64 // likelihood by the card alone
 
 	signals
-	rank  float64 // what it is ranked by
+	rank  float64 // determines its rank
 	score float64
 	best  [3]liked
 }
 
-// candidates returns the agents that share most with a request, the best first, and those that it names.
+// candidates returns the agents that have most in common with a request, the best first, and those that it names.
 func (x *Index) candidates(q *query, sc *scratch, keep func(string) bool, named []string) []candidate {
 	if n := len(x.slots); len(sc.sums) < n {
 		sc.sums = make([]float32, n+n/4)
@@ -61,7 +61,7 @@ func (x *Index) candidates(q *query, sc *scratch, keep func(string) bool, named 
 	return cands
 }
 
-// experienced appends agents that are not among cands, for what was learned of them.
+// experienced appends agents that are not among cands, but have evidence with the request's terms.
 func (x *Index) experienced(q *query, sc *scratch, keep func(string) bool, cands []candidate) []candidate {
 	left := maxPostings
 	for i := range q.terms {
@@ -81,7 +81,7 @@ func (x *Index) experienced(q *query, sc *scratch, keep func(string) bool, cands
 	return cands
 }
 
-// sum adds what a term gives to each agent that has it.
+// sum adds the weight of a term to each agent that has it.
 func (sc *scratch) sum(posts []posting, weight float32) {
 	for _, p := range posts {
 		if sc.sums[p.slot] == 0 {
@@ -94,7 +94,7 @@ func (sc *scratch) sum(posts []posting, weight float32) {
 // take appends the n agents with the highest sums to cands, the best first, and clears the sums.
 func (x *Index) take(sc *scratch, cands []candidate, n int, keep func(string) bool) []candidate {
 	top := x.highest(sc, n, nil)
-	if keep != nil && slices.ContainsFunc(top, func(f found) bool { return !keep(f.a.id) }) { // most are kept, and to ask costs time
+	if keep != nil && slices.ContainsFunc(top, func(f found) bool { return !keep(f.a.id) }) { // usually all are kept, and calling keep takes time
 		top = x.highest(sc, n, keep)
 	}
 	for _, slot := range sc.found {
@@ -108,12 +108,12 @@ func (x *Index) take(sc *scratch, cands []candidate, n int, keep func(string) bo
 	return cands
 }
 
-// highest returns the n agents with the highest sums, of those that are kept.
+// highest returns the n agents with the highest sums among those for which keep is true.
 func (x *Index) highest(sc *scratch, n int, keep func(string) bool) []found {
 	top := sc.top[:0]
 	for _, slot := range sc.found {
 		sum := sc.sums[slot]
-		if len(top) == n && sum < top[0].sum { // nearly all
+		if len(top) == n && sum < top[0].sum { // true for nearly all
 			continue
 		}
 		if f := (found{x.slots[slot], sum}); keep == nil || keep(f.a.id) {
@@ -124,13 +124,13 @@ func (x *Index) highest(sc *scratch, n int, keep func(string) bool) []found {
 	return top
 }
 
-// found is an agent that has rare terms of the request.
+// found is an agent with rare terms of the request.
 type found struct {
 	a   *agent
 	sum float32
 }
 
-// compare puts the higher sum first, and equals in the order of their ids.
+// compare orders by decreasing sum, then by id.
 func (f found) compare(g found) int {
 	if f.sum != g.sum {
 		return cmp.Compare(g.sum, f.sum)

@@ -10,7 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Bounds of a card: what exceeds them is not looked at.
+// Bounds of a card; what exceeds them is ignored.
 const (
 	maxFeatures = 8000 // terms of all texts
 	maxSkills   = 256
@@ -19,18 +19,18 @@ const (
 	maxName     = 1024 // bytes
 )
 
-// How much a word counts by where it stands, and how BM25 counts it.
+// Weights of words by their place, and parameters of BM25.
 const (
 	nameWeight = 4.5
 	cardWeight = 1.5 // descriptions, skills' names, tags
 	textWeight = 1   // examples
 
-	saturation   = 2.5 // the higher, the more a repeated word counts
-	lengthWeight = 0.8 // how far a long card dilutes its words
-	usualLength  = 40  // words of a card, weighted: fixed, so that no card's figures depend on another's
+	saturation   = 2.5 // higher values give repeated words more weight
+	lengthWeight = 0.8 // how much a long card reduces the weight of its words
+	usualLength  = 40  // weighted words of a card; constant, so that cards do not affect each other's scores
 )
 
-// source says where a text stands.
+// source is the place of a text.
 type source uint8
 
 const (
@@ -39,41 +39,41 @@ const (
 	evidence               // a request that the agent answered well
 )
 
-// text is a text of a card, or of what was learned, as its different words and pairs in the order of their hashes.
+// text is a text of a card or of evidence: its distinct words and pairs, ordered by their hashes.
 type text struct {
 	terms  []uint32
 	skill  int32 // -1 for the agent's own
 	from   source
 	weight float32 // of evidence
-	item   int32   // of evidence: its place in what was learned
+	item   int32   // of evidence: its index in the agent's evidence
 }
 
-// agent is what the index knows of an agent.
+// agent is the index's data about an agent.
 type agent struct {
 	id     string
-	print  uint64 // of its card
+	print  uint64 // fingerprint of its card
 	slot   int32
 	skills []string
 	texts  []text
 	titles []title
-	// All words and pairs of the card, then all parts of words, each in the order of their hashes; and how much of each it has.
+	// All words and pairs of the card, then all parts of words, each ordered by their hashes, with their weights.
 	terms, grams             []uint32
 	termWeights, gramWeights []float32
 
-	learned []text    // what was learned of it
-	newest  time.Time // of that
-	asked   []float64 // the weight of that when the newest was new, by skill; that of no skill comes first
-	weight  float64   // of all of that
-	words   []uint32  // with postings in what is learned
+	learned []text    // evidence
+	newest  time.Time // the time of the latest evidence
+	asked   []float64 // the weight of the evidence at newest, by skill; evidence without a skill comes first
+	weight  float64   // the sum of asked
+	words   []uint32  // with postings in vocab.learned
 }
 
-// card is a card as it was read.
+// card is a parsed card.
 type card struct {
 	skills []string
 	texts  []cardText
 	titles [][]term
-	all    []counted // in the order of their hashes
-	length float64   // weighted words that say something
+	all    []counted // ordered by their hashes
+	length float64   // sum of the weights of significant words
 	left   int
 }
 
@@ -83,7 +83,7 @@ type cardText struct {
 	from  source
 }
 
-// title is the words of a name, of the agent or of a skill.
+// title has the words of a name of an agent or a skill.
 type title []uint32
 
 type counted struct {
@@ -108,7 +108,7 @@ func readCard(r *reader, from *a2a.AgentCard) *card {
 		s := &skills[i]
 		c.skills = append(c.skills, cmp.Or(s.ID, s.Name))
 		name, nameOf, descriptionOf := cmp.Or(s.Name, s.ID), cardWeight, cardWeight
-		if len(skills) == 1 { // what is said twice counts once
+		if len(skills) == 1 { // repeated text counts once
 			if s.Name == from.Name {
 				nameOf = 0
 			}
@@ -143,7 +143,7 @@ func readCard(r *reader, from *a2a.AgentCard) *card {
 	return c
 }
 
-// add reads one text of the card, which may have several parts.
+// add parses a text of the card, which may have several parts.
 func (c *card) add(r *reader, from source, skill int32, parts ...part) {
 	var terms []term
 	for _, p := range parts {
@@ -168,7 +168,7 @@ func (c *card) add(r *reader, from source, skill int32, parts ...part) {
 	}
 }
 
-// title reads a name once more, for how much of it a request has.
+// title parses a name separately, to measure how much of it a request contains.
 func (c *card) title(r *reader, name string) {
 	var words []term
 	for _, t := range r.read(humps(unnumbered(name))) {
@@ -182,13 +182,13 @@ func (c *card) title(r *reader, name string) {
 	}
 }
 
-// distinct puts terms in the order of their hashes and leaves each but once.
+// distinct sorts terms by their hashes and removes duplicates.
 func distinct(ts []term) []term {
 	slices.SortFunc(ts, func(a, b term) int { return cmp.Compare(a.hash, b.hash) })
 	return slices.CompactFunc(ts, func(a, b term) bool { return a.hash == b.hash })
 }
 
-// fill puts a card's terms into the index.
+// fill adds a card's terms to the index.
 func (x *Index) fill(a *agent, c *card) {
 	for _, t := range c.texts {
 		a.texts = append(a.texts, text{terms: x.intern(t.terms), skill: t.skill, from: t.from})
@@ -242,7 +242,7 @@ func (x *Index) intern(ts []term) []uint32 {
 	return ids
 }
 
-// spread sets the words of a name apart, as in getWeather; the name as it is stands in front of them.
+// spread splits the words of a name such as getWeather, and puts the unchanged name before them.
 func spread(s string) string {
 	s = unnumbered(s[:min(len(s), maxName)])
 	if h := humps(s); len(h) > len(s) {
@@ -251,7 +251,7 @@ func spread(s string) string {
 	return s
 }
 
-// unnumbered leaves numbers out of a name, as in "weather-2": who asks for a number does not mean it. A digit in a word stays.
+// unnumbered removes numbers from a name such as "weather-2", which a request with that number does not mean. Digits within words stay.
 func unnumbered(s string) string {
 	inWord := false
 	return strings.Map(func(c rune) rune {
@@ -263,7 +263,7 @@ func unnumbered(s string) string {
 	}, s[:min(len(s), maxName)])
 }
 
-// humps puts a space before each capital that follows a small letter.
+// humps puts a space before each capital that follows a lower-case letter.
 func humps(s string) string {
 	var b strings.Builder
 	low := false

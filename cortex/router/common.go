@@ -6,7 +6,7 @@ import (
 	"github.com/kljensen/snowball/english"
 )
 
-// common has the stems of the words that stand in many texts whatever they are about, with the share of texts.
+// common maps the stems of words that occur in many texts on any subject to the share of texts that they occur in.
 var common = func() map[string]float32 {
 	m := make(map[string]float32)
 	add := func(p float32, words string) {

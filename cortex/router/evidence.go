@@ -9,28 +9,28 @@ import (
 
 // Evidence is a request that an agent answered well.
 type Evidence struct {
-	ID    string    `json:"id"`              // of the task: the same evidence counts once
+	ID    string    `json:"id"`              // of the task; evidence with equal ids counts once
 	Skill string    `json:"skill,omitempty"` // of the agent
-	Text  string    `json:"text"`            // what was asked
-	From  string    `json:"from,omitempty"`  // who asked
+	Text  string    `json:"text"`            // the request
+	From  string    `json:"from,omitempty"`  // the user
 	Time  time.Time `json:"time"`
-	// Conversation says which conversation it is of, in any way that suits whoever keeps evidence. The Index does not look at it.
+	// Conversation identifies the conversation, in a form that the caller chooses. The Index ignores it.
 	Conversation string `json:"conversation,omitempty"`
 }
 
-// MaxEvidence is how many items of evidence an agent has at most.
+// MaxEvidence is the maximum number of items of evidence of an agent.
 const MaxEvidence = 512
 
-// Bounds of what is learned.
+// Bounds of evidence.
 const (
-	maxOfSkill      = 64                  // items of one skill: the newest
+	maxOfSkill      = 64                  // items of one skill: the latest
 	maxItems        = 1 << 20             // of all agents
 	maxEvidenceText = 1 << 10             // bytes
-	halfLife        = 30 * 24 * time.Hour // after which evidence counts half
+	halfLife        = 30 * 24 * time.Hour // after which evidence has half its weight
 )
 
-// Learn sets what is known of an agent from experience, in the place of what was known before; nothing forgets it. The agent
-// need not be there. Texts that were among what was known are not read again.
+// Learn replaces the evidence of an agent; no evidence removes it. The agent need not be in the index. Texts that the agent had already are not
+// parsed again.
 func (x *Index) Learn(id string, evidence []Evidence) {
 	items := Newest(evidence, MaxEvidence)
 	x.writing.Lock()
@@ -60,9 +60,9 @@ func (x *Index) Learn(id string, evidence []Evidence) {
 	}
 }
 
-// Newest returns what an Index would learn of evidence if an agent could have that many items: the newest first, each but once and
-// cut to its bound, at most 64 of a skill. When they are too many, each skill has the same number at most, so that what is asked
-// often leaves room for what is asked seldom. The order in which they come does not matter.
+// Newest returns the evidence that an Index would use if an agent could have at most most items: the newest first, without duplicates, with shortened
+// texts, and at most 64 of a skill. When there are too many, all skills get the same limit, so that frequent requests leave room for rare ones. The
+// order of the argument does not matter.
 func Newest(evidence []Evidence, most int) []Evidence {
 	items := slices.Clone(evidence)
 	slices.SortStableFunc(items, func(a, b Evidence) int {
@@ -90,7 +90,7 @@ func Newest(evidence []Evidence, most int) []Evidence {
 	return items
 }
 
-// equally returns how many items each skill can have, if it has that many, for them to be at most so many together.
+// equally returns the largest limit per skill for which all skills together have at most most items.
 func equally(of map[string]int, most int) int {
 	for each := maxOfSkill; each > 1; each-- {
 		all := 0
@@ -104,17 +104,17 @@ func equally(of map[string]int, most int) int {
 	return 1
 }
 
-// lesson is an item of evidence whose text was read.
+// lesson is a parsed item of evidence.
 type lesson struct {
 	of    *Evidence
-	item  int32    // its place in what was learned
+	item  int32    // its index in the agent's evidence
 	skill int32    // of the agent
-	fresh []term   // what the text has, in the order of the hashes
-	terms []uint32 // the same by their numbers; known before hold when the agent has the text already
+	fresh []term   // its terms, ordered by their hashes
+	terms []uint32 // the numbers of fresh; set before hold when the agent has the text already
 }
 
-// lessons reads items of evidence as far as an agent with these skills can use them. It is called with writing held and mu free,
-// since reading takes long. What was, which may be nil, is the agent as it is in the index.
+// lessons parses items of evidence, as far as an agent with these skills can use them. It is called with writing held and mu free, since parsing
+// takes long. was is the agent in the index; it may be nil.
 func (x *Index) lessons(was *agent, skills []string, items []Evidence) []lesson {
 	had := map[string][]uint32{}
 	if was != nil {
@@ -144,7 +144,7 @@ func (x *Index) lessons(was *agent, skills []string, items []Evidence) []lesson 
 	return ls
 }
 
-// hold numbers the terms of lessons, and keeps them from being released with what an agent had before.
+// hold assigns numbers to the terms of lessons, and prevents their release with the agent's previous evidence.
 func (x *Index) hold(ls []lesson) {
 	for i := range ls {
 		l := &ls[i]
@@ -158,7 +158,7 @@ func (x *Index) hold(ls []lesson) {
 	}
 }
 
-// recall gives an agent, of which nothing is learned yet, lessons that are held.
+// recall adds lessons, whose terms are held, to an agent without evidence.
 func (x *Index) recall(a *agent, ls []lesson) {
 	if len(ls) == 0 {
 		return
@@ -182,7 +182,7 @@ func (x *Index) recall(a *agent, ls []lesson) {
 		}
 		w := ages[i]
 		if by := askers[l.of.From]; len(askers) > 1 && by > total/4 {
-			w *= total / 4 / by // one of several askers has at most a quarter
+			w *= total / 4 / by // of several users, one has at most a quarter of the weight
 		}
 		for _, id := range l.terms {
 			if x.vocab.entries[id].kind == word {
@@ -199,7 +199,7 @@ func (x *Index) recall(a *agent, ls []lesson) {
 	}
 }
 
-// forget takes from an agent what was learned of it.
+// forget removes an agent's evidence.
 func (x *Index) forget(a *agent) {
 	for _, id := range a.words {
 		if ps := without(x.vocab.learned[id], a.slot); len(ps) > 0 {
@@ -214,5 +214,5 @@ func (x *Index) forget(a *agent) {
 	a.words, a.learned, a.asked, a.weight = nil, nil, nil, 0
 }
 
-// decay returns how much of its weight evidence of some age has left.
+// decay returns the remaining share of the weight of evidence of this age.
 func decay(age time.Duration) float64 { return math.Exp2(-max(0, float64(age)/float64(halfLife))) }

@@ -1,10 +1,9 @@
 package router
 
-// ordered compares with others of its kind: below 0 comes first.
+// ordered is a type with an order: compare returns a value below 0 if the receiver comes first.
 type ordered[T any] interface{ compare(T) int }
 
-// offer adds v to a heap of the n that come first, with the last of them on top. What it drops does not depend on the order
-// in which they come.
+// offer adds v to a heap of the first n values, with the last of these at the top. The result does not depend on the order of the calls.
 func offer[T ordered[T]](h []T, n int, v T) []T {
 	if len(h) == n {
 		if v.compare(h[0]) < 0 {
@@ -20,7 +19,7 @@ func offer[T ordered[T]](h []T, n int, v T) []T {
 	return h
 }
 
-// sink moves the first down to its place in a heap.
+// sink restores the heap after its first element has changed.
 func sink[T ordered[T]](h []T) {
 	for i := 0; ; {
 		k := 2*i + 1

@@ -8,31 +8,31 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Fits is the score from which on an agent is taken to fit a request, whatever the agents are.
+// Fits is the score from which an agent is considered to fit a request, for any set of agents.
 const Fits = 0.5
 
-// Options configures New. The zero value is right.
+// Options configures New. The zero value is valid.
 type Options struct {
-	Now func() time.Time // nil is time.Now; evidence decays by it
+	Now func() time.Time // the clock by which evidence decays; nil is time.Now
 }
 
-// Index knows which agents fit which requests. All methods are safe for concurrent use.
+// Index finds the agents that fit a request. All methods are safe for concurrent use.
 type Index struct {
 	now  func() time.Time
 	pool sync.Pool // of *scratch
 	seed maphash.Seed
 
-	writing sync.Mutex // held by Put, Remove and Learn, so that texts are read before readers have to wait
+	writing sync.Mutex // held by Put, Remove and Learn, so that they parse texts without blocking readers
 	reader  *reader
 
 	mu      sync.RWMutex
 	vocab   vocab
 	agents  map[string]*agent
-	slots   []*agent            // by slot; nil where an agent left
-	free    []int32             // slots to use again
-	byName  map[string][]string // ids by what they are in lower case
+	slots   []*agent            // by slot; nil for a free slot
+	free    []int32             // free slots
+	byName  map[string][]string // ids by their lower-case form
 	learned map[string][]Evidence
-	items   int // of all that was learned
+	items   int // of all evidence
 }
 
 // New returns an empty Index. o may be nil.
@@ -48,8 +48,7 @@ func New(o *Options) *Index {
 	return x
 }
 
-// Put adds an agent, or replaces what was known of its card; a card that says what the one before said costs next to nothing. The
-// card is read, not retained, and not changed.
+// Put adds an agent, or replaces its card; a card with the same content costs next to nothing. Put neither retains nor modifies the card.
 func (x *Index) Put(id string, card *a2a.AgentCard) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -78,12 +77,12 @@ func (x *Index) Put(id string, card *a2a.AgentCard) {
 	x.recall(a, ls)
 }
 
-// print returns a fingerprint of what readCard looks at.
+// print returns a fingerprint of the parts of a card that readCard uses.
 func (x *Index) print(card *a2a.AgentCard) uint64 {
 	var h maphash.Hash
 	h.SetSeed(x.seed)
 	add := func(s string) {
-		maphash.WriteComparable(&h, len(s)) // else "ab", "c" would be "a", "bc"
+		maphash.WriteComparable(&h, len(s)) // otherwise "ab", "c" would equal "a", "bc"
 		h.WriteString(s)
 	}
 	if card == nil {
@@ -103,7 +102,7 @@ func (x *Index) print(card *a2a.AgentCard) uint64 {
 	return h.Sum64()
 }
 
-// Remove takes an agent out. What was learned of it stays, for when it comes back; Learn with nothing forgets it.
+// Remove removes an agent. Its evidence stays, for when it comes back; Learn without evidence removes that.
 func (x *Index) Remove(id string) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -112,7 +111,7 @@ func (x *Index) Remove(id string) {
 	x.drop(id)
 }
 
-// drop takes an agent out, if it is there.
+// drop removes an agent, if it is in the index.
 func (x *Index) drop(id string) {
 	a := x.agents[id]
 	if a == nil {

@@ -5,13 +5,13 @@ import (
 	"unicode"
 )
 
-// spaced reports whether c is of a script that sets words apart by spaces.
+// spaced reports whether c belongs to a script that separates words by spaces.
 func spaced(c rune) bool {
 	return c < 0x0E00 || !unicode.In(c,
 		unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// fold takes the accent off a Latin letter.
+// fold removes the accent of a Latin letter.
 func fold(c rune) rune {
 	if c < 0xC0 || c > 0x17F {
 		return c

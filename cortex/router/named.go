@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// Bounds of what Named looks at and returns.
+// Bounds of Named.
 const (
 	maxNamed = 20
 	maxID    = 256 // bytes of an id that can be named
 )
 
-// Named returns the ids of the agents that text names, letter for letter or in another case, in the order of the text; at most 20.
+// Named returns the ids of the agents that text names, ignoring case, in the order of the text; at most 20.
 func (x *Index) Named(text string) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -27,7 +27,7 @@ func (x *Index) mentioned(text string) []string {
 			return false
 		}
 		found := x.byName[strings.ToLower(token)]
-		if slices.Contains(found, token) { // as it is written, where ids differ by case alone
+		if slices.Contains(found, token) { // an exact match, where ids differ only in case
 			found = []string{token}
 		}
 		for _, id := range found {
@@ -54,7 +54,7 @@ func (x *Index) mentioned(text string) []string {
 	return ids
 }
 
-// addressed returns the ids that text names beyond doubt: with an @ in front, or not to be mistaken for a word.
+// addressed returns the ids that text names unambiguously: with an @ before them, or with characters that distinguish them from words.
 func (x *Index) addressed(text string) []string {
 	var ids []string
 	for _, id := range x.mentioned(text) {
@@ -65,10 +65,10 @@ func (x *Index) addressed(text string) []string {
 	return ids
 }
 
-// idRune reports whether an id can begin and end with r.
+// idRune reports whether an id can begin or end with r.
 func idRune(r rune) bool { return r == '_' || unicode.In(r, unicode.L, unicode.N, unicode.M) }
 
-// name makes an agent known to Named; unname undoes it.
+// name adds an agent for Named; unname undoes it.
 func (x *Index) name(id string) {
 	key := strings.ToLower(id)
 	ids := x.byName[key]

@@ -8,7 +8,7 @@ import (
 // wanted is a term of a request.
 type wanted struct {
 	id     uint32
-	known  bool // some text of the index has it
+	known  bool // some text of the index contains it
 	kind   kind
 	hash   uint64
 	rarity float64
@@ -17,18 +17,18 @@ type wanted struct {
 // query is a request as its terms, the rarest first.
 type query struct {
 	terms  []wanted
-	words  float64 // rarity of all words
-	best   float64 // what a card can have at most by BM25
+	words  float64 // sum of the rarity of all words
+	best   float64 // the best possible BM25 score of a card
 	length float64 // of the vector of words and pairs
 }
 
-// maxPostings bounds the agents that are looked at to find candidates: terms that many agents have choose none.
+// maxPostings bounds the postings that are read to find candidates: terms that many agents have select none.
 const maxPostings = 40_000
 
-// gramWeight is how much a part of a word counts beside the whole.
+// gramWeight is the weight of a part of a word relative to the whole.
 const gramWeight = 0.7
 
-// bonus is how much a term counts in BM25. Pairs of words count in the cosines instead, and parts of words do not.
+// bonus is the weight of a kind of term in BM25. Pairs of words count only in the cosines, parts of words only in BM25.
 func (k kind) bonus() float64 {
 	switch k {
 	case word:
@@ -39,7 +39,7 @@ func (k kind) bonus() float64 {
 	return 0
 }
 
-// query reads a request.
+// query parses a request.
 func (x *Index) query(r *reader, text string) *query {
 	q := &query{}
 	all := logAll(len(x.agents))

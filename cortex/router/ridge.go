@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// How much the texts are trusted to tell agents apart: the less, the more noise. See README.md.
+// How much the texts are trusted to distinguish agents: more noise is less trust. See README.md.
 const (
 	noise         = 0.3 // of an example
-	aboutNoise    = 0.6 // of a name with its description: it says what is done, not how it is asked for
-	gain          = 3.0 // how much what evidence adds counts: as if the card said it, and so the other signals rose as well
-	firstEvidence = 4.0 // how many items of evidence it takes to be trusted half as much as an example
+	aboutNoise    = 0.6 // of a name with its description, which say what an agent does, not how users ask for it
+	gain          = 3.0 // factor for what evidence adds: as if the card said it, which would raise the other signals as well
+	firstEvidence = 4.0 // items of evidence that are trusted half as much as an example
 	leastTrust    = 0.002
 
-	// Of many requests some are like any other by chance: what evidence adds counts from so much on, times the logarithm of how
-	// many there are; to rank, and to say that an agent fits.
+	// Among many requests some are similar by chance: what evidence adds counts only above this, times the logarithm of their number; for ranking, and
+	// for saying that an agent fits.
 	rankChance = 0.01
 	chance     = 0.06
 
 	maxRows = 160
-	rounds  = 8 // of conjugate gradients; more change nothing that can be seen
+	rounds  = 8 // of conjugate gradients; more have no visible effect
 )
 
 // row is a text of a candidate.
@@ -33,7 +33,7 @@ type row struct {
 	trust float64
 }
 
-// compare puts the more alike first.
+// compare orders by decreasing similarity.
 func (r row) compare(s row) int {
 	switch {
 	case r.alike != s.alike:
@@ -44,9 +44,9 @@ func (r row) compare(s row) int {
 	return cmp.Compare(r.nr, s.nr)
 }
 
-// system is a ridge regression over the texts: (X Xᵀ + N) b = X q, where X has the texts, each of length one, N the noise,
-// and q the request. The sum of b over the texts of an agent is what a linear classifier trained on all the texts would give
-// for that agent; it is found without training, from the agents that are there.
+// system is a ridge regression over the texts: (X Xᵀ + N) b = X q, where X has the texts as rows of length one, N the noise, and q the request. The
+// sum of b over an agent's texts is the result of a linear classifier trained on all the texts; it is computed without training, from the agents
+// present.
 type system struct {
 	starts     []int32
 	columns    []int32
@@ -58,8 +58,8 @@ type system struct {
 	b, r, p, ap, u []float64
 }
 
-// solve lets the candidates' texts compete for the request: once with their cards alone, and once with what was learned. An
-// agent has the better of both, so that what was learned of one never takes from another.
+// solve makes the candidates' texts compete for the request: once with their cards alone, and once with evidence. An agent gets the better result of
+// both, so that evidence of one agent never reduces the score of another.
 func (x *Index) solve(cands []candidate, sc *scratch) {
 	slices.SortFunc(sc.rows, row.compare)
 	x.gather(sc)
@@ -85,7 +85,7 @@ func (x *Index) solve(cands []candidate, sc *scratch) {
 	}
 }
 
-// experience is the weight of what was learned of an agent, or of its skill with this number.
+// experience returns the weight of an agent's evidence, or of that for the skill with this index.
 func (a *agent) experience(skill int32, age float64) float64 {
 	switch {
 	case a.weight == 0:
@@ -107,10 +107,10 @@ func (c *candidate) trust(t *text) float64 {
 	return 1 / noise * float64(t.weight) * c.age * trust(c.a.experience(t.skill, c.age))
 }
 
-// trust is how much so much evidence is worth, of what much more would be.
+// trust converts the weight of evidence to trust, which approaches 1 as evidence grows.
 func trust(experience float64) float64 { return experience / (experience + firstEvidence) }
 
-// gather makes the system of sc.rows.
+// gather builds the system for sc.rows.
 func (x *Index) gather(sc *scratch) {
 	s := &sc.system
 	s.starts, s.columns, s.values = append(s.starts[:0], 0), s.columns[:0], s.values[:0]
@@ -138,7 +138,7 @@ func (x *Index) gather(sc *scratch) {
 	}
 }
 
-// solve returns b, by conjugate gradients.
+// solve returns b, computed by conjugate gradients.
 func (s *system) solve() []float64 {
 	n := len(s.rhs)
 	for _, v := range []*[]float64{&s.b, &s.r, &s.p, &s.ap} {

@@ -2,21 +2,21 @@ package router
 
 import "math"
 
-// signals say in several ways how well an agent fits; each is about 0 to 1. See README.md.
+// signals are several measures of how well an agent fits, each from about 0 to 1. See README.md.
 type signals struct {
-	bm      float64 // share of the best score that a card could have by BM25, over words and their parts
-	whole   float64 // cosine of request and card
-	name    float64 // how much of the agent's name, or of a skill's, the request has
-	won     float64 // what the agent's texts won of the request against the other candidates'
-	gained  float64 // what evidence adds to that, to rank the agent
-	sure    float64 // and to say that it fits
-	about   float64 // cosine with the best of name, description and skills
-	example float64 // cosine with the best example
-	lent    float64 // what an agent without examples is lent for them, where others have some
-	named   bool    // the request has the agent's id
+	bm      float64 // BM25 over words and their parts, as a share of the best possible score
+	whole   float64 // cosine similarity of request and card
+	name    float64 // how much of the agent's name, or of a skill's, the request contains
+	won     float64 // the agent's share in the competition of the candidates' texts
+	gained  float64 // what evidence adds to won, for ranking
+	sure    float64 // the same for saying that the agent fits
+	about   float64 // similarity to the best of name, description and skills
+	example float64 // similarity to the best example
+	lent    float64 // a substitute for example for agents without examples, when others have some
+	named   bool    // the request contains the agent's id
 }
 
-// How the signals make one figure: round on purpose, since they have to serve for cards and requests that nobody has seen yet.
+// Weights of the signals. They are round on purpose, since they have to work for unknown cards and requests.
 const (
 	bmWeight    = 2.65
 	wholeWeight = 1.0
@@ -24,33 +24,32 @@ const (
 	nameWins    = 0.15
 	lentWeight  = 1.2
 
-	// The sum from which an agent fits. The more a request says, the smaller is the share of it that any card can have. The more
-	// agents, the better is the best by chance; less so where a request says much.
+	// The sum from which an agent fits. The more words a request has, the smaller the share that any card can contain. The more agents there are, the
+	// better the best one is by chance, but less so for long requests.
 	enough     = 1.12
 	lessIfLong = 0.35
 	moreIfMany = 0.16
-	usualAll   = 5.0 // logAll of some 130 agents
+	usualAll   = 5.0 // logAll of about 130 agents
 	steepness  = 5.0
 
-	// By the cards alone, the likelihood of the candidates is as exp(sharpness × sum): so the right ones of public data are most
-	// likely. One that fits gains about so much by evidence.
+	// By the cards alone, the likelihood of a candidate is proportional to exp(sharpness × sum), which makes the right ones of public data most likely.
+	// usualGain is about what an agent that fits gains by evidence.
 	sharpness = 10
 	usualGain = 0.4
 
-	namedScore = 0.99 // what an agent has at least that the request names
+	namedScore = 0.99 // the minimum score of an agent that the request names
 
-	// A request that says little has little in common with a card even if it has all in common: what it says is taken to be more,
-	// in rare words.
+	// A request with few words has little in common with a card even if the card contains them all. So it is treated as if it had more, rare words.
 	unsaid       = 0.3
 	unsaidLength = 0.1 // of the vector, squared
 )
 
-// sum makes one figure of the signals, with what was gained by evidence.
+// sum combines the signals, with gained as the gain by evidence.
 func (s *signals) sum(gained float64) float64 {
 	return bmWeight*s.bm + wholeWeight*s.whole + nameWins*s.name*s.name + wonWeight*(s.won+gain*gained) + lentWeight*s.lent
 }
 
-// score makes a score of a sum.
+// score converts a sum to a score.
 func (s *signals) score(sum float64) float64 {
 	p := round(1 / (1 + math.Exp(-steepness*sum)))
 	if s.named {
@@ -59,10 +58,10 @@ func (s *signals) score(sum float64) float64 {
 	return p
 }
 
-// bar is the sum from which an agent fits, for a request that says as much as that many rare words.
+// bar returns the sum from which an agent fits, for a request as significant as this many rare words.
 func bar(words, all float64) float64 {
 	return enough - lessIfLong*math.Log1p(words) + moreIfMany*(all-usualAll)/math.Sqrt(max(1, words))
 }
 
-// round leaves off what is noise of floating-point arithmetic.
+// round removes floating-point noise.
 func round(x float64) float64 { return math.Round(x*1e9) / 1e9 }

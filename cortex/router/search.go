@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// SearchOptions bounds a search.
+// SearchOptions are the options of a search.
 type SearchOptions struct {
-	Limit int                  // hits; 0 is 20
-	Keep  func(id string) bool // nil keeps all; else agents for which it returns false are passed over; must not call the Index
+	Limit int                  // maximum number of hits; 0 is 20
+	Keep  func(id string) bool // reports whether to consider an agent; nil considers all. It must not call the Index
 }
 
 // Hit is an agent that may fit a request.
 type Hit struct {
 	ID    string
-	Score float64 // how likely the agent fits, from 0 to 1; see Fits
-	// Skills are the ids of the agent's skills that fit best, the best first, at most 3; a skill without an id goes by its name.
+	Score float64 // the likelihood that the agent fits, from 0 to 1; see Fits
+	// Skills are the ids of the agent's skills that fit best, the best first, at most 3; a skill without an id is given by its name.
 	Skills []string
 }
 
 const usualLimit = 20
 
-// scratch is memory that searches reuse. Its tables are all zero between them.
+// scratch is memory that searches reuse. Its tables are zero between searches.
 type scratch struct {
 	reader  *reader
 	sums    []float32 // by slot
@@ -31,15 +31,15 @@ type scratch struct {
 	top     []found
 	cands   []candidate
 	want    []float32 // rarity of the request's terms, by their numbers
-	bonus   []float32 // what they give by BM25
-	column  []int32   // of the system, by term; 1 is the first
+	bonus   []float32 // their BM25 weights
+	column  []int32   // of the system, by term, counted from 1
 	rows    []row     // of cards
-	learned []row     // of evidence, and of the cards of agents found by it
+	learned []row     // of evidence, and of the cards of agents that were found by evidence
 	system  system
 }
 
-// Search returns the agents that fit text best, the best first, equals in the order of their ids. It depends on the agents,
-// the evidence and text alone, not on the order in which agents came. o may be nil.
+// Search returns the agents that fit text best, the best first, equal ones ordered by id. The result depends only on the agents, the evidence and
+// text, not on the order in which agents were added. o may be nil.
 func (x *Index) Search(text string, o *SearchOptions) []Hit {
 	if o == nil {
 		o = &SearchOptions{}
@@ -68,7 +68,7 @@ func (x *Index) Search(text string, o *SearchOptions) []Hit {
 	return hits
 }
 
-// rank scores the candidates and puts the best first. One that stands before another fits at least as well.
+// rank scores the candidates and sorts them, the best first. The scores do not increase.
 func (x *Index) rank(q *query, cands []candidate) {
 	all := logAll(len(x.agents))
 	for i := range cands {
@@ -92,7 +92,7 @@ func (x *Index) rank(q *query, cands []candidate) {
 	}
 }
 
-// compare measures how alike the request and each candidate are.
+// compare measures the similarity of the request and each candidate.
 func (x *Index) compare(q *query, cands []candidate, sc *scratch, now time.Time) {
 	if n := len(x.vocab.entries); len(sc.want) < n {
 		sc.want, sc.bonus, sc.column = make([]float32, n+n/4), make([]float32, n+n/4), make([]int32, n+n/4)
@@ -156,8 +156,8 @@ func (x *Index) compare(q *query, cands []candidate, sc *scratch, now time.Time)
 	}
 }
 
-// titled returns how much of the agent's name the request has, or of a skill's, whatever is most; never all, and less of a
-// name of one word.
+// titled returns how much of the agent's name, or of a skill's, the request contains, whichever is most. It is less than 1, and lower for names of
+// one word.
 func (x *Index) titled(a *agent, sc *scratch, all float64) float64 {
 	most := 0.0
 	for _, t := range a.titles {
@@ -174,7 +174,7 @@ func (x *Index) titled(a *agent, sc *scratch, all float64) float64 {
 	return most
 }
 
-// like notes how like the request one of the agent's texts is.
+// like records the similarity of the request to one of the agent's texts.
 func (c *candidate) like(t *text, alike float64) {
 	if t.from != evidence && t.skill >= 0 && alike > c.most {
 		c.fits, c.most = t.skill, alike
@@ -203,13 +203,13 @@ func (c *candidate) like(t *text, alike float64) {
 	}
 }
 
-// liked is a skill and how like the request the best of its texts is.
+// liked is a skill with the similarity of its best text to the request.
 type liked struct {
 	skill int32
 	alike float64
 }
 
-// skills returns the ids of the skills with the texts that are most like the request.
+// skills returns the ids of the skills with the texts most similar to the request.
 func (c *candidate) skills() []string {
 	var ids []string
 	for _, s := range c.best {
@@ -220,7 +220,7 @@ func (c *candidate) skills() []string {
 	return ids
 }
 
-// text returns the j-th text of the card, and then of what was learned.
+// text returns the text with index j: first those of the card, then those of evidence.
 func (a *agent) text(j int) *text {
 	if j < len(a.texts) {
 		return &a.texts[j]
@@ -235,8 +235,8 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// lend makes up for the examples that an agent's card does not have, where other candidates have some: it is taken to have one
-// that is as like the request as its description makes probable, but no more so than the best of the others.
+// lend compensates for missing examples on an agent's card when other candidates have some: the agent is treated as if it had one as similar to the
+// request as its description suggests, but at most as similar as the best of the others.
 func lend(cands []candidate) {
 	best := 0.0
 	for i := range cands {
@@ -252,9 +252,9 @@ func lend(cands []candidate) {
 	}
 }
 
-// expect makes up for the evidence that there is not yet of an agent, where other candidates have some: what it has not been asked
-// must not count against it. It is taken to gain what one that fits does, times the likelihood that it is the one by the cards alone,
-// but no more than the best of the others; the more is known of the skill in question, the less.
+// expect compensates for missing evidence of an agent when other candidates have some: requests that it never got must not count against it. It is
+// treated as if it gained what an agent that fits gains, times its likelihood by the cards alone, but at most as much as the best of the others; the
+// more evidence the skill in question has, the less.
 func expect(cands []candidate) {
 	most, all := 0.0, 0.0
 	for i := range cands {

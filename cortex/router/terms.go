@@ -10,29 +10,29 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/token"
 )
 
-// Bounds of a text: what exceeds them is not looked at.
+// Bounds of a text; what exceeds them is ignored.
 const (
 	maxText  = 8 << 10 // bytes
-	maxTerms = 512     // different words
+	maxTerms = 512     // distinct words
 	maxWord  = 40      // bytes of a word
-	maxStems = 1 << 14 // remembered
+	maxStems = 1 << 14 // cached
 )
 
-// kind says what a term is made of.
+// kind is the kind of a term.
 type kind uint8
 
 const (
 	word kind = iota // a stemmed word, a character of a script without spaces, a number, a calculation
-	pair             // two words side by side
+	pair             // two adjacent words
 	gram             // four letters of a word
 )
 
-// term is a feature of a text, known by its hash.
+// term is a feature of a text, identified by its hash.
 type term struct {
 	hash  uint64
 	kind  kind
 	count int32   // in the text
-	prior float32 // in what share of texts it stands, whatever they are about; see vocab
+	prior float32 // the share of texts on any subject that contain it; see vocab
 }
 
 const (
@@ -48,36 +48,36 @@ func hashString(h uint64, s string) uint64 {
 	return h
 }
 
-// mix spreads the bits of a hash, so that hashes of hashes do not repeat.
+// mix mixes the bits of a hash, so that hashes of hashes do not collide.
 func mix(h uint64) uint64 {
 	h ^= h >> 31
 	h *= 0x9e3779b97f4a7c15
 	return h ^ h>>29
 }
 
-// reader takes texts apart into terms. It is reused, and not safe for concurrent use.
+// reader parses texts into terms. It is reused, and not safe for concurrent use.
 type reader struct {
 	terms []term
-	at    map[uint64]int // terms by their hashes
-	words int            // different ones
-	texts int            // that were read
+	at    map[uint64]int // index in terms, by hash
+	words int            // distinct
+	texts int            // number of texts read
 	stems map[string]string
 	buf   []byte
 
-	last      uint64 // hash of the word before, for pairs; 0 at the start
+	last      uint64 // hash of the previous word, for pairs; 0 at the start
 	lastPrior float32
 }
 
 func newReader() *reader { return &reader{at: map[uint64]int{}, stems: map[string]string{}} }
 
-// read returns the different terms of s, in the order of s. They are valid until the next call.
+// read returns the distinct terms of s, in the order of s. They are valid until the next call.
 func (r *reader) read(s string) []term {
 	r.terms, r.words, r.last = r.terms[:0], 0, 0
 	r.texts++
 	clear(r.at)
 	s = s[:min(len(s), maxText)]
-	number, operator := false, false // what was just read, across spaces and parentheses
-	held := ""                       // an operator in words, until it is known whether a number follows: "5 times 3" is about no time
+	number, operator := false, false // what was read last, ignoring spaces and parentheses
+	held := ""                       // an operator in words, kept until a number follows or not: "5 times 3" is not about time
 	release := func() {
 		if held != "" {
 			r.word(held, 0, true)
@@ -139,7 +139,7 @@ func (r *reader) read(s string) []term {
 	return r.terms
 }
 
-// letters reads the word at the start of s into buf, in lower case and without accents, and returns its length.
+// letters reads the word at the start of s into buf, in lower case and without accents, and returns its length in bytes.
 func (r *reader) letters(s string) int {
 	r.buf = r.buf[:0]
 	for i, c := range s {
@@ -158,7 +158,7 @@ func (r *reader) letters(s string) int {
 			if len(r.buf) < maxWord {
 				r.buf = utf8.AppendRune(r.buf, c)
 			}
-		case c >= 0x300 && c < 0x370: // accents that stand apart
+		case c >= 0x300 && c < 0x370: // combining accents
 		case unicode.Is(unicode.M, c):
 			if len(r.buf) < maxWord {
 				r.buf = utf8.AppendRune(r.buf, c)
@@ -170,7 +170,7 @@ func (r *reader) letters(s string) int {
 	return len(s)
 }
 
-// word adds the terms of a word: itself, the pair with the word before, and its parts.
+// word adds the terms of a word: itself, the pair with the previous word, and its parts.
 func (r *reader) word(w string, prior float32, stem bool) {
 	h := uint64(hashSeed)
 	if stem {
@@ -204,10 +204,10 @@ func (r *reader) add(h uint64, k kind, prior float32) {
 	r.terms = append(r.terms, term{h, k, 1, prior})
 }
 
-// gramLen is how many letters of a word make a part; the space on either side counts.
+// gramLen is the length of a part of a word, in letters, including the spaces around the word.
 const gramLen = 4
 
-// grams adds the parts of a word: forms of one word share most of them, whatever the language.
+// grams adds the parts of a word: inflected forms share most of them, in any language.
 func (r *reader) grams(w string) {
 	s := " " + w + " "
 	var starts [gramLen]int // where the latest letters start
@@ -239,7 +239,7 @@ func (r *reader) stem(w string) string {
 	return s
 }
 
-// commonPrior is the prior from which on a word is taken to say nothing alone.
+// commonPrior is the prior from which a word alone has no significance.
 const commonPrior = 0.2
 
 var operators = map[string]bool{

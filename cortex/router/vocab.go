@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// background is how many texts, besides the agents' cards, the rarity of a term is reckoned among: texts about anything, in
-// which common words are common. With it, words weigh about the same among three agents as among a thousand.
+// background is a number of texts that are added to the agents' cards when computing the rarity of a term: texts on any subject, in which common
+// words are common. So words weigh about the same among three agents as among a thousand.
 const background = 20
 
-// posting says how much of a term an agent has.
+// posting is the weight of a term for an agent.
 type posting struct {
 	slot   int32
 	weight float32
@@ -18,18 +18,18 @@ type posting struct {
 // entry is a term in use.
 type entry struct {
 	hash  uint64
-	posts []posting // of cards, in no order
-	refs  int32     // texts that have it
-	df    int32     // agents that have it on their cards
+	posts []posting // of cards, unordered
+	refs  int32     // texts that contain it
+	df    int32     // agents whose cards contain it
 	prior float32
 	kind  kind
 }
 
-// vocab numbers the terms in use. What it says of a term depends on the agents that are there, not on those that were.
+// vocab assigns numbers to the terms in use. Its statistics depend on the present agents only, not on earlier ones.
 type vocab struct {
 	ids     map[uint64]uint32
 	entries []entry
-	log     []float32            // of how many texts have the term, by its number
+	log     []float32            // logarithm of how many texts contain the term, by its number
 	learned map[uint32][]posting // of evidence
 	free    []uint32
 }
@@ -68,7 +68,7 @@ func (v *vocab) release(ids []uint32) {
 	}
 }
 
-// post adds an agent to those that have a term on their cards.
+// post adds a posting of a term for an agent's card.
 func (v *vocab) post(id uint32, slot int32, weight float32) {
 	e := &v.entries[id]
 	e.posts = append(e.posts, posting{slot, weight})
@@ -84,7 +84,7 @@ func (v *vocab) unpost(id uint32, slot int32) {
 	v.log[id] = logTexts(e.df, e.prior)
 }
 
-// rarity is how much a term says among agents: the fewer texts have it, the more.
+// rarity returns the significance of a term: the fewer texts contain it, the higher.
 func rarity(logAll float64, logTexts float32) float64 { return logAll - float64(logTexts) }
 
 func logTexts(df int32, prior float32) float32 {
@@ -93,7 +93,7 @@ func logTexts(df int32, prior float32) float32 {
 
 func logAll(agents int) float64 { return math.Log(float64(agents) + background + 1) }
 
-// without takes a slot's posting out of a list, whose order does not matter.
+// without removes a slot's posting from an unordered list.
 func without(ps []posting, slot int32) []posting {
 	i := slices.IndexFunc(ps, func(p posting) bool { return p.slot == slot })
 	if i < 0 {

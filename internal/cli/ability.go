@@ -11,10 +11,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Cortex's own transport and store can do more than every one has to. What a command needs of that is looked for here, and a command that
-// does not find it says so.
+// Cortex's own transport and store have abilities beyond the interfaces that every transport and store implements. The functions below look for the
+// ones that commands need; a command whose transport or store lacks one reports that.
 
-// ability returns what a transport or a store can do beyond what each can, or an error that says what this one lacks.
+// ability returns of as a T, an optional interface of a transport or a store, or an error with the text lacks when it does not implement T.
 func ability[T any](of any, lacks string) (T, error) {
 	able, ok := of.(T)
 	if !ok {
@@ -27,7 +27,7 @@ func (l *link) deadLetters() (transport.DeadLetters, error) {
 	return ability[transport.DeadLetters](l.bus, "this transport keeps no dead letters: `cortex serve` logs what is given up")
 }
 
-// erasers returns what conversations are deleted from.
+// erasers returns the store and the transport that conversations are deleted from, or an error when one of them cannot delete.
 func (l *link) erasers() (erase.Store, erase.Bus, error) {
 	store, err := ability[erase.Store](l.store, "this store cannot delete conversations")
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *link) erasers() (erase.Store, erase.Bus, error) {
 	return store, bus, err
 }
 
-// healthy returns why the transport cannot publish and deliver now, or nil; also for one that does not know.
+// healthy returns why the transport cannot publish and deliver now, or nil. It returns nil also for a transport without health checks.
 func (l *link) healthy(ctx context.Context) error {
 	if h, ok := l.bus.(transport.Health); ok {
 		return h.Healthy(ctx)
@@ -45,7 +45,7 @@ func (l *link) healthy(ctx context.Context) error {
 	return nil
 }
 
-// keeper returns what remembers agents; nil when the store keeps no notes.
+// keeper returns where the registry stores known agents; nil when the store keeps no notes.
 func (l *link) keeper() registry.Keeper {
 	if notes, ok := l.store.(storage.Notes); ok {
 		return directory.Keeper{Notes: notes, Tenant: l.tenant}
@@ -53,7 +53,7 @@ func (l *link) keeper() registry.Keeper {
 	return nil
 }
 
-// recollection is keeper for registries that only look.
+// recollection returns a read-only keeper, for registries that only observe.
 func (l *link) recollection() registry.Keeper {
 	if notes, ok := l.store.(storage.Notes); ok {
 		return recollection{directory.Keeper{Notes: notes, Tenant: l.tenant}}

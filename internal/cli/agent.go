@@ -29,9 +29,9 @@ type agentFlags struct {
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.card, "card", "", "`FILE` with the agent's card, YAML or JSON")
-	c.Flags().StringVar(&f.spec, "spec", "", "`FILE` with the agent's AgentSpec, YAML or JSON, in place of a card")
-	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N` tasks to work on at once (default: what the card says, else 8)")
+	c.Flags().StringVar(&f.card, "card", "", "`FILE`: card of the agent, YAML or JSON")
+	c.Flags().StringVar(&f.spec, "spec", "", "`FILE`: AgentSpec of the agent, YAML or JSON, instead of a card")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N`: number of simultaneous tasks (default: as in the card, else 8)")
 	c.Flags().BoolVar(&f.once, "once", false, "do the tasks that wait, then exit")
 	setting(c.Flags(), "concurrency")
 }
@@ -39,7 +39,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 // given reports whether there is a card to load.
 func (f *agentFlags) given() bool { return f.card != "" || f.spec != "" }
 
-// loadCard reads the card that the flags name, and tells what of it was left out.
+// loadCard reads the card that the flags name, and prints which of its parts were ignored.
 func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, error) {
 	read, path, flag := agents.LoadCard, f.card, "card"
 	if f.spec != "" {
@@ -52,7 +52,7 @@ func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, erro
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if err != nil && e.settings.given[flag] != fromFlag { // else it is plain which file that is
+	if err != nil && e.settings.given[flag] != fromFlag { // with a flag, the user knows which file it is
 		return nil, e.settings.wrong(flag, ": %w", err)
 	}
 	if err != nil {
@@ -76,12 +76,12 @@ type execFlags struct {
 
 func (f *execFlags) add(c *cobra.Command) {
 	f.agentFlags.add(c)
-	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` to run the program in")
+	c.Flags().StringVar(&f.dir, "dir", "", "`DIR`: working directory of the program")
 	c.Flags().BoolVar(&f.json, "json", false, "give the whole task as one JSON object on standard input")
-	c.Flags().StringVar(&f.protocol, "protocol", "text", "`NAME` of what the program speaks: text or jsonl")
-	c.Flags().BoolVar(&f.keep, "keep", false, "with --protocol jsonl: one program that stays, and gets all tasks")
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this `TIME` (default: what the card says, else the task's deadline)")
-	setting(c.Flags(), "card", "spec", "timeout") // not of a built-in agent, which would announce itself by the card of a program
+	c.Flags().StringVar(&f.protocol, "protocol", "text", "`NAME`: what the program speaks, text or jsonl")
+	c.Flags().BoolVar(&f.keep, "keep", false, "with --protocol jsonl: run one program that stays, and give it all tasks")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "`TIME`: time limit of the program (default: as in the card, else the task's deadline)")
+	setting(c.Flags(), "card", "spec", "timeout") // not for built-in agents, which would otherwise announce themselves with the card of a program
 }
 
 func (e *env) newAgent() *cobra.Command {
@@ -287,14 +287,14 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	log := e.sentencesOr(slog.LevelWarn, told)
 	linkLog := log
 	if !e.settings.wantsLogs() {
-		linkLog = e.sentencesOr(slog.LevelError, told) // how the connection goes is said in words of its own
+		linkLog = e.sentencesOr(slog.LevelError, told) // changes of the connection are printed as sentences of their own
 	}
 	if e.settings.agent, _ = transport.AgentID(card.Name); e.settings.agent == "" {
-		e.settings.agent = card.Name // it is refused later
+		e.settings.agent = card.Name // an invalid name is refused later
 	}
 	conn := &patient{tell: func(away error) {
 		switch {
-		case ctx.Err() != nil: // it leaves
+		case ctx.Err() != nil: // interrupted: the agent leaves
 		case away == nil:
 			say("%s goes on", name)
 		default:
@@ -317,12 +317,12 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 		}
 	}
 	join := func() (*link, error) { return e.settings.awaitJoin(ctx, card.Name, linkLog, onConn, conn.tell) }
-	if f.once { // whoever starts it again and again would start one more that waits
+	if f.once { // no waiting: a caller that starts it repeatedly would pile up waiting processes
 		join = func() (*link, error) { return e.settings.mustJoin(ctx, card.Name, linkLog, onConn) }
 	}
 	l, err := join()
 	if err != nil && ctx.Err() != nil {
-		return nil // it was told to leave
+		return nil // the user interrupted it
 	}
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	}
 	err = agents.Serve(ctx, conn.whole(), card, x, o)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause // it was shut out
+		return cause // the orchestrator refused it
 	}
 	if ctx.Err() != nil {
 		say("%s has left", name)

@@ -21,16 +21,16 @@ type listFlags struct {
 }
 
 func (l *listFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&l.query.Ability, "ability", "", "agents with this skill, by its `ID` or name; the best comes first")
-	f.StringSliceVar(&l.query.Tags, "tag", nil, "agents with this `TAG`, or with a label as KEY=VALUE; with all of them when given again")
-	f.StringVar(&l.query.Text, "text", "", "agents that say all of these `WORDS` of themselves")
-	f.StringVar(&l.query.Version, "version", "", "agents with a version in this `RANGE`, such as '>=1.2.0 <2.0.0'")
-	f.StringSliceVar(&l.states, "state", nil, "agents in this `STATE`: active (or ready), draining, registered, unknown or refused")
-	f.StringVar(&l.query.Owner, "owner", "", "agents of this `TEAM`")
+	f.StringVar(&l.query.Ability, "ability", "", "`ID`: only agents with this skill, by its id or name, the best one first")
+	f.StringSliceVar(&l.query.Tags, "tag", nil, "`TAG`: only agents with this tag, or with the label KEY=VALUE; repeat it to require several")
+	f.StringVar(&l.query.Text, "text", "", "`WORDS`: only agents whose card has all these words")
+	f.StringVar(&l.query.Version, "version", "", "`RANGE`: only agents with a version in this range, such as '>=1.2.0 <2.0.0'")
+	f.StringSliceVar(&l.states, "state", nil, "`STATE`: only agents in this state: active (or ready), draining, registered, unknown or refused")
+	f.StringVar(&l.query.Owner, "owner", "", "`TEAM`: only agents of this team")
 	l.limit.add(f)
 }
 
-// filter returns what the flags ask for.
+// filter returns the query that the flags describe.
 func (l *listFlags) filter() (registry.Query, error) {
 	q := l.query
 	for _, s := range l.states {
@@ -49,7 +49,7 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 		return err
 	}
 	offers := registry.Offers(records, q.Ability)
-	for i := range offers { // as many, in their own order
+	for i := range offers { // the same number, in the order of the offers
 		records[i] = offers[i].Record
 	}
 	if len(records) == 0 {
@@ -75,7 +75,7 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 	return nil
 }
 
-// agentInfos returns agents as they are listed.
+// agentInfos converts records to the rows of a list.
 func agentInfos(records []*registry.Record, alike *lookalikes) []repl.AgentInfo {
 	now := time.Now()
 	list := make([]repl.AgentInfo, len(records))
@@ -92,7 +92,7 @@ func agentInfos(records []*registry.Record, alike *lookalikes) []repl.AgentInfo 
 	return list
 }
 
-// sayNone says that nobody fits, of all that are known: those that are online, and those that are listed also while they are not.
+// sayNone prints that no agent matches, and how many agents are known: online, and offline but listed.
 func (e *env) sayNone(known []*registry.Record) {
 	online := 0
 	for _, r := range known {

@@ -22,7 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// mcpConfig is where the servers of a project are listed, as other programs have it.
+// mcpConfig is the file that lists the MCP servers of a project, as other programs name it.
 const mcpConfig = ".mcp.json"
 
 // mcpFlags are the flags of `cortex agent mcp`.
@@ -57,10 +57,10 @@ call is interrupted, the task fails and says that the outcome is unknown. The jo
 			return e.runServers(cmd, args, &f)
 		},
 	}
-	c.Flags().StringVar(&f.config, "config", mcpConfig, "`FILE` that lists the servers; for settings of Cortex, CORTEX_CONFIG names one here")
-	c.Flags().StringVar(&f.name, "name", "", "`NAME` of a server that no file lists")
-	c.Flags().StringVar(&f.url, "url", "", "`URL` of a server that no file lists")
-	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N` calls of a server at once (default 8)")
+	c.Flags().StringVar(&f.config, "config", mcpConfig, "`FILE`: list of the servers; for the settings of Cortex, set CORTEX_CONFIG")
+	c.Flags().StringVar(&f.name, "name", "", "`NAME`: name of a server that is not in a file")
+	c.Flags().StringVar(&f.url, "url", "", "`URL`: server that is not in a file")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N`: number of simultaneous calls of a server (default 8)")
 	setting(c.Flags(), "concurrency")
 	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if f.name != "" || f.url != "" {
@@ -81,7 +81,7 @@ call is interrupted, the task fails and says that the outcome is unknown. The jo
 	return c
 }
 
-// check says what is wrong with a command line.
+// check returns what is wrong with the command line, or nil.
 func (f *mcpFlags) check(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	own := cmd.Flags().Changed("config")
@@ -102,7 +102,7 @@ func (f *mcpFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// readServers reads the file that lists servers.
+// readServers reads the file that lists MCP servers.
 func (f *mcpFlags) readServers(cmd *cobra.Command) (*mcp.Config, error) {
 	config, err := mcp.ReadConfig(cmd.Context(), f.config)
 	switch {
@@ -116,7 +116,7 @@ func (f *mcpFlags) readServers(cmd *cobra.Command) (*mcp.Config, error) {
 	return config, nil
 }
 
-// listServers lists what a file has, and starts nothing.
+// listServers prints the servers of a file without starting them.
 func (e *env) listServers(cmd *cobra.Command, f *mcpFlags) error {
 	config, err := f.readServers(cmd)
 	if err != nil {
@@ -141,13 +141,15 @@ func (e *env) listServers(cmd *cobra.Command, f *mcpFlags) error {
 	return nil
 }
 
-// servers returns the servers that a command line names.
+// servers returns the servers that the command line names.
 func (f *mcpFlags) servers(cmd *cobra.Command, args []string) ([]*mcp.Server, error) {
 	if f.url != "" || f.name != "" {
 		if f.name == "" {
-			if u, err := url.Parse(f.url); err == nil {
-				f.name = u.Hostname()
+			u, err := url.Parse(f.url)
+			if err != nil || u.Hostname() == "" {
+				return nil, usagef("--url %s: want a URL such as https://example.com/mcp", prompt.Clean(f.url, 100))
 			}
+			f.name = u.Hostname()
 		}
 		s, err := mcp.FromCommand(f.name, args, f.url, os.LookupEnv)
 		if err != nil {
@@ -176,7 +178,7 @@ func (f *mcpFlags) servers(cmd *cobra.Command, args []string) ([]*mcp.Server, er
 	return all, nil
 }
 
-// runServers has servers run as agents, each with a connection of its own, until it is interrupted.
+// runServers runs servers as agents, each with its own connection, until the command is interrupted.
 func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	servers, err := f.servers(cmd, args)
 	if err != nil {
@@ -197,18 +199,18 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	defer func() {
 		for _, a := range all {
 			if a != nil {
-				_ = a.Close() // what matters of its journal was written as it came
+				_ = a.Close() // an error loses nothing: entries of its journal were written as they came
 			}
 		}
 	}()
 	if err != nil && cmd.Context().Err() != nil {
-		return nil // it was told to leave
+		return nil // the user interrupted it
 	}
 	if err != nil {
 		return err
 	}
 	for _, a := range all {
-		one := *e // the agents may have different credentials
+		one := *e // a copy: the agents may have different credentials
 		running.Go(func() error { return a.Run(ctx) })
 		running.Go(func() error {
 			err := one.runAgent(ctx, a.Card(), worklog{a, prompt.Clean(a.Card().Name, 64), one.speaker()}, &f.agentFlags)
@@ -221,7 +223,7 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	return running.Wait()
 }
 
-// oneAtATime is a writer for several.
+// oneAtATime is a writer that is safe for concurrent use.
 type oneAtATime struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// What an agent's page shows of a stranger's texts, in characters, and of its lists. All of them are in --json.
+// How much of an agent's own texts, in characters, and of its instances its page shows. --json has all of it.
 const (
 	pageText      = 500
 	pageWord      = 80
@@ -35,7 +35,7 @@ func (e *env) showAgent(b *backend, id string, asJSON bool) error {
 	return e.show(agentPage(r, newLookalikes(s.Agents()).mark(r), time.Now()))
 }
 
-// agentPage is what a person wants to know of an agent. mark is for one that may be taken for another.
+// agentPage returns the page of an agent. mark warns when the agent may be mistaken for another one.
 func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 	t := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	field := func(name, text string) {
@@ -144,7 +144,7 @@ func confidenceText(c *float64) string {
 	return fmt.Sprintf("%.2f", *c)
 }
 
-// schemaText is what a schema asks for, in a line.
+// schemaText returns the fields of a JSON schema, in one line.
 func schemaText(raw json.RawMessage) string {
 	if raw == nil {
 		return ""

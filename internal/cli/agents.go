@@ -32,8 +32,8 @@ func (e *env) newAgents() *cobra.Command {
   cortex agents watch`,
 	})
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.PersistentFlags().StringVar(&e.settings.node.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
-	c.PersistentFlags().BoolVar(&e.settings.node.strict, "strict-abilities", false, "the Cortex on the server that --nats names has this flag, too")
+	c.PersistentFlags().StringVar(&e.settings.node.wellKnown, "well-known", "", "`FILE`: JSON list of agents that are shown even while they do not run")
+	c.PersistentFlags().BoolVar(&e.settings.node.strict, "strict-abilities", false, "with --nats: the Cortex there has this flag")
 	setting(c.PersistentFlags(), "well-known", "strict-abilities")
 	c.AddCommand(
 		list(&cobra.Command{
@@ -75,7 +75,7 @@ func (e *env) newAbilities(asJSON *bool) *cobra.Command {
 	return c
 }
 
-// withBackend calls f with what the running Cortex knows.
+// withBackend joins the running Cortex and calls f with a backend on it.
 func (e *env) withBackend(ctx context.Context, f func(context.Context, *backend) error) error {
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	l, err := e.settings.mustJoin(ctx, "look", log, nil)

@@ -23,7 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// asking is what the flags and arguments of ask say.
+// asking holds the flags and arguments of ask.
 type asking struct {
 	where           where
 	asJSON, verbose bool
@@ -31,7 +31,7 @@ type asking struct {
 	output          string
 	to              transport.Direct
 	input           string
-	again           string // the command, as far as it says which Cortex is asked
+	again           string // the command line without the question, with the flags that say which Cortex is asked
 }
 
 func (e *env) newAsk() *cobra.Command {
@@ -65,18 +65,18 @@ How a Cortex of your own runs comes from the environment and the file of --confi
 	e.settings.addOwn(c, []string{"llm", "model", "max-file"}, ownAgents...)
 	a.where.add(e, c)
 	f := c.Flags()
-	f.StringVarP(&a.to.Agent, "agent", "a", "", "`ID` of the agent that it is for: no model decides")
-	f.StringVar(&a.to.Skill, "skill", "", "`ID` of the agent's skill")
-	f.StringVar(&a.input, "input", "", "`JSON` for the skill, if it takes structured input")
-	f.StringArrayVarP(&a.files, "file", "f", nil, "`FILE` to bring along; may be given several times")
-	f.StringVarP(&a.output, "output", "o", "", "`DIR` to write the files of the answer to, over nothing that is there")
+	f.StringVarP(&a.to.Agent, "agent", "a", "", "`ID`: agent to ask; no model decides then")
+	f.StringVar(&a.to.Skill, "skill", "", "`ID`: skill of the agent")
+	f.StringVar(&a.input, "input", "", "`JSON`: input of the skill, if it takes structured input")
+	f.StringArrayVarP(&a.files, "file", "f", nil, "`FILE`: file to attach; repeat it for several")
+	f.StringVarP(&a.output, "output", "o", "", "`DIR`: where to write the answer's files; no existing file is replaced")
 	f.BoolVar(&a.asJSON, "json", false, "print each event of the turn as a line of JSON, and the answer in a last one")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "show delegations and progress on standard error")
 	e.completeFlag(c, "agent", agentIDs)
 	return c
 }
 
-// check checks what can be checked before anything is read.
+// check checks the flags and arguments before any input is read.
 func (a *asking) check(e *env, args []string) error {
 	switch {
 	case a.to.Agent == "" && (a.to.Skill != "" || a.input != ""):
@@ -108,17 +108,17 @@ func (a *asking) check(e *env, args []string) error {
 	return nil
 }
 
-// errWhat is for who asks nothing.
+// errWhat is returned when there is no question.
 var errWhat = usageError{errors.New("what? cortex ask 'what time is it in Tokyo?'")}
 
-// ask asks, and when what was asked for waits for a reply, asks for that where somebody can give one.
+// ask asks the question. When its task waits for a reply and the user is at a terminal, it asks for the reply.
 func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 	for _, path := range a.files {
 		if _, err := client.CheckFile(path, int64(e.settings.node.maxFile)); err != nil {
 			return usagef("--file %w", err)
 		}
 	}
-	if a.output != "" { // before anything is asked
+	if a.output != "" { // fail before the question is asked
 		if err := client.MakeFolder(a.output); err != nil {
 			return fmt.Errorf("--output: %w", err)
 		}
@@ -176,7 +176,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 	}, &a.where)
 }
 
-// sayNotices says on standard error what comes, until the function that it returns is called.
+// sayNotices prints notices on standard error until the function that it returns is called.
 func (e *env) sayNotices(notices <-chan string) (end func()) {
 	var said sync.WaitGroup
 	over := make(chan struct{})
@@ -200,7 +200,8 @@ func (e *env) sayNotices(notices <-chan string) (end func()) {
 	}
 }
 
-// question returns what is asked: of the arguments and standard input, of which a file is left until remove is called.
+// question returns the question, from the arguments and standard input. When standard input is put into a file, the file exists until remove is
+// called.
 func (e *env) question(ctx context.Context, a *asking, args []string) (text string, remove func(), err error) {
 	text, remove = strings.Join(args, " "), func() {}
 	fromStdin := slices.Equal(args, []string{"-"})
@@ -208,7 +209,7 @@ func (e *env) question(ctx context.Context, a *asking, args []string) (text stri
 		text = ""
 	}
 	var in brought
-	if fromStdin && !e.stdinBrings() { // it is typed
+	if fromStdin && !e.stdinBrings() { // the user types it
 		b, err := e.readStdin(ctx, transport.MaxText+1)
 		if err != nil {
 			return "", remove, err
@@ -247,11 +248,12 @@ func (e *env) question(ctx context.Context, a *asking, args []string) (text stri
 	return text, remove, repl.CheckFiles(len(a.files))
 }
 
-// waits returns what a turn has begun that waits for a reply: to a question for a yes, or to one of an agent; nil when nothing does.
+// waits returns a task of the turn that waits for a reply: for the user's consent, or for an answer to its agent's question. It returns nil when
+// there is none.
 func (b *backend) waits(ctx context.Context, turnID, contextID string) *conversation.Task {
 	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
 	if err != nil {
-		return nil // the answer was given, which is what matters
+		return nil // the answer was printed already, which is what matters
 	}
 	turn := conv.Turn(turnID)
 	if turn == nil {
@@ -265,11 +267,11 @@ func (b *backend) waits(ctx context.Context, turnID, contextID string) *conversa
 	return nil
 }
 
-// readReply reads a line from the terminal; nothing is no reply.
+// readReply reads a line from the terminal. An empty line is no reply.
 func (e *env) readReply(ctx context.Context) (string, error) {
 	fmt.Fprint(e.stdout, "> ")
 	line := make(chan string, 1)
-	go func() { // it ends with the process when nobody answers
+	go func() { // ends with the process when the user does not reply
 		text, _ := bufio.NewReader(e.stdin).ReadString('\n')
 		line <- strings.TrimSpace(text)
 	}()
@@ -285,7 +287,7 @@ func (e *env) readReply(ctx context.Context) (string, error) {
 	}
 }
 
-// again returns the command that says something to the same Cortex again, without what is said.
+// again returns the command line that sends another message to the same Cortex, without the message.
 func (e *env) again(cmd *cobra.Command) string {
 	text := cmd.CommandPath()
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -296,14 +298,14 @@ func (e *env) again(cmd *cobra.Command) string {
 	return text
 }
 
-// tooDeep reports whether text is nested deeper than JSON is read.
+// tooDeep reports whether text is JSON nested deeper than encoding/json accepts.
 func tooDeep(text string) bool {
 	var raw json.RawMessage
 	err := json.Unmarshal([]byte(text), &raw)
-	return err != nil && strings.HasSuffix(err.Error(), "exceeded max depth") // there is no name for it
+	return err != nil && strings.HasSuffix(err.Error(), "exceeded max depth") // encoding/json exports no error for it
 }
 
-// lastLine is what `ask --json` prints behind the events.
+// lastLine is the last line of `ask --json`, after the events.
 type lastLine struct {
 	Answer       string     `json:"answer"`
 	Conversation string     `json:"conversation"`
@@ -316,16 +318,16 @@ type lastLine struct {
 type fileJSON struct {
 	Name string `json:"name"`
 	Type string `json:"type,omitempty"`
-	Path string `json:"path,omitempty"` // where --output wrote it
+	Path string `json:"path,omitempty"` // where --output stored it
 }
 
-// askJSON prints the events of one turn as they come, and the answer.
+// askJSON prints the events of one turn as they arrive, then the answer.
 func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	out := newJSON(e.stdout)
 	printed, noted := false, cfg.Client.OnSend
 	cfg.Client.OnSend = func(event *transport.Event) {
 		noted(event)
-		if !printed { // it may be tried again
+		if !printed { // the client may send it again
 			printed = true
 			out.Encode(event) //nolint:errcheck // the next one says it too
 		}

@@ -17,16 +17,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// brought is what came on standard input beside a question: text, else the path of a file that holds it, else nothing.
+// brought is the content of standard input that accompanies a question: text, or the path of a file with the content, or neither.
 type brought struct {
 	text, file string
 }
 
-// stdinWaits is how long standard input may say nothing before its user is told that it is waited for.
+// stdinWaits is how long standard input may be silent before the user is told that Cortex is waiting for it.
 const stdinWaits = 5 * time.Second
 
-// bring reads standard input, unless a person is at it or it can have nothing. What is no text, or more of it than fits beside the question in one
-// message, is written to a file in dir, of at most limit bytes.
+// bring reads standard input, unless it is a terminal or a device. Content that is not text, or does not fit into one message with the question, is
+// written to a file in dir; content above limit bytes is an error.
 func (e *env) bring(ctx context.Context, question string, limit int64, dir func() (string, error)) (brought, error) {
 	if !e.stdinBrings() {
 		return brought{}, nil
@@ -74,10 +74,10 @@ func (e *env) bring(ctx context.Context, question string, limit int64, dir func(
 	return brought{file: path}, errors.Join(err, f.Close())
 }
 
-// between stands between a question and the text that is brought along.
+// between separates a question from the text of standard input.
 const between = "\n\n"
 
-// partial returns how many bytes at the end of b are the beginning of a character that b cuts.
+// partial returns the number of bytes of an incomplete UTF-8 sequence at the end of b.
 func partial(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
@@ -90,7 +90,7 @@ func partial(b []byte) int {
 	return 0
 }
 
-// stdinBrings reports whether there may be something on standard input that is meant for this question. A device has nothing, as /dev/null.
+// stdinBrings reports whether standard input may have content for this question. Devices such as /dev/null do not.
 func (e *env) stdinBrings() bool {
 	f, ok := e.stdin.(*os.File)
 	if !ok {
@@ -100,15 +100,15 @@ func (e *env) stdinBrings() bool {
 	return err == nil && info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == 0
 }
 
-// readStdin reads standard input to its end, or to limit bytes, and gives up when ctx ends. It says when nothing comes for long: who started
-// this may not know that it has an input that does not end.
+// readStdin reads standard input to its end or to limit bytes, until ctx ends. It prints a notice when nothing arrives for stdinWaits: the user may
+// not know that standard input is open.
 func (e *env) readStdin(ctx context.Context, limit int64) ([]byte, error) {
 	type result struct {
 		b   []byte
 		err error
 	}
 	done := make(chan result, 1)
-	go func() { // it ends with the process when nothing comes
+	go func() { // ends with the process when nothing arrives
 		b, err := io.ReadAll(io.LimitReader(e.stdin, limit))
 		done <- result{b, err}
 	}()

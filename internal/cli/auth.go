@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// newAuth returns the commands that make keys. They work on a folder, and need no server.
+// newAuth returns the commands that make keys. They work on a folder and need no server.
 func (e *env) newAuth() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -26,10 +27,10 @@ talk to Cortex and read conversations and cards, and nobody can speak in another
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.PersistentFlags().StringVar(&dir, "auth", "", "`DIR` of the keys (default auth in the data folder)")
+	c.PersistentFlags().StringVar(&dir, "auth", "", "`DIR`: folder of the keys (default auth in the data folder)")
 	setting(c.PersistentFlags(), "auth")
 	folder := func() (string, error) {
-		if dir == "" || dir == none { // as of a Cortex that has none yet
+		if dir == "" || dir == none { // as when --auth is not set
 			return filepath.Join(e.settings.data, "auth"), nil
 		}
 		return filepath.Abs(dir)
@@ -115,7 +116,7 @@ named as in cortex agent.`,
 		{
 			"user", "NAME", "Make credentials for a person", `Make credentials for a person, who then speaks as "user:NAME".`,
 			func(dir, tenant, name string) (string, error) {
-				return auth.AddUser(dir, tenant, strings.TrimPrefix(name, "user:")) // as lists have it
+				return auth.AddUser(dir, tenant, strings.TrimPrefix(name, "user:")) // as lists show it
 			},
 			func(_, file, tenant, _ string) []string {
 				return []string{"cortex chat" + tenantFlag(tenant) + " --creds " + shellWord(file), "it has to be given to that person only"}
@@ -202,15 +203,22 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 	return c
 }
 
-// advise prints commands, each with what it is for.
+// advise prints commands in a column, each with its purpose.
 func (e *env) advise(pairs ...string) {
-	width := 0
-	for i := 0; i < len(pairs); i += 2 {
-		width = max(width, len(pairs[i]))
+	width := screenWidth(e.stderr)
+	for i := 0; i < len(pairs) && width > 0; i += 2 {
+		if table.Width(pairs[i])+table.Width(pairs[i+1])+6 > width { // one below the other, so that the command can be copied
+			for i := 0; i < len(pairs); i += 2 {
+				_, _ = printText(e.stderr, "    # %s\n    %s", pairs[i+1], pairs[i])
+			}
+			return
+		}
 	}
+	t := table.Table{Columns: make([]table.Column, 2)}
 	for i := 0; i < len(pairs); i += 2 {
-		fmt.Fprintf(e.stderr, "    %-*s  %s\n", width, pairs[i], pairs[i+1])
+		t.Row("    "+pairs[i], pairs[i+1])
 	}
+	_, _ = io.WriteString(e.stderr, t.Render(0, nil))
 }
 
 func tenantFlag(tenant string) string {
@@ -220,5 +228,5 @@ func tenantFlag(tenant string) string {
 	return " --tenant " + shellWord(tenant)
 }
 
-// shellWord returns s as a word of a command that people copy.
+// shellWord quotes s for a shell command that users copy.
 func shellWord(s string) string { return prompt.ShellWord(s) }

@@ -18,19 +18,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// backend answers what a chat wants to know beside the events: from the store and the registry, without asking the
-// process that runs the orchestrator.
+// backend answers the questions of a chat that events do not answer, from the store and the registry, without asking the orchestrator's process.
 type backend struct {
 	*link
 	registry *registry.Registry
 	isSet    isSet
-	prompts  string        // templates to try out; "": those of the node
-	index    *router.Index // of the node in this process; nil: one is made when it is needed
+	prompts  string        // folder of templates to try out; "": the node's own
+	index    *router.Index // of the node in this process; nil: made on demand
 
-	arrived <-chan struct{} // closed when registry has the agents that were there; nil: it has
+	arrived <-chan struct{} // closed when the registry has the agents that are online; nil: it has them already
 }
 
-// known returns the agents that are known, when they have arrived. Who only speaks does not wait for that: there may be many.
+// known returns the known agents, after waiting for their arrival. Only callers that need agents wait: there may be many.
 func (b *backend) known(ctx context.Context) (*registry.Snapshot, error) {
 	if b.arrived != nil {
 		select {
@@ -50,7 +49,7 @@ func (b *backend) repl() repl.Backend {
 	}
 }
 
-// client is the user's side of conversations over l.
+// client returns the user's side of conversations over l.
 func (l *link) client() *client.Client {
 	c := &client.Client{Transport: l.bus, Tenant: l.tenant, User: "user", Log: client.ReadLog(l.store, l.tenant)}
 	if l.sender != "" && !conversation.IsAgent(l.sender) {
@@ -59,7 +58,7 @@ func (l *link) client() *client.Client {
 	return c
 }
 
-// operator is client for what administers conversations: who shows the orchestrator's credentials does that in its name.
+// operator returns a client that administers conversations: a process with the orchestrator's credentials acts in the orchestrator's name.
 func (l *link) operator() *client.Client {
 	c := l.client()
 	if l.sender == transport.Cortex {
@@ -77,7 +76,7 @@ func (b *backend) agents(ctx context.Context) ([]repl.AgentInfo, error) {
 	return agentInfos(all, newLookalikes(all)), nil
 }
 
-// lookalikes has the agents that are online.
+// lookalikes returns the names of the agents that are online.
 func (b *backend) lookalikes(ctx context.Context) (*lookalikes, error) {
 	known, err := b.known(ctx)
 	if err != nil {
@@ -91,7 +90,7 @@ func (b *backend) conversations(ctx context.Context) ([]repl.ConversationInfo, e
 	if err != nil {
 		return nil, err
 	}
-	known, _ := detailsOf(ctx, b.link, list) // what is not known is not shown
+	known, _ := detailsOf(ctx, b.link, list) // on an error only the owners are missing
 	return conversationInfos(list, known, b.sender != ""), nil
 }
 
@@ -123,7 +122,7 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 	}
 }
 
-// turns lists what people have said in a conversation, as far as it is not only in its log.
+// turns lists the messages of a conversation from its loaded state, not from its whole log.
 func (b *backend) turns(ctx context.Context, contextID string) ([]repl.Turn, error) {
 	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
 	if err != nil {
@@ -154,7 +153,7 @@ func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo,
 	return taskInfos(conv), nil
 }
 
-// taskInfos lists the tasks of the turns that conv still knows. Those of answered turns have the times of their turn.
+// taskInfos lists the tasks of the turns that conv still holds. Tasks of answered turns have the times of their turn.
 func taskInfos(conv *conversation.Conversation) []repl.TaskInfo {
 	var list []repl.TaskInfo
 	listed := map[a2a.TaskID]bool{}
@@ -167,7 +166,7 @@ func taskInfos(conv *conversation.Conversation) []repl.TaskInfo {
 		}
 		for _, step := range turn.Past.Steps {
 			for _, t := range step.Tasks {
-				if !listed[t.ID] && t.State != a2a.TaskStateAuthRequired { // that one is in the turn of the yes
+				if !listed[t.ID] && t.State != a2a.TaskStateAuthRequired { // a task that waited for consent is listed in the turn of the reply
 					listed[t.ID] = true
 					list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Text: t.Text, Started: turn.Began, Ended: turn.Answered})
 				}

@@ -12,10 +12,10 @@ import (
 
 const (
 	barWidth = 24
-	barEvery = 100 * time.Millisecond // a terminal need not be told more often
+	barEvery = 100 * time.Millisecond // a terminal needs no more frequent updates
 )
 
-// bar is a line on standard error that shows how far something is, while it is a terminal. Its methods are safe for concurrent use.
+// bar is a progress line on standard error, drawn only on a terminal. Its methods are safe for concurrent use.
 type bar struct {
 	w io.Writer // nil: quiet
 
@@ -31,7 +31,7 @@ func (b *bencher) bar() *bar {
 	return &bar{w: b.e.stderr}
 }
 
-// draw shows that done of total are done of something.
+// draw shows that done of total units of what are done.
 func (b *bar) draw(what string, done, total int) {
 	if b.w == nil || total <= 0 {
 		return
@@ -47,7 +47,7 @@ func (b *bar) draw(what string, done, total int) {
 	fmt.Fprintf(b.w, "\r\x1b[K[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), prompt.Clean(what, 50))
 }
 
-// erase leaves nothing of the line.
+// erase clears the line.
 func (b *bar) erase() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

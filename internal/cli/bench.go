@@ -12,11 +12,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// Bounds of what `cortex bench` is asked for.
+// Bounds of the flags of `cortex bench`.
 const (
 	maxBenchContexts = 10_000
 	maxBenchTurns    = 10_000_000
-	maxBenchAgents   = 19_000 // the registry's bound, less the agents that work
+	maxBenchAgents   = 19_000 // the registry's bound, less the agents that do the work
 	maxBenchEntries  = 100_000
 	maxBenchStored   = 10_000_000
 	maxBenchDelay    = time.Minute
@@ -39,7 +39,7 @@ does slows both alike: the ratio counts, not the time.`,
 	return c
 }
 
-// bencher is what the commands under bench have in common.
+// bencher holds what the commands below bench have in common.
 type bencher struct {
 	e      *env
 	asJSON bool
@@ -51,12 +51,12 @@ func (e *env) newBencher(c *cobra.Command, limited string) *bencher {
 	c.PreRunE = ownServer
 	c.Flags().BoolVar(&b.asJSON, "json", false, "as JSON, one object on each line")
 	if limited != "" {
-		c.Flags().DurationVar(&b.limit, "time-limit", time.Minute, "begin nothing more after this `TIME` for "+limited)
+		c.Flags().DurationVar(&b.limit, "time-limit", time.Minute, "`TIME`: start nothing new after this time for "+limited)
 	}
 	return b
 }
 
-// ownServer refuses the flags that say which Cortex is meant, for commands that start one of their own. Only flags count: the settings
+// ownServer refuses flags that select a Cortex, for commands that start their own. The environment and the config file are ignored: their settings
 // are for other commands.
 func ownServer(cmd *cobra.Command, _ []string) error {
 	for _, flag := range []string{"data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "transport", "store"} {
@@ -74,7 +74,7 @@ func (b *bencher) check() error {
 	return nil
 }
 
-// checkBound returns an error unless a flag's value is from least to most.
+// checkBound returns an error unless the value n of a flag is between least and most.
 func checkBound(flag string, n, least, most int) error {
 	if n < least || n > most {
 		return usagef("--%s %d: it is from %d to %d", flag, n, least, most)
@@ -128,11 +128,11 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 		},
 	}
 	b = e.newBencher(c, "each number of conversations")
-	c.Flags().IntSliceVar(&contexts, "conversations", []int{1, 8, 64, 256}, "how many `CONVERSATIONS` at once; a list is measured one after the other")
-	c.Flags().IntVar(&cfg.Turns, "turns", 0, "how many turns, `N`, for each number of conversations (default 10000, and 20 of each)")
+	c.Flags().IntSliceVar(&contexts, "conversations", []int{1, 8, 64, 256}, "`CONVERSATIONS`: number of simultaneous conversations; the numbers of a list are measured one after the other")
+	c.Flags().IntVar(&cfg.Turns, "turns", 0, "`N`: turns for each number of conversations (default 10000, but 20 of each conversation)")
 	c.Flags().BoolVar(&cfg.TCP, "tcp", false, "users and agents are connected over TCP, rather than in the process")
-	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "`TIME` that each decision takes, such as 200ms")
-	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "how many tasks, `N`, a turn gives, each to another agent")
+	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "`TIME`: duration of each decision, such as 200ms")
+	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "`N`: tasks of a turn, each for another agent")
 	return c
 }
 
@@ -181,7 +181,7 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 	return neverLost(lost, dup)
 }
 
-// neverLost returns an error when a message was not answered, or answered twice.
+// neverLost returns an error when messages have no answer, or more than one.
 func neverLost(lost, dup int) error {
 	if lost == 0 && dup == 0 {
 		return nil
@@ -189,7 +189,7 @@ func neverLost(lost, dup int) error {
 	return fmt.Errorf("messages without an answer: %d, answers that came twice: %d: that must never be", lost, dup)
 }
 
-// micros writes microseconds as people read them.
+// micros formats microseconds.
 func micros(us float64) string {
 	return time.Duration(us * float64(time.Microsecond)).Round(time.Microsecond).String()
 }

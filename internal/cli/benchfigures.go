@@ -7,7 +7,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// measure measures something with a progress bar and prints the figures.
+// measure runs a measurement with a progress bar and prints the figures.
 func (b *bencher) measure(f func(bench.Progress) ([]bench.Figure, error)) error {
 	bar := b.bar()
 	figures, err := f(bar.draw)
@@ -18,7 +18,7 @@ func (b *bencher) measure(f func(bench.Progress) ([]bench.Figure, error)) error 
 	return b.print(figures)
 }
 
-// print prints figures beside what is asked of them.
+// print prints figures beside their targets.
 func (b *bencher) print(figures []bench.Figure) error {
 	if b.asJSON {
 		out := newJSON(b.e.stdout)
@@ -55,7 +55,7 @@ func (b *bencher) print(figures []bench.Figure) error {
 	return b.e.showWhole(t)
 }
 
-// number writes x with three digits that count.
+// number formats x with three significant digits.
 func number(x float64) string {
 	switch {
 	case x >= 100 || x <= -100:

@@ -36,7 +36,7 @@ without a snapshot, and a turn when it is half as long.`,
 		},
 	}
 	b = e.newBencher(c, "each part")
-	c.Flags().IntVar(&cfg.Entries, "entries", 10_000, "how many entries, `N`, the conversation has")
+	c.Flags().IntVar(&cfg.Entries, "entries", 10_000, "`N`: length of the conversation, in entries of the log")
 	return c
 }
 
@@ -69,8 +69,8 @@ stopped and after it was killed, and the memory that it needs. The store is buil
 		},
 	}
 	b = e.newBencher(c, "")
-	c.Flags().IntVar(&cfg.Conversations, "conversations", 100_000, "`N` conversations are stored")
-	c.Flags().IntVar(&cfg.Agents, "agents", defaultBenchAgents, "`N` agents are there")
+	c.Flags().IntVar(&cfg.Conversations, "conversations", 100_000, "`N`: number of stored conversations")
+	c.Flags().IntVar(&cfg.Agents, "agents", defaultBenchAgents, "`N`: number of agents")
 	return c
 }
 
@@ -101,7 +101,7 @@ request that it fits, how large the prompts are, and how much longer a turn take
 		},
 	}
 	b = e.newBencher(c, "each part")
-	c.Flags().IntVar(&cfg.Agents, "agents", defaultBenchAgents, "`N` agents are there")
+	c.Flags().IntVar(&cfg.Agents, "agents", defaultBenchAgents, "`N`: number of agents")
 	return c
 }
 

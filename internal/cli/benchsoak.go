@@ -42,12 +42,12 @@ is judged by what is lost only, since it is still warming up.`,
 		},
 	}
 	b = e.newBencher(c, "")
-	c.Flags().DurationVar(&cfg.For, "for", 30*time.Minute, "how `LONG`, at least a minute")
+	c.Flags().DurationVar(&cfg.For, "for", 30*time.Minute, "`LONG`: duration, at least a minute")
 	return c
 }
 
-// soak prints what run finds: also what it had found when it was interrupted. It returns an error when a message was not answered, or
-// answered twice.
+// soak runs a measurement and prints its figures, also those of an interrupted run. It returns an error when a message was not answered, or answered
+// twice.
 func (b *bencher) soak(
 	ctx context.Context, cfg bench.SoakConfig, run func(context.Context, bench.SoakConfig) (bench.SoakSum, []bench.Figure, error),
 ) error {
@@ -63,7 +63,7 @@ func (b *bencher) soak(
 			failed = newJSON(b.e.stdout).Encode(l)
 			return
 		}
-		rss, files := "-", "-" // where the system does not tell
+		rss, files := "-", "-" // where the system does not report them
 		if l.RSS > 0 {
 			rss = fmt.Sprintf("%.1f", l.RSS)
 		}

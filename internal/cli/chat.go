@@ -24,10 +24,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// syncTimeout bounds how long the list of agents may take to arrive.
+// syncTimeout bounds the wait for the list of agents.
 const syncTimeout = 15 * time.Second
 
-// ownAgents are the built-in agents of a Cortex that a chat starts for itself.
+// ownAgents are the built-in agents of a Cortex that a chat starts.
 var ownAgents = []string{"echo", "clock", "calc"}
 
 func (e *env) newChat() *cobra.Command {
@@ -66,15 +66,15 @@ When standard input is no terminal, all of it is one message: the answer goes to
 	}
 	e.settings.addNode(c, ownAgents...)
 	e.settings.keys = oneOf(repl.KeysEmacs, repl.KeysVi)
-	c.Flags().Var(&e.settings.keys, "keys", "`NAME` of the keys to type with: emacs, as in most shells, or vi")
+	c.Flags().Var(&e.settings.keys, "keys", "`NAME`: key bindings: emacs, as in most shells, or vi")
 	setting(c.Flags(), "keys")
 	w.add(e, c)
 	return c
 }
 
-// converse joins the Cortex that runs, or starts one on the data folder, and calls talk with it.
+// converse joins the running Cortex, or starts one on the data folder, and calls talk with it.
 func (e *env) converse(ctx context.Context, talk func(context.Context, *backend, repl.Config) error, w *where) error {
-	if err := makeDir(e.settings.data); err != nil { // for the history, also where the server is elsewhere
+	if err := makeDir(e.settings.data); err != nil { // for the history, also when the server is elsewhere
 		return err
 	}
 	notices := make(chan string, 8)
@@ -99,7 +99,7 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	cfg.Backend.Model = e.settings.decides
 	err = talk(ctx, b, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		err = cause // it was cut short
+		err = cause // the reason why ctx ended
 	}
 	if cerr := closeAll(); err == nil {
 		err = cerr
@@ -110,7 +110,7 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	return err
 }
 
-// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again, or cannot be.
+// tellConnection returns a callback that tells the user when the connection to a joined Cortex is lost, restored or refused for good.
 func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
 	tell := e.notify(notices)
 	return func(up bool, err error) {
@@ -128,7 +128,7 @@ func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
 	}
 }
 
-// notify tells the user something: in the chat, or, where there is none, on standard error.
+// notify returns a function that shows a line to the user: in the chat, or on standard error when there is none.
 func (e *env) notify(notices chan<- string) func(line string) {
 	return func(line string) {
 		if !e.onTerminal() {
@@ -142,13 +142,13 @@ func (e *env) notify(notices chan<- string) func(line string) {
 	}
 }
 
-// attach joins the Cortex that runs, or starts one in this process: on the data folder only, and never on a server of others. warning says
-// what of the settings is not used.
+// attach joins the running Cortex, or starts one in this process; the latter only on the data folder, never on an external server. warning names
+// settings that have no effect.
 func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (b *backend, where, warning string, closeAll func() error, err error) {
 	s := &e.settings
 	s.node.passing = true
 	fail := func(err error) (*backend, string, string, func() error, error) { return nil, "", "", nil, err }
-	// What is wrong with the settings is said also when another process has its own.
+	// Report wrong settings also when the running Cortex uses its own.
 	if err := s.checkLLM(); err != nil {
 		return fail(err)
 	}
@@ -165,14 +165,14 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	before, wellKnown := s.creds, s.node.wellKnown
 	turn := e.newTurn()
 	for late := time.Now().Add(syncTimeout); ; {
-		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.of("strict-abilities") == "true" // those of another are of no use
+		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.of("strict-abilities") == "true" // the other server's credentials are of no use
 		if s.inFolder() {
 			if err := turn.await(ctx); err != nil {
 				return fail(err)
 			}
 		}
 		conn := new(outage)
-		again := func(err error) bool { // it is just ending: start one, or join the next
+		again := func(err error) bool { // the other Cortex is just ending: retry, to start one or join the next
 			return errors.Is(err, transport.ErrUnavailable) && s.inFolder() && !refusesTLS(err) && time.Now().Before(late) && rest(ctx, 50*time.Millisecond) == nil
 		}
 		joining, end := context.WithCancel(ctx)
@@ -190,7 +190,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if err != nil {
 			return fail(cmp.Or(ctx.Err(), err))
 		}
-		if s.remote() { // the server is there; is there an orchestrator on it?
+		if s.remote() { // the server is reachable: check that an orchestrator runs on it
 			if err := l.awaitCortex(ctx); err != nil {
 				l.Close()
 				return fail(err)
@@ -218,17 +218,17 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			decides, other := s.whoDecides(ctx)
 			warning = strings.Join(slices.DeleteFunc([]string{other, unused}, func(s string) bool { return s == "" }), "; ")
 			where := "joined " + l.url
-			if !s.inFolder() || !e.onTerminal() { // else it says so in a line of its own
+			if !s.inFolder() || !e.onTerminal() { // otherwise the chat shows it in a line of its own
 				where += decides
 			}
-			if warning != "" && !e.onTerminal() { // else the chat begins with it
+			if warning != "" && !e.onTerminal() { // the chat shows the warning itself
 				fmt.Fprintf(e.stderr, "cortex: %s: %s\n", where, warning)
 			}
 			return b, where, warning, func() error { return errors.Join(unwatch(), abdicate()) }, nil
 		}
 		n, err := s.startNode(ctx, log, nil)
 		if errors.Is(err, errLocked) {
-			continue // somebody else was faster: join it
+			continue // another process was faster: join it
 		}
 		if err != nil {
 			return fail(err)
@@ -246,14 +246,14 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	}
 }
 
-// entrance is the time until a Cortex that runs is joined for good.
+// entrance is the period until this process has joined a running Cortex.
 type entrance struct {
-	end           context.CancelFunc // of what waits for that one
+	end           context.CancelFunc // cancels what waits for that Cortex
 	lost, settled atomic.Bool
 }
 
-// enter joins the Cortex that runs, as join does. When the one of the data folder ends before the entrance is settled, so does what waits for
-// it: nobody may come back to its address before this process does. onConn is told what becomes of the connection after that.
+// enter joins the running Cortex, as join does. When the Cortex of the data folder ends before the entrance is settled, enter cancels the waiting: no
+// process may come back to that address before this one does. After that, onConn receives changes of the connection.
 func (s *settings) enter(ctx context.Context, in *entrance, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	l, err := s.join(ctx, "chat", log, func(up bool, err error) {
 		switch {
@@ -270,7 +270,7 @@ func (s *settings) enter(ctx context.Context, in *entrance, log *slog.Logger, on
 	return l, err
 }
 
-// settle ends the entrance. It returns err, or ErrUnavailable when the other one has ended meanwhile.
+// settle ends the entrance. It returns err, or ErrUnavailable when the other Cortex has ended in the meantime.
 func (in *entrance) settle(err error) error {
 	in.settled.Store(true)
 	switch {
@@ -279,11 +279,10 @@ func (in *entrance) settle(err error) error {
 	case err == nil:
 		return fmt.Errorf("%w: the connection was lost", transport.ErrUnavailable)
 	}
-	return fmt.Errorf("%w: %s", transport.ErrUnavailable, oneLine(err)) // whatever it was: that one is gone
+	return fmt.Errorf("%w: %s", transport.ErrUnavailable, oneLine(err)) // the cause does not matter: the other Cortex is gone
 }
 
-// whoDecides says which model the Cortex that was joined decides with, where it is not fake, and warns when it is another one than this
-// command was told to use.
+// whoDecides returns which model the joined Cortex decides with, unless it is fake, and a warning when this command named another model.
 func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	if s.node.llm != "fake" {
 		warning = fmt.Sprintf("--llm %s is not used", s.node.llm)
@@ -309,7 +308,7 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	return text, warning
 }
 
-// decides says what decides, for people.
+// decides describes the model that decides.
 func (s *settings) decides(ctx context.Context) (string, error) {
 	if !s.inFolder() {
 		return "the Cortex on that server decides; it does not say with which model", nil
@@ -326,7 +325,7 @@ func (s *settings) decides(ctx context.Context) (string, error) {
 	return "deciding with " + a.LLM, nil
 }
 
-// decidesHere is what the chat begins with of that; "" when the Cortex is elsewhere.
+// decidesHere is decides for the first lines of a chat; "" when the Cortex is elsewhere.
 func (s *settings) decidesHere(ctx context.Context) string {
 	text, err := s.decides(ctx)
 	if err != nil || !s.inFolder() {
@@ -335,12 +334,12 @@ func (s *settings) decidesHere(ctx context.Context) string {
 	return text
 }
 
-// untilSucceeded is for settings that are not used as long as a chat or a question runs that was there before.
+// untilSucceeded limits a warning about unused settings: they take effect when this process takes over.
 const untilSucceeded = " until this one takes over"
 
-// succeed makes this process the next to run the Cortex of the data folder, when the chat that does ends while this one
-// goes on. The new server has the address of the old one, and all its settings but those that this process was given, so that everybody finds it again. A service that ends is not
-// succeeded: it is about to be started again. But a chat may run one by the time that this matters. The function that is returned ends that.
+// succeed prepares this process to run the Cortex of the data folder when the chat that runs it ends first. The new server has the address of the old
+// one, so that others find it again, and its settings, except those given to this process. A service that ends is restarted by others and not
+// succeeded; but by that time a chat may run the Cortex. The function that succeed returns ends the preparation.
 func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
 	if !s.inFolder() {
 		return func() error { return nil }
@@ -357,9 +356,9 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 	}
 }
 
-// reign waits for the data folder to be free, and then runs a node like the one before until ctx ends. When that was a service, it is
-// about to be started again, and reign goes on to wait. So it does when no node can be started: what is in the way may be taken out of it.
-// It calls enter again and again.
+// reign waits until the data folder is free, then runs a node with the settings of the previous one until ctx ends. It keeps waiting when the
+// previous one was a service, which is about to be restarted, and when no node can be started, since the user may remove the cause. It calls enter
+// repeatedly.
 func (s *settings) reign(ctx context.Context, log *slog.Logger, enter func()) error {
 	var told string
 	poll := time.NewTicker(100 * time.Millisecond)
@@ -406,10 +405,10 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger, enter func()) er
 	}
 }
 
-// reignPause is how long a chat waits that could not take over. Each time it may have started a server.
+// reignPause is the pause after a failed takeover, which may have started a server.
 const reignPause = time.Second
 
-// cannotReign is what the user of a chat is told that cannot take over.
+// cannotReign is the notice to the user of a chat that cannot take over.
 func cannotReign(err error) string {
 	what := "mend that"
 	if errors.Is(err, fs.ErrNotExist) {
@@ -418,14 +417,14 @@ func cannotReign(err error) string {
 	return "no cortex runs now: " + oneLine(err) + "; " + what + ", or start `cortex serve`"
 }
 
-// report tells the chat, which cannot go on, when its node fails before ctx ends.
+// report tells the chat, which cannot go on, that its node has failed before ctx ended.
 func (s *settings) report(ctx context.Context, n *node) {
 	if err := n.Wait(ctx); err != nil && s.node.fail != nil {
 		s.node.fail(err)
 	}
 }
 
-// watch keeps a registry of the agents that are announced on l, until closed.
+// watch keeps a registry of the agents that are announced on l, until the function that it returns is called.
 func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backend, func() error, error) {
 	wellKnown, err := s.loadWellKnown(ctx)
 	if err != nil {
@@ -449,7 +448,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 	return &backend{link: l, registry: r, isSet: s.joined, arrived: r.Synced()}, closeAll, nil
 }
 
-// persist calls run, and again when the server was away just when it was asked to begin.
+// persist calls run, and again when the server is unavailable.
 func persist(ctx context.Context, run func(context.Context) error) error {
 	for {
 		err := run(ctx)
@@ -475,7 +474,7 @@ func (s *settings) loadWellKnown(ctx context.Context) ([]registry.WellKnown, err
 	return list, nil
 }
 
-// onTerminal reports whether a person sits at both ends.
+// onTerminal reports whether both standard input and standard output are terminals.
 func (e *env) onTerminal() bool { return isTerminal(e.stdin) && isTerminal(e.stdout) }
 
 func isTerminal(stream any) bool {

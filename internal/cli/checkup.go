@@ -25,19 +25,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// check is one thing that the doctor has looked at.
+// check is the result of one of the doctor's checks.
 type check struct {
 	Name  string `json:"check"`
 	State state  `json:"state"`
 	What  string `json:"what"`
-	Do    string `json:"do,omitempty"` // what helps
+	Do    string `json:"do,omitempty"` // what to do about it
 }
 
 type state string
 
 const (
 	isGood  state = "ok"
-	isNoted state = "note" // works, but somebody may want to know
+	isNoted state = "note" // works, with something worth mentioning
 	isWrong state = "wrong"
 )
 
@@ -45,17 +45,17 @@ func good(name, format string, args ...any) check {
 	return check{Name: name, State: isGood, What: fmt.Sprintf(format, args...)}
 }
 
-// checkup looks at everything around a Cortex that is set as s is, beside what is stored.
+// checkup checks everything around a Cortex with the settings s, except its store.
 type checkup struct {
 	s      *settings
 	online bool
 	all    []check
 }
 
-// checkUp runs all checks. Only with online anybody outside of this machine is asked, who is sent no key.
+// checkUp runs all checks. Only with online does it contact servers outside this machine, and it sends them no keys.
 func (s *settings) checkUp(ctx context.Context, http string, online bool) []check {
 	own, node := *s, *s.node
-	own.node = &node // joining fills in more
+	own.node = &node // a copy: joining changes it
 	c := &checkup{s: &own, online: online}
 	c.program()
 	c.config()
@@ -98,7 +98,8 @@ func (c *checkup) config() {
 	c.good("config", "%s", c.s.config)
 }
 
-// Bounds of what is left of a disk: below the first nothing works for long, below the second, which depends on the disk, no files are taken.
+// Bounds of the free space of a disk, in bytes: below tooFull nothing works for long; below the second, which depends on the disk and is at most
+// maxSpare, files are refused.
 const (
 	tooFull  = 32 << 20
 	maxSpare = 1 << 30
@@ -142,7 +143,7 @@ func (c *checkup) folder() {
 	}
 }
 
-// server looks whether a Cortex runs and answers. It reports whether there is one.
+// server checks whether a Cortex runs and answers. It reports whether one runs.
 func (c *checkup) server(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
@@ -186,10 +187,10 @@ func (c *checkup) server(ctx context.Context) bool {
 	return true
 }
 
-// portTimeout bounds how long is waited for who has a port.
+// portTimeout bounds the wait for an answer at a port.
 const portTimeout = 3 * time.Second
 
-// port looks who has the address of a setting, and takes it from nobody. unused says that what runs may well have another one.
+// port checks who listens at the address of a setting, without taking it. With unused, the running Cortex may well use another address.
 func (c *checkup) port(ctx context.Context, name, addr string, unused bool) {
 	bad := c.wrong
 	if unused {
@@ -197,7 +198,7 @@ func (c *checkup) port(ctx context.Context, name, addr string, unused bool) {
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "0" {
-		return // it is none, or any that is free
+		return // no address, or any free port
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
@@ -223,7 +224,7 @@ func (c *checkup) port(ctx context.Context, name, addr string, unused bool) {
 	}
 	status, body, err := get(ctx, "http://"+net.JoinHostPort(host, port)+"/readyz")
 	first, more, _ := strings.Cut(strings.TrimSpace(body), "\n")
-	_, more, _ = strings.Cut(more, "\n") // behind what it owns
+	_, more, _ = strings.Cut(more, "\n") // after the line about owners
 	switch {
 	case err == nil && status == http.StatusOK && first == "ok" && more != "":
 		c.note("port", "", "a cortex answers on %s: it is ready, and says: %s", addr, more)
@@ -238,10 +239,10 @@ func (c *checkup) port(ctx context.Context, name, addr string, unused bool) {
 	}
 }
 
-// flagOf has the flags of the ports.
+// flagOf maps the checks of ports to their flags.
 var flagOf = map[string]string{"health": "http", "listen": "listen"}
 
-// get asks a URL, and returns the beginning of what it says.
+// get fetches a URL, and returns the status and the beginning of the body.
 func get(ctx context.Context, url string) (status int, body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -256,7 +257,7 @@ func get(ctx context.Context, url string) (status int, body string, err error) {
 	return answer.StatusCode, string(b), err
 }
 
-// clock compares the clock with what was written earlier: leases, deadlines and keys go by it.
+// clock compares the clock with the times of files written earlier: leases, deadlines and keys depend on it.
 func (c *checkup) clock() {
 	now := time.Now()
 	var latest time.Time
@@ -312,7 +313,7 @@ func (c *checkup) model(ctx context.Context) {
 	}
 }
 
-// reach asks the server of a model for nothing, and shows it no key.
+// reach checks that the server of a model is reachable, with a request that has no key.
 func (c *checkup) reach(ctx context.Context, name, endpoint, base string) {
 	ctx, cancel := context.WithTimeout(ctx, 2*portTimeout)
 	defer cancel()
@@ -323,7 +324,7 @@ func (c *checkup) reach(ctx context.Context, name, endpoint, base string) {
 	c.good("model", "%s can be reached; `cortex llm check %s` asks it something", name, endpoint)
 }
 
-// keys looks at the credentials and certificates that were given, and at who is let in.
+// keys checks the credentials and certificates that were given, and the folder of keys.
 func (c *checkup) keys() {
 	if err := c.s.checkFiles(); err != nil {
 		c.wrong("keys", "", "%s", oneLine(err))
@@ -332,7 +333,7 @@ func (c *checkup) keys() {
 	dir := c.s.node.auth
 	if own := filepath.Join(c.s.data, "auth"); dir == "" {
 		if _, err := os.Stat(own); err == nil {
-			dir = own // of `cortex auth init`
+			dir = own // where `cortex auth init` puts it
 		}
 	}
 	host, _, _ := net.SplitHostPort(c.s.node.listen)
@@ -365,7 +366,7 @@ func anyWrong(all []check) bool {
 	return false
 }
 
-// showChecks prints each check, and below it what helps.
+// showChecks prints each check, followed by what to do about it.
 func (e *env) showChecks(all []check) error {
 	t := &table.Table{Columns: []table.Column{{Wide: len("program")}, {Wide: len(isWrong)}, {}}, Wrap: true}
 	for _, c := range all {

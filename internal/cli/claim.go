@@ -19,11 +19,11 @@ import (
 // claim is the data folder of this process, which holds its lock.
 type claim struct {
 	data string
-	open map[string]*os.File // what must stay what it is, by path; one of them is the lock
+	open map[string]*os.File // files and folders that must not be replaced, by path; one of them is the lock
 }
 
-// How often a process looks whether the data folder is still its own, and how long one that has got the lock waits for another that had it
-// and is still there.
+// How often a process checks that the data folder is still its own, and how long a process with the lock waits for a previous owner that still
+// answers.
 const (
 	lookEvery = 500 * time.Millisecond
 	lastWord  = 5 * time.Second
@@ -31,7 +31,7 @@ const (
 
 func lockFile(data string) string { return filepath.Join(data, "lock") }
 
-// claimData locks the data folder for this process. It returns errLocked while another one runs on it.
+// claimData locks the data folder for this process. It returns errLocked while another process runs on it.
 func claimData(ctx context.Context, data string) (*claim, error) {
 	if err := makeDir(data); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
 	}
 	err = tryLock(f)
-	for try := 0; errors.Is(err, errLocked) && try < 10; try++ { // it may only be somebody who looks, see held
+	for try := 0; errors.Is(err, errLocked) && try < 10; try++ { // held may have the lock for a moment, to look
 		time.Sleep(20 * time.Millisecond)
 		err = tryLock(f)
 	}
@@ -53,19 +53,19 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 		err = c.keep(data)
 	}
 	if err == nil {
-		err = c.lost() // the lock may have been replaced since it was opened
+		err = c.lost() // the lock file may have been replaced since it was opened
 	}
 	if err != nil {
 		c.close()
 		return nil, err
 	}
 	awaitSilence(ctx, data)
-	withdrawAddress(data) // of a process that was killed
+	withdrawAddress(data) // left by a process that was killed
 	return c, nil
 }
 
-// awaitSilence waits for a process that still answers though its lock is free: somebody removed the file, and the process ends as soon as it
-// has noticed. Until then it writes.
+// awaitSilence waits while a process still answers although its lock is free: somebody removed the lock file, and that process ends, and stops
+// writing, as soon as it notices.
 func awaitSilence(ctx context.Context, data string) {
 	at, err := whereNow(data)
 	u, perr := url.Parse(at.URL)
@@ -84,7 +84,7 @@ func awaitSilence(ctx context.Context, data string) {
 	}
 }
 
-// keep wants a folder to stay what it is.
+// keep makes lost report when a folder is removed or replaced.
 func (c *claim) keep(path string) error {
 	f, err := os.Open(path)
 	if err == nil {
@@ -93,10 +93,10 @@ func (c *claim) keep(path string) error {
 	return err
 }
 
-// lost returns an error when something that must stay what it is has been removed, or replaced. What cannot be looked at is no loss.
+// lost returns an error when a file or folder of the claim has been removed or replaced. One that cannot be examined does not count as lost.
 func (c *claim) lost() error {
-	for _, path := range slices.Sorted(maps.Keys(c.open)) { // the folder comes before what is in it
-		own, err := c.open[path].Stat() // each time: not every file system has numbers that last
+	for _, path := range slices.Sorted(maps.Keys(c.open)) { // the folder comes before its files
+		own, err := c.open[path].Stat() // each time: on some file systems inode numbers change
 		if err != nil {
 			continue
 		}
@@ -126,7 +126,7 @@ func (c *claim) watch(ctx context.Context) error {
 	return nil
 }
 
-// release lets others have the data folder. Of one that is lost, nothing is touched: it may be somebody else's.
+// release lets other processes have the data folder. It touches nothing in a folder that is lost, which may belong to another process by now.
 func (c *claim) release() {
 	if c.lost() == nil {
 		withdrawAddress(c.data)

@@ -15,19 +15,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// completionPatience is how long somebody waits who has pressed Tab.
+// completionPatience bounds the time of a completion, since the user waits for it.
 const completionPatience = 2 * time.Second
 
-// maxCompleted bounds the conversations, the last ones first, that are offered.
+// maxCompleted bounds the conversations that are offered, the latest first.
 const maxCompleted = 200
 
-// maxCompletedID bounds an id that is offered, in bytes.
+// maxCompletedID bounds the length of an id that is offered, in bytes.
 const maxCompletedID = 256
 
-// offer calls f with an id, and what it is.
+// offer is called with each id to offer and its description.
 type offer func(id, what string)
 
-// completeIDs offers what list knows of the Cortex that runs. Where none does, nothing is offered, nothing is started and nothing is said.
+// completeIDs offers what list finds in the running Cortex. When none runs, it offers nothing, starts nothing and prints nothing.
 func (e *env) completeIDs(list func(context.Context, *backend, offer) error) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmp.Or(cmd.Context(), context.Background()), completionPatience)
@@ -37,7 +37,7 @@ func (e *env) completeIDs(list func(context.Context, *backend, offer) error) cob
 		if err := e.settings.complete(cmd); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		_ = e.withBackend(ctx, func(ctx context.Context, b *backend) error { // what was found until then is offered
+		_ = e.withBackend(ctx, func(ctx context.Context, b *backend) error { // after an error, offer what was found until then
 			return list(ctx, b, func(id, what string) {
 				if isPlainWord(id) && strings.HasPrefix(id, begin) && !slices.Contains(args, id) {
 					found = append(found, cobra.CompletionWithDesc(id, prompt.Clean(what, 60)))
@@ -48,14 +48,14 @@ func (e *env) completeIDs(list func(context.Context, *backend, offer) error) cob
 	}
 }
 
-// isPlainWord reports whether a shell takes an id as it is: no quoting, no flag, no home folder. The scripts that cobra generates put the common
-// prefix of several candidates on the command line without quoting it, and evaluate that line at the next Tab, and people choose the ids of their
-// conversations themselves.
+// isPlainWord reports whether a shell reads an id literally: no quoting, no flag, no home folder. The scripts that cobra generates put the common
+// prefix of several candidates on the command line without quoting it, and evaluate that line at the next Tab; and users choose the ids of their
+// conversations.
 func isPlainWord(id string) bool {
 	return id != "" && len(id) <= maxCompletedID && shellWord(id) == id && !strings.ContainsAny(id[:1], "-%")
 }
 
-// first limits what is offered to the first argument.
+// first limits a completion to the first argument.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -116,18 +116,18 @@ func deadLetterIDs(ctx context.Context, b *backend, add offer) error {
 	return nil
 }
 
-// agentStates are what --state takes.
+// agentStates are the values of --state.
 var agentStates = []cobra.Completion{"active", "draining", "registered", "unknown", "refused"}
 
-// completeModels offers the names that --llm takes, with those of the config file.
+// completeModels offers the values of --llm, including those of the config file.
 func (e *env) completeModels(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	cmd.SetContext(cmp.Or(cmd.Context(), context.Background()))
-	_ = e.settings.complete(cmd) // without a file, those that are built in
+	_ = e.settings.complete(cmd) // without a config file, the built-in ones
 	names := slices.Sorted(maps.Keys(e.settings.endpoints()))
 	return slices.DeleteFunc(names, func(name string) bool { return !isPlainWord(name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeValues has all commands below c complete the settings that have a few values, and no file where no file is meant.
+// completeValues adds completions to all commands below c: the values of settings that have few, and no file names where no file is expected.
 func (e *env) completeValues(c *cobra.Command) {
 	for flag, values := range map[string]cobra.CompletionFunc{
 		"llm":        e.completeModels,
@@ -137,7 +137,7 @@ func (e *env) completeValues(c *cobra.Command) {
 		"log-level":  cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		f := c.LocalFlags().Lookup(flag)
-		if f == nil || flag == "agents" && !hasSettingMark(f) { // elsewhere it is a file, or a number
+		if f == nil || flag == "agents" && !hasSettingMark(f) { // in other commands the flag is a file or a number
 			continue
 		}
 		if _, ok := c.GetFlagCompletionFunc(flag); !ok {

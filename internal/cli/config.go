@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// configFile is the file of settings that is read when none is named; "" is none, where it is not known whose home this is.
+// configFile returns the path of the config file that is read when none is named; "" when the home folder is not known.
 func configFile() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
@@ -33,7 +33,7 @@ func configFile() string {
 	return filepath.Join(dir, "cortex", "config.yaml")
 }
 
-// foundConfig is configFile, where there is one. A home that cannot be looked into, as that of a service may be, has none.
+// foundConfig returns the path of the config file, or "" when there is none. A home folder that cannot be read, such as a service's, has none.
 func foundConfig() string {
 	path := configFile()
 	if path == "" {
@@ -45,10 +45,10 @@ func foundConfig() string {
 	return path
 }
 
-// ownMark is the annotation of a setting that a program has of its own: nobody but itself knows whether its value is secret.
+// ownMark is the annotation of a setting that the program adds; Cortex does not know whether its value is secret.
 const ownMark = "cortex_own"
 
-// borrow lets c take all settings of root's commands, as `cortex serve` would. They are left out of its help, but for those that are named.
+// borrow adds all settings of root's commands to c, as `cortex serve` has them, and hides all but the named ones in its help.
 func (s *settings) borrow(c, root *cobra.Command, named ...string) {
 	shown := map[string]bool{}
 	for _, name := range named {
@@ -56,7 +56,7 @@ func (s *settings) borrow(c, root *cobra.Command, named ...string) {
 	}
 	c.Flags().VisitAll(func(f *pflag.Flag) { shown[f.Name] = true })
 	s.addNode(c, ownAgents...)
-	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !shown[f.Name] }) // before those of every command are among them
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !shown[f.Name] }) // before the flags of every command are added
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
 		if hasSettingMark(f) && c.Flags().Lookup(f.Name) == nil && s.flags.Lookup(f.Name) == nil {
 			lent := *f
@@ -101,7 +101,7 @@ func (e *env) newConfigPath() *cobra.Command {
 	}
 }
 
-// settingJSON is a setting as it is.
+// settingJSON is the effective value of a setting.
 type settingJSON struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
@@ -127,11 +127,11 @@ of ` + "`cortex serve`" + `, and shows what they would change. What is or may be
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	e.settings.borrow(c, root)
-	c.PreRunE = nil // what is wrong is shown, too
+	c.PreRunE = nil // wrong settings are shown, too
 	return c
 }
 
-// showSettings prints a list of settings, each in a line.
+// showSettings prints a list of settings, one per line.
 func showSettings(w io.Writer, list []settingJSON) error {
 	rows := append([]settingJSON{{"SETTING", "VALUE", "FROM"}}, list...)
 	key, from := 0, 0
@@ -146,10 +146,10 @@ func showSettings(w io.Writer, list []settingJSON) error {
 	return nil
 }
 
-// notShown stands for what is or may be secret.
+// notShown replaces values that are or may be secret.
 const notShown = "(not shown)"
 
-// list returns what all settings are. Those that were given come first.
+// list returns the effective values of all settings, those that were given first.
 func (s *settings) list(flags *pflag.FlagSet) []settingJSON {
 	var all []settingJSON
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -201,7 +201,7 @@ func (s *settings) list(flags *pflag.FlagSet) []settingJSON {
 	return all
 }
 
-// listDocument returns what the file says of models and budgets, for which there are no flags.
+// listDocument returns the models and budgets of the config file, for which there are no flags.
 func (s *settings) listDocument() []settingJSON {
 	if s.doc == nil {
 		return nil
@@ -211,7 +211,7 @@ func (s *settings) listDocument() []settingJSON {
 		Budget map[string]map[string]json.RawMessage `json:"budget"`
 	}
 	if err := json.Unmarshal(s.doc.JSON, &file); err != nil {
-		return nil // it was read, so it is not
+		return nil // readConfig has read it already, so it cannot fail
 	}
 	var all []settingJSON
 	for name, keys := range file.LLMs {
@@ -227,13 +227,13 @@ func (s *settings) listDocument() []settingJSON {
 	return all
 }
 
-// openKeys are those of an endpoint of which nothing is secret. Headers may hold a key, and of what a program's own providers take it is not
-// known.
+// openKeys are the keys of an endpoint whose values are not secret. Headers may hold a key, and Cortex does not know the keys of the program's own
+// providers.
 var openKeys = strings.Fields(`provider model base_url api_key_env api_key_file headers_env structured max_tokens temperature context_window images timeout
 	retries requests_per_minute tokens_per_minute price fallback api_version max_tokens_field system_role stream_usage parallel_tool_calls
 	prompt_cache_key reasoning_effort project location credentials_file transport`)
 
-// shownKey returns the value of an endpoint's key, for people.
+// shownKey formats the value of an endpoint's key.
 func shownKey(key string, raw json.RawMessage) string {
 	var text string
 	switch {
@@ -264,7 +264,7 @@ keys that are named. Nothing is started, and nobody is asked. The exit status is
 	return c
 }
 
-// checkConfig says all that is wrong with the settings.
+// checkConfig prints everything that is wrong with the settings.
 func (e *env) checkConfig(cmd *cobra.Command) error {
 	s := &e.settings
 	_, unknown := s.builtin()
@@ -272,13 +272,13 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	_, listed := s.loadWellKnown(cmd.Context())
 	wrong := slices.DeleteFunc([]error{s.checkLLM(), unknown, rules, listed, s.checkFiles()}, func(err error) bool { return err == nil })
 	for _, err := range wrong {
-		fmt.Fprintln(e.stderr, "cortex: "+oneLine(err))
+		_, _ = printText(e.stderr, "cortex: %s", oneLine(err)) // there is nothing else to tell
 	}
 	if len(wrong) > 0 {
 		return errShown
 	}
 	if s.config == "" {
-		_, err := fmt.Fprintf(e.stdout, "no file is read: %s would be, if it were there; the settings are good\n", cmp.Or(configFile(), "none"))
+		_, err := printText(e.stdout, "no file is read: %s would be, if it were there; the settings are good", cmp.Or(configFile(), "none"))
 		return err
 	}
 	values := 0
@@ -294,10 +294,10 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	if s.budget != (budget.Limits{}) {
 		has = append(has, "a budget")
 	}
-	if _, err := fmt.Fprintf(e.stdout, "%s is good: %s\n", s.config, strings.Join(has, ", ")); err != nil {
+	if _, err := printText(e.stdout, "%s is good: %s", s.config, strings.Join(has, ", ")); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.llms)) { // not wrong: it may never be asked, or on another machine
+	for _, name := range slices.Sorted(maps.Keys(s.llms)) { // not an error: the endpoint may never be used, or only on another machine
 		if err := s.llms[name].ready(); err != nil {
 			fmt.Fprintf(e.stderr, "%s: %s\n", name, oneLine(err))
 		}
@@ -305,7 +305,7 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	return nil
 }
 
-// counted is a number of things.
+// counted formats a number of things.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

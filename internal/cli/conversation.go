@@ -13,15 +13,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// where says in which conversation something is said.
+// where holds the flags that select the conversation of a message.
 type where struct {
-	id   string // or the beginning of one that Cortex has named; "" begins one
-	last bool   // in the one in which this person was last
+	id   string // an id, or the beginning of one that Cortex made; "" begins a conversation
+	last bool   // the conversation in which this person spoke last
 }
 
 func (w *where) add(e *env, c *cobra.Command) {
-	c.Flags().StringVar(&w.id, "conversation", "", "`ID` of the conversation to go on with; any new word begins one")
-	c.Flags().BoolVarP(&w.last, "continue", "c", false, "go on with your last conversation")
+	c.Flags().StringVar(&w.id, "conversation", "", "`ID`: conversation to continue; a new id starts one")
+	c.Flags().BoolVarP(&w.last, "continue", "c", false, "continue your last conversation")
 	e.completeFlag(c, "conversation", conversationIDs)
 }
 
@@ -35,8 +35,8 @@ func (w *where) check() error {
 	return nil
 }
 
-// find returns the id of the conversation, "" for a new one. Of a word of a person's own it takes no other one that begins so: who says or deletes
-// something means the one of this name, also where that is not there.
+// find returns the id of the conversation, "" for a new one. It completes only the beginning of an id that Cortex made: a name that a person chose is
+// taken literally, also when no such conversation exists.
 func (w *where) find(ctx context.Context, l *link) (string, error) {
 	switch {
 	case w.last:
@@ -47,19 +47,19 @@ func (w *where) find(ctx context.Context, l *link) (string, error) {
 	return w.id, nil
 }
 
-// isGenerated reports whether id can be the beginning of one that Cortex made.
+// isGenerated reports whether id can be the beginning of an id that Cortex made.
 func isGenerated(id string) bool {
 	return len(id) >= 4 && strings.ContainsAny(id, "0123456789") && strings.Trim(id, "0123456789abcdef-") == ""
 }
 
-// errNoConversation is for who wants to go on with none.
+// errNoConversation is returned for --continue when the user has no conversation.
 var errNoConversation = errors.New("there is no conversation of yours to go on with yet: leave --continue out, and one begins")
 
 func noConversation(id string) error {
 	return fmt.Errorf("there is no conversation %s: `cortex conversations` lists them", prompt.Clean(id, transport.MaxID))
 }
 
-// lastConversation returns the one of this person in which something happened last.
+// lastConversation returns the id of this person's conversation that changed last.
 func (l *link) lastConversation(ctx context.Context) (string, error) {
 	me := l.client().User
 	for info, err := range l.store.Contexts(ctx, l.tenant) {

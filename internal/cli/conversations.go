@@ -34,7 +34,7 @@ func (e *env) newConversations() *cobra.Command {
 		return c
 	}
 	c := list(&cobra.Command{
-		Use: "conversations", Short: "List the conversations, show or delete one", Aliases: []string{"sessions"}, // as it was called
+		Use: "conversations", Short: "List the conversations, show or delete one", Aliases: []string{"sessions"}, // its former name
 		Example: "  cortex conversations -n 5\n  cortex conversations history demo\n  cortex conversations share demo bob\n  cortex conversations delete demo",
 	})
 	c.AddCommand(
@@ -67,7 +67,7 @@ func (e *env) listConversations(ctx context.Context, l *link, most limit, asJSON
 	return nil
 }
 
-// conversationInfos returns conversations as they are listed, with their owners where they have some.
+// conversationInfos converts conversations to the rows of a list, with their owners when owned.
 func conversationInfos(list []storage.ContextInfo, known map[string]*details, owned bool) []repl.ConversationInfo {
 	infos := make([]repl.ConversationInfo, len(list))
 	for i, c := range list {
@@ -90,7 +90,7 @@ func conversationInfos(list []storage.ContextInfo, known map[string]*details, ow
 	return infos
 }
 
-// withLink calls f with a connection to the running Cortex.
+// withLink joins the running Cortex and calls f with the connection.
 func (e *env) withLink(ctx context.Context, f func(context.Context, *link) error) error {
 	l, err := e.settings.mustJoin(ctx, "look", e.settings.logger(e.stderr, slog.LevelError), nil)
 	if err != nil {
@@ -108,10 +108,10 @@ type conversationJSON struct {
 	Usage     llm.Usage `json:"usage"`
 	Owner     string    `json:"owner"`
 	Shared    []string  `json:"sharedWith"`
-	Damaged   bool      `json:"damaged,omitempty"` // neither usage nor owner is known
+	Damaged   bool      `json:"damaged,omitempty"` // usage and owner are unknown
 }
 
-// details are what else than its log only the outline of a conversation tells.
+// details are the parts of a list's row that come from the outline of a conversation, not from its log.
 type details struct {
 	usage   llm.Usage // spent on it
 	owner   string
@@ -119,7 +119,7 @@ type details struct {
 	damaged bool // nothing else is known
 }
 
-// whose says on a line to whom a conversation belongs.
+// whose formats the owner of a conversation and those it is shared with, for a list.
 func (d *details) whose() string {
 	if d.damaged {
 		return "?"
@@ -130,10 +130,10 @@ func (d *details) whose() string {
 	return d.owner + ", shared with " + strings.Join(d.shared, ", ")
 }
 
-// detailsAhead is how many conversations are loaded at once.
+// detailsAhead bounds the conversations that are loaded at the same time.
 const detailsAhead = 4
 
-// detailsOf returns the details of each conversation. It loads those whose outline does not have them, and keeps what it finds, where it may.
+// detailsOf returns the details of each conversation. It loads conversations whose outlines lack them, and stores new outlines where it may.
 func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[string]*details, error) {
 	all := make(map[string]*details, len(list))
 	for _, s := range list {
@@ -158,7 +158,7 @@ func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[st
 			}
 			*d = details{usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
 			if kept, ok := l.store.(storage.Outlines); ok && conv.Version == s.Version {
-				_ = kept.PutOutline(ctx, l.tenant, s.ContextID, storage.OutlineOf(conv, s.Title, s.Updated)) // it is a cache
+				_ = kept.PutOutline(ctx, l.tenant, s.ContextID, storage.OutlineOf(conv, s.Title, s.Updated)) // outlines are a cache: an error does no harm
 			}
 			return nil
 		})
@@ -230,7 +230,7 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 	}
 	known, err := detailsOf(ctx, l, []storage.ContextInfo{{ContextID: contextID}})
 	if err != nil || asJSON {
-		return nil // it was shown
+		return nil // the text was printed
 	}
 	d := known[contextID]
 	if d.usage != (llm.Usage{}) {
@@ -242,7 +242,7 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 	return nil
 }
 
-// printLine prints what was said or done. On a screen that leaves little room beside the time and the name, the text comes below them.
+// printLine prints one line of a transcript. On a narrow terminal the text goes below the time and the name.
 func (e *env) printLine(l *repl.Line) {
 	mark := map[repl.LineKind]string{repl.LineTask: "→ ", repl.LineResult: "← "}[l.Kind]
 	head := l.Time.Local().Format(time.DateTime) + "  " + table.Pad(repl.Sanitize(mark+l.Who), 16) + "  "
@@ -260,5 +260,5 @@ func (e *env) printLine(l *repl.Line) {
 	fmt.Fprintf(e.stdout, "%s%s\n", head, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", indent)))
 }
 
-// narrowText is how many columns a text needs beside something else.
+// narrowText is the number of columns below which a text goes on a line of its own.
 const narrowText = 40

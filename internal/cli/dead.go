@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// deadText is how many bytes of a payload are shown.
+// deadText bounds how much of a payload is shown, in bytes.
 const deadText = 64 << 10
 
 func (e *env) newDead() *cobra.Command {
@@ -69,7 +69,7 @@ kept until they are replayed or removed; of very many, the oldest go.`,
 	return c
 }
 
-// deadJSON is a dead letter as scripts see it. Payload is that of an event which can be read, else Data has its bytes.
+// deadJSON is a dead letter in JSON output. Payload is set for an event that can be decoded, otherwise Data has its bytes.
 type deadJSON struct {
 	ID         string           `json:"id"`
 	Time       time.Time        `json:"time"`
@@ -77,10 +77,10 @@ type deadJSON struct {
 	Reason     string           `json:"reason"`
 	Deliveries int              `json:"deliveries"`
 	Event      *transport.Event `json:"event"`
-	Unreadable string           `json:"unreadable,omitempty"` // why the event is here without its payload
+	Unreadable string           `json:"unreadable,omitempty"` // why the event has no payload here
 }
 
-// newDeadJSON returns d so that it can be written among others: a payload that cannot, such as one that is nested too deeply, is left out.
+// newDeadJSON converts d so that it can be encoded: it leaves out a payload that cannot, such as one that is nested too deeply.
 func newDeadJSON(d *transport.DeadLetter) deadJSON {
 	j := deadJSON{ID: d.ID, Time: d.Time, Inbox: d.Topic.ID, Reason: d.Reason, Deliveries: d.Deliveries, Event: d.Event}
 	if _, err := json.Marshal([]deadJSON{j}); err != nil {
@@ -106,7 +106,7 @@ func (e *env) listDead(ctx context.Context, l *link, most limit, asJSON bool) er
 		}
 		j := newDeadJSON(d)
 		if !asJSON {
-			j.Event.Payload = &transport.Opaque{Kind: kindOf(j.Event)} // of many, only what is shown
+			j.Event.Payload = &transport.Opaque{Kind: kindOf(j.Event)} // of many, keep only what is shown
 		}
 		all = append(all, j)
 	}
@@ -170,7 +170,7 @@ func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) err
 	return err
 }
 
-// payloadText is a payload for people: JSON when it is that, else its text.
+// payloadText formats a payload: as JSON, or as its text when it is not JSON.
 func payloadText(p transport.Payload) string {
 	_, _, body, err := transport.EncodePayload(p)
 	if err != nil {
@@ -184,7 +184,7 @@ func payloadText(p transport.Payload) string {
 	return prompt.CleanText(string(body), deadText)
 }
 
-// cutText returns s, cut to what is shown.
+// cutText returns s, cut to deadText.
 func cutText(s string) string {
 	if len(s) <= deadText {
 		return s
@@ -193,10 +193,10 @@ func cutText(s string) string {
 	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", begin, len(s)-len(begin))
 }
 
-// doDead does something with a dead letter, and says what.
+// doDead does something with a dead letter, and returns a description of what it did.
 type doDead func(context.Context, *link, transport.DeadLetters, *transport.DeadLetter) (string, error)
 
-// newDeadEach makes a command that does something with each of the dead letters that it is given.
+// newDeadEach makes a command that applies do to each of the dead letters that it is given.
 func (e *env) newDeadEach(verb, short, long string, do doDead) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
@@ -225,7 +225,7 @@ func (e *env) newDeadEach(verb, short, long string, do doDead) *cobra.Command {
 	return c
 }
 
-// deadIDs returns those of all dead letters; what is given up from now on is not among them.
+// deadIDs returns the ids of the dead letters that are there now.
 func deadIDs(ctx context.Context, dead transport.DeadLetters, tenant string) ([]string, error) {
 	var ids []string
 	for d, err := range dead.DeadLetters(ctx, tenant) {
@@ -264,7 +264,7 @@ func (e *env) eachDead(ctx context.Context, l *link, dead transport.DeadLetters,
 	return nil
 }
 
-// deadError says what to do.
+// deadError adds to an error what to do about it.
 func deadError(id string, err error) error {
 	switch {
 	case errors.Is(err, transport.ErrNotFound):

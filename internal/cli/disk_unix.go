@@ -4,7 +4,7 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// diskOf returns how many bytes this process may still write on the disk of a folder, and how many that has.
+// diskOf returns how many bytes this process may still write on the disk of a folder, and the size of the disk in bytes.
 func diskOf(dir string) (free, size uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -14,5 +14,5 @@ func diskOf(dir string) (free, size uint64, err error) {
 	return uint64(max(s.Bavail, 0)) * block, s.Blocks * block, nil //nolint:unconvert // likewise; below 0 where only root may write
 }
 
-// mayWrite returns why this process may make no files in a folder, or nil.
+// mayWrite returns why this process may not create files in a folder, or nil.
 func mayWrite(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) }

@@ -50,7 +50,7 @@ remove them when they are of no more use: until then the doctor names them. What
 			if s.transport != "" {
 				return usagef("--transport: what Cortex itself keeps in its --data is looked at, and %s has tools of its own", scheme(s.transport))
 			}
-			s.store = "" // likewise
+			s.store = "" // only Cortex's own store is examined
 			var checks []check
 			if !repair {
 				checks = s.checkUp(cmd.Context(), cmd.Flag("http").Value.String(), online)
@@ -65,34 +65,34 @@ remove them when they are of no more use: until then the doctor names them. What
 	return c
 }
 
-// diagnosis is what the doctor has to say, for scripts.
+// diagnosis is the doctor's result, in JSON output.
 type diagnosis struct {
 	Checks        []check              `json:"checks,omitempty"`
-	Running       bool                 `json:"running"` // a service: this is what it knows
+	Running       bool                 `json:"running"` // a service runs, and this is what it knows
 	Damaged       bool                 `json:"damaged"`
 	Findings      []storecheck.Finding `json:"findings"`
 	Conversations jetstore.Audited     `json:"conversations"`
-	Loose         []erase.Loose        `json:"loose_files"` // of which nothing speaks
+	Loose         []erase.Loose        `json:"loose_files"` // files that no conversation refers to
 	Streams       []string             `json:"streams"`
-	Accepted      bool                 `json:"accepted,omitempty"` // what is missing is not told again
+	Accepted      bool                 `json:"accepted,omitempty"` // missing data is not reported again
 	Repaired      []repaired           `json:"repaired,omitempty"`
-	SetAside      []setAside           `json:"set_aside,omitempty"` // what is left of earlier damage
+	SetAside      []setAside           `json:"set_aside,omitempty"` // what earlier repairs set aside
 
-	asideIn   string // the folder of that, if not all of it was looked at
+	asideIn   string // the folder of SetAside, when not all of it was examined
 	forgotten bool
-	accounts  []string // of the server, in which something is damaged
+	accounts  []string // of the server, whose streams are damaged
 }
 
-// repaired is a conversation that ends earlier now.
+// repaired is a conversation that was cut before its damage.
 type repaired struct {
 	Tenant    string `json:"tenant,omitempty"`
 	ContextID string `json:"context_id"`
 	Good      int    `json:"good"`
 	Removed   int    `json:"removed"`
-	Archive   string `json:"kept"` // file that has what was removed
+	Archive   string `json:"kept"` // file with the entries that were removed
 }
 
-// doctor tells the checks, and what is damaged of what is stored.
+// doctor prints the checks, and what is damaged in the store.
 func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) error {
 	if !asJSON {
 		if err := e.showChecks(checks); err != nil {
@@ -100,7 +100,7 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 		}
 	}
 	data := e.settings.data
-	stored := func(c check) error { // no more can be said of what is stored
+	stored := func(c check) error { // the store cannot be examined further
 		if asJSON {
 			if err := writeJSON(e, &diagnosis{Checks: append(checks, c)}); err != nil {
 				return err
@@ -135,7 +135,7 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 	return err
 }
 
-// doctorStore tells what is damaged of what is stored, and repairs it.
+// doctorStore prints what is damaged in the store, and repairs it when repair is set.
 func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bool) error {
 	data := e.settings.data
 	c, err := claimData(ctx, data)
@@ -169,7 +169,7 @@ func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bo
 	return e.tellDiagnosis(d, asJSON)
 }
 
-// known returns what the service that runs on the data folder knows.
+// known returns what the service that runs on the data folder has found out.
 func (s *settings) known() (*diagnosis, error) {
 	r, err := s.folder().Known()
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *settings) examine(ctx context.Context) (*diagnosis, error) {
 	return diagnose(r), nil
 }
 
-// diagnose says what a report means.
+// diagnose makes a diagnosis of a report.
 func diagnose(r *home.Report) *diagnosis {
 	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, Loose: r.Loose, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
 	if d.Findings == nil {
@@ -209,10 +209,10 @@ func diagnose(r *home.Report) *diagnosis {
 	return d
 }
 
-// keyless is the account of a server that has no keys.
+// keyless is the account of a server without keys.
 const keyless = "$G"
 
-// reaches returns why a service with this --auth has nothing to do with an account, or nil.
+// reaches returns why a service with this --auth does not use an account, or nil.
 func (s *settings) reaches(account string) error {
 	switch {
 	case s.node.auth == "" && account != keyless:
@@ -228,8 +228,8 @@ func (s *settings) reaches(account string) error {
 	return nil
 }
 
-// repair sets aside what is damaged, and has damaged conversations end before that. What is missing from an account is accepted when all
-// of its conversations are repaired, and only behind the report of it: who is killed before is told at the next time.
+// repair sets damaged files aside, and cuts damaged conversations before the damage. It accepts that data is missing from an account when all of the
+// account's conversations are repaired, and only after reporting it: if the process is killed before, the next run reports it again.
 func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	var reached []string
 	var beyond error
@@ -243,7 +243,7 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	if len(reached) == 0 {
 		return beyond // before a server is started on the store
 	}
-	log := e.settings.logger(e.stderr, slog.LevelError+1) // the table says all of it
+	log := e.settings.logger(e.stderr, slog.LevelError+1) // the table reports everything
 	n := &node{log: log, release: func() {}}
 	defer func() {
 		if n.link != nil {
@@ -259,14 +259,14 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	}
 	d.Findings = n.server.Found()
 	dir := filepath.Join(asideDir(e.settings.data), time.Now().UTC().Format(asideLayout))
-	left := map[string]int{} // conversations, by account
+	left := map[string]int{} // damaged conversations, by account
 	for _, c := range d.Conversations.Damaged {
 		left[c.Account]++
 	}
 	store := n.jetstore()
 	for _, c := range store.Damaged() {
 		if !slices.Contains(reached, c.Account) || e.settings.node.auth != "" && c.Tenant != e.settings.tenant {
-			continue // its own --auth and --tenant reach it
+			continue // they belong to another --auth and --tenant
 		}
 		r, err := repairOne(ctx, store, c, dir)
 		if err != nil {
@@ -289,7 +289,7 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	return err
 }
 
-// repairOne repairs a conversation, and writes what it loses to a file.
+// repairOne repairs a conversation, and writes the removed entries to a file.
 func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, dir string) (r repaired, err error) {
 	r = repaired{Tenant: c.Tenant, ContextID: c.ContextID}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -320,7 +320,7 @@ func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, d
 	return r, errors.Join(err, f.Close())
 }
 
-// tellDiagnosis prints what was found. Something that is damaged, and is not repaired, is an error.
+// tellDiagnosis prints the diagnosis. It returns an error when something is damaged and not repaired.
 func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
 	d.remember(e.settings.data)
 	if asJSON {
@@ -336,7 +336,7 @@ func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
 	return nil
 }
 
-// remember fills in what was set aside earlier, and nobody has removed.
+// remember adds what earlier repairs set aside and nobody has removed.
 func (d *diagnosis) remember(data string) {
 	var named []string
 	for _, f := range d.Findings {
@@ -354,7 +354,7 @@ func (d *diagnosis) remember(data string) {
 	}
 }
 
-// showStore lists what is stored, with its state. Behind the other checks it is one of them, if all of it is good.
+// showStore lists the streams of the store with their states. After other checks, a store without damage is shown as one of them.
 func (e *env) showStore(d *diagnosis) error {
 	t := &table.Table{Columns: []table.Column{{Title: "STREAM"}, {Title: "STATE"}, {Title: "WHAT"}}, Wrap: true}
 	whole, has := true, "no conversations are kept in it"
@@ -419,7 +419,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			line("  a message of %s", prompt.Clean(subject, 200))
 		}
 		if f.Archive != "" {
-			out(fmt.Fprintf(e.stdout, "  kept in %s\n", pathText(f.Archive))) // whole, to be copied
+			out(fmt.Fprintf(e.stdout, "  kept in %s\n", pathText(f.Archive))) // not shortened, to be copied
 		}
 	}
 	for i, c := range d.Conversations.Damaged {

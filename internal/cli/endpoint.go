@@ -19,43 +19,43 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 )
 
-// endpoint is a model that --llm can name: a built-in one, or an entry of `llms` in the config file, whose keys are these.
+// endpoint is a model that --llm can name: a built-in one, or an entry of `llms` in the config file. Its JSON fields are the keys of such an entry.
 type endpoint struct {
 	Name     string `json:"-"`
-	Provider string `json:"provider"` // a built-in name, whose settings this one begins with
+	Provider string `json:"provider"` // a built-in name, whose settings are the defaults
 	Model    string `json:"model"`
 
 	BaseURL    string            `json:"base_url"`
 	KeyEnv     string            `json:"api_key_env"`
 	KeyFile    string            `json:"api_key_file"`
 	Headers    map[string]string `json:"headers"`
-	HeadersEnv map[string]string `json:"headers_env"` // the name of the variable that holds the value
+	HeadersEnv map[string]string `json:"headers_env"` // the name of the variable with the value
 
 	Structured    llm.Structured `json:"structured"`
 	MaxTokens     int            `json:"max_tokens"`
 	Temperature   *float64       `json:"temperature"`
 	ContextWindow int            `json:"context_window"` // tokens
-	Images        *bool          `json:"images"`         // the model takes them; nil: see resolved
+	Images        *bool          `json:"images"`         // whether the model accepts images; nil: see resolved
 
-	Timeout           duration          `json:"timeout"` // how long it may be silent
+	Timeout           duration          `json:"timeout"` // the longest silence
 	Retries           *int              `json:"retries"`
 	RequestsPerMinute int               `json:"requests_per_minute"`
 	TokensPerMinute   int               `json:"tokens_per_minute"`
 	Price             *middleware.Price `json:"price"`
-	Fallback          []string          `json:"fallback"` // names of the endpoints that are asked when this one fails
+	Fallback          []string          `json:"fallback"` // names of the endpoints to ask when this one fails
 
 	openAIKeys
 	googleKeys
 
-	// Own has what is set of a provider of the program by keys of its own, as a JSON object; nil is nothing.
+	// Own has the keys that only a provider of the program knows, as a JSON object; nil when there are none.
 	Own json.RawMessage `json:"own,omitempty"`
 
 	by    *provider
-	aside string // where a model was given that is not asked; see settings
-	local bool   // runs on this machine, and may have to be loaded first
+	aside string // which setting gave a model that is ignored; see settings
+	local bool   // runs on this machine, and may have to load the model first
 }
 
-// openAIKeys are for endpoints that speak OpenAI's protocol.
+// openAIKeys are the keys of endpoints with OpenAI's protocol.
 type openAIKeys struct {
 	APIVersion        string `json:"api_version"` // Azure's older URLs
 	MaxTokensField    string `json:"max_tokens_field"`
@@ -66,7 +66,7 @@ type openAIKeys struct {
 	ReasoningEffort   string `json:"reasoning_effort"`
 }
 
-// googleKeys are for those of Google.
+// googleKeys are the keys of Google's endpoints.
 type googleKeys struct {
 	Project         string `json:"project"`
 	Location        string `json:"location"`
@@ -89,7 +89,7 @@ func (d *duration) UnmarshalText(b []byte) error {
 // MarshalText implements [encoding.TextMarshaler].
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// readEndpoint reads the entry name of the config file, on top of the built-in endpoint that it is like.
+// readEndpoint reads the entry name of the config file, with the built-in endpoint of its provider as defaults.
 func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*endpoint, error) {
 	var head struct {
 		Provider string `json:"provider"`
@@ -111,7 +111,7 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 	}
 	ep := p.preset
 	if ep.Price != nil {
-		ep.Price = new(*ep.Price) // what is read is written into it
+		ep.Price = new(*ep.Price) // decoding writes into it
 	}
 	known, own, err := p.split(raw)
 	if err != nil {
@@ -132,7 +132,7 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 		}
 	}
 	for _, file := range []*string{&ep.KeyFile, &ep.CredentialsFile} {
-		if *file != "" { // others read it too, from where they are
+		if *file != "" { // absolute: other processes read it from other folders
 			if abs, err := filepath.Abs(*file); err == nil {
 				*file = abs
 			}
@@ -141,7 +141,8 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 	return &ep, nil
 }
 
-// split returns the keys of an entry that Cortex knows, and those that only a provider of the program does, or nil.
+// split separates the keys of an entry that Cortex knows from those that only a provider of the program knows; the latter are nil when there are
+// none.
 func (p *provider) split(raw json.RawMessage) (known, own json.RawMessage, err error) {
 	if !p.own {
 		if strings.Contains(string(raw), `"own"`) {
@@ -169,14 +170,14 @@ func (p *provider) split(raw json.RawMessage) (known, own json.RawMessage, err e
 	return known, own, err
 }
 
-// sharedKeys are those of any provider.
+// sharedKeys are the keys of every provider.
 var sharedKeys = []string{
 	"provider", "model", "base_url", "api_key_env", "api_key_file", "headers", "headers_env", "structured", "max_tokens", "temperature",
 	"context_window", "images", "timeout", "retries", "requests_per_minute", "tokens_per_minute", "price", "fallback",
 }
 
-// explainJSON puts an error of encoding/json into the words of somebody who wrote YAML, to stand behind the name of what
-// was read.
+// explainJSON rewords an error of encoding/json for the author of a YAML file. The result continues a sentence that begins with the name of what was
+// read.
 func explainJSON(err error) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if key, ok := strings.CutPrefix(text, "unknown field "); ok {
@@ -210,7 +211,7 @@ func kindWord(t reflect.Type) string {
 	return "keys and values"
 }
 
-// valueWord is what encoding/json calls a value.
+// valueWord rewords encoding/json's name of a type of value.
 func valueWord(v string) string {
 	switch n, isNumber := strings.CutPrefix(v, "number "); {
 	case isNumber:
@@ -225,7 +226,7 @@ func valueWord(v string) string {
 	return "a " + v
 }
 
-// ownHeaders are those that a request has of its own.
+// ownHeaders are the headers that HTTP requests set themselves.
 var ownHeaders = []string{"host", "content-length", "content-type", "transfer-encoding", "connection", "accept"}
 
 var (
@@ -234,7 +235,7 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// minWindow is the smallest window that a conversation can be held in, in tokens.
+// minWindow is the smallest usable context window, in tokens.
 const minWindow = 2048
 
 func (ep *endpoint) check(p *provider) error {
@@ -312,7 +313,7 @@ func (ep *endpoint) check(p *provider) error {
 	return nil
 }
 
-// jsonKeys lists the keys of a struct of settings.
+// jsonKeys lists the JSON keys of a struct of settings.
 func jsonKeys(v any) string {
 	b, err := json.Marshal(v)
 	m := map[string]any{}

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	cancelPatience = 10 * time.Second       // how long Cortex may take to do what it is told
-	cancelPoll     = 100 * time.Millisecond // how often that is looked at
+	cancelPatience = 10 * time.Second       // how long to wait until Cortex has done what it was told
+	cancelPoll     = 100 * time.Millisecond // how often to check
 )
 
-// busy says what a conversation still waits for, or "".
+// busy returns what a conversation still waits for, or "".
 func busy(conv *conversation.Conversation) string {
 	switch {
 	case slices.ContainsFunc(conv.Turns, (*conversation.Turn).Open):
@@ -56,7 +56,7 @@ minutes on a server of your own. Backups and the input history of terminals are 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
-				ids := make([]string, len(args)) // all of them, before the first one is gone
+				ids := make([]string, len(args)) // resolve all before the first one is deleted
 				for i, given := range args {
 					var err error
 					if ids[i], err = (&where{id: given}).find(ctx, l); err != nil {
@@ -115,7 +115,7 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 		}
 	}
 	done, err := erase.Conversation(ctx, store, bus, l.tenant, contextID)
-	if errors.Is(err, transport.ErrForbidden) { // the first thing that is deleted was refused
+	if errors.Is(err, transport.ErrForbidden) { // the first deletion was refused
 		return fmt.Errorf("conversation %s is not deleted: ask whoever runs Cortex, who deletes with the credentials of the orchestrator (--creds): %w", contextID, err)
 	}
 	if err != nil {
@@ -129,16 +129,16 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 	return nil
 }
 
-// cancelAll cancels what is open in a conversation, and waits until that is so.
+// cancelAll cancels everything open in a conversation, and waits until it has ended.
 func (l *link) cancelAll(ctx context.Context, contextID string) error {
 	if err := l.operator().Cancel(ctx, contextID, transport.Cancel{Reason: "the conversation is deleted"}); err != nil {
 		return err
 	}
 	_, err := l.until(ctx, contextID, func(conv *conversation.Conversation) bool { return busy(conv) == "" })
-	return err // when it did not end, no Cortex runs, or it is stuck: then this is the way out
+	return err // when it has not ended, no Cortex runs or it is stuck: deleting is the way out
 }
 
-// until waits until a conversation is as Cortex was told to make it, and reports false when that takes too long.
+// until waits until is reports true for a conversation. It returns false after cancelPatience.
 func (l *link) until(ctx context.Context, contextID string, is func(*conversation.Conversation) bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
 	defer cancel()
@@ -164,11 +164,11 @@ func (l *link) until(ctx context.Context, contextID string, is func(*conversatio
 	}
 }
 
-// confirm asks on the terminal.
+// confirm asks a question on the terminal.
 func (e *env) confirm(ctx context.Context, question string) (bool, error) {
 	fmt.Fprint(e.stdout, question)
 	answer := make(chan string, 1)
-	go func() { // it ends with the process when nobody answers
+	go func() { // ends with the process when the user does not answer
 		line, _ := bufio.NewReader(e.stdin).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()

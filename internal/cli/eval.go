@@ -78,15 +78,15 @@ A query with several agents is right with any one of them; with --multi it needs
 			return e.printRouting(r, config.K)
 		},
 	}
-	c.Flags().StringSliceVar(&config.Agents, "agents", nil, "`FILE` of agents; may be given several times")
-	c.Flags().StringVar(&config.Queries, "queries", "", "`FILE` of queries")
-	c.Flags().StringVar(&config.OOS, "oos", "", "`FILE` of queries that no agent fits")
-	c.Flags().StringVar(&config.Learn, "learn", "", "`FILE` of queries that count as delegations that were completed before")
+	c.Flags().StringSliceVar(&config.Agents, "agents", nil, "`FILE`: agents; repeat it for several files")
+	c.Flags().StringVar(&config.Queries, "queries", "", "`FILE`: queries")
+	c.Flags().StringVar(&config.OOS, "oos", "", "`FILE`: queries that no agent fits")
+	c.Flags().StringVar(&config.Learn, "learn", "", "`FILE`: queries that count as earlier, completed delegations")
 	c.Flags().BoolVar(&config.Multi, "multi", false, "every agent of a query is needed, not just one of them")
-	c.Flags().IntSliceVar(&config.K, "k", []int{5, 10, 20}, "how many first `HITS` to look at")
+	c.Flags().IntSliceVar(&config.K, "k", []int{5, 10, 20}, "`HITS`: number of results to look at")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON, on one line")
-	c.Flags().IntVar(&config.New, "new", 0, "each `N`th agent learns nothing, and the queries it should get are counted apart")
-	c.Flags().IntVar(&config.Grow, "grow", 0, "add agents that no query needs until there are `N`")
+	c.Flags().IntVar(&config.New, "new", 0, "`N`: every Nth agent learns nothing, and its queries are counted separately")
+	c.Flags().IntVar(&config.Grow, "grow", 0, "`N`: add agents that no query needs up to this number")
 	c.Flags().MarkHidden("grow") //nolint:errcheck // the flag is there
 	return c
 }

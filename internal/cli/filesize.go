@@ -9,7 +9,7 @@ import (
 // fileSize is a number of bytes that may be written with a unit, such as 64MB.
 type fileSize int64
 
-const maxFileSize = 4_000_000_000 // what may be asked for
+const maxFileSize = 4_000_000_000 // the largest value that can be given
 
 var fileUnits = []struct {
 	name  string

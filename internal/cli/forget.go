@@ -39,13 +39,13 @@ on; cortex serve --learning=false learns nothing.`,
 				return err
 			}
 			n, err := notes.Note(ctx, l.tenant, storage.NoteEvidence, id)
-			if err == nil { // also of a note that is not there: older ones may be in the files since a deletion that was interrupted
+			if err == nil { // also delete a note that is missing: an interrupted deletion may have left older versions of it in the files
 				err = notes.DeleteNote(ctx, l.tenant, storage.NoteEvidence, id)
 			}
 			if err != nil {
 				return forgetError(err)
 			}
-			// One that runs is told in any case: it may know what is gone already.
+			// Tell a running Cortex in any case: its memory may have what is deleted already.
 			if err := l.bus.Publish(ctx, transport.Control(l.tenant, transport.Cortex), &transport.Event{
 				ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: l.tenant, Payload: &transport.Forget{AgentID: id},
 			}); err != nil {
@@ -65,7 +65,7 @@ on; cortex serve --learning=false learns nothing.`,
 	}
 }
 
-// forgetError says what to do about an error.
+// forgetError adds to an error what to do about it.
 func forgetError(err error) error {
 	if errors.Is(err, transport.ErrForbidden) || strings.Contains(err.Error(), "code=403") {
 		return fmt.Errorf("%w: give the orchestrator's credentials with --creds to change what was learned", transport.ErrForbidden)

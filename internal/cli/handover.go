@@ -13,24 +13,24 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 )
 
-// handover is how a node is set, as it leaves it in the data folder: for those who join, who want to know, and for the chat that takes
-// over, which goes on as it was. It is everything but keys and passwords, of which each process has its own.
+// handover describes the settings of a node, as it leaves them in the data folder: for processes that join, for commands that show settings, and for
+// the chat that takes over with the same settings. It has everything except keys and passwords, of which each process has its own.
 type handover struct {
-	Flags  map[string]string    `json:"flags,omitempty"` // by name; those that are as they are by default are left out
+	Flags  map[string]string    `json:"flags,omitempty"` // by name, without those that have their defaults
 	LLMs   map[string]*endpoint `json:"llms,omitempty"`
 	Budget budget.Limits        `json:"budget"`
-	// Templates is the sum of those of --prompts as the node has read them, once, when it started.
+	// Templates is the checksum of the templates of --prompts that the node read when it started.
 	Templates string `json:"templates,omitempty"`
 }
 
-// serverFlags are those of the flags of every command that say how the server of a node is, and where it keeps conversations. The others are about the process alone, or are
-// the same for all who use the data folder.
+// serverFlags are the flags of every command that describe a node's server and store. The other such flags are about the process alone, or are the
+// same for all processes on the data folder.
 var serverFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "tenant", "store"}
 
-// pathFlags name files and folders, which others may read from elsewhere.
+// pathFlags name files and folders, which other processes may read from other folders.
 var pathFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "prompts", "well-known", "policy", "auth"}
 
-// handover returns how s is set.
+// handover returns the settings s as a handover.
 func (s *settings) handover() (*handover, error) {
 	h := &handover{Flags: map[string]string{}, LLMs: s.llms, Budget: s.budget}
 	var bad error
@@ -52,7 +52,7 @@ func (s *settings) handover() (*handover, error) {
 	return h, bad
 }
 
-// written is the value of a flag as it is given on a command line.
+// written formats the value of a flag as on a command line.
 func written(f *pflag.Flag) string {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
 		return strings.Join(list.GetSlice(), ",")
@@ -60,16 +60,16 @@ func written(f *pflag.Flag) string {
 	return f.Value.String()
 }
 
-// unused names the settings of this command that have no effect because it joined a running Cortex that is set otherwise; "" when there are
-// none. With --auth it returns an error when that Cortex runs without keys, since whoever gives --auth relies on it. own is how this command was
-// set before it joined. With a NATS server given its settings are not known, so only flags of this command are named, and the policy:
-// the environment and the configuration are for all commands.
+// unused names the settings of this command that have no effect because it joined a running Cortex with other settings; "" when there are none. It
+// returns an error for --auth when that Cortex runs without keys, since the user relies on them. own has the settings of this command from before it
+// joined. The settings of a Cortex on an external NATS server are unknown, so only flags of this command are named, and the policy: the environment
+// and the config file are for all commands.
 func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 	var theirs *handover
 	until := ""
 	if s.inFolder() {
 		a, ok, err := findAddress(ctx, s.data)
-		if err != nil || !ok || a.Node == nil { // it has just ended, or does not say
+		if err != nil || !ok || a.Node == nil { // it has just ended, or is an older version that does not say
 			return "", nil
 		}
 		theirs = a.Node
@@ -87,7 +87,7 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 			given = s.given[f.Name] == fromFlag || f.Name == "policy" && s.node.policy != ""
 		}
 		switch {
-		case given && f.Name == "auth": // which is not used later either
+		case given && f.Name == "auth": // it does not take effect later either
 			said = append(said, "--auth is not used: the cortex that runs has other keys")
 		case given && !slices.Contains(joinFlags, f.Name):
 			names = append(names, "--"+f.Name)
@@ -103,12 +103,12 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 	return strings.Join(said, "; "), nil
 }
 
-// errNoKeys is for --auth where a runs without.
+// errNoKeys is the error for --auth when the Cortex at a runs without keys.
 func (s *settings) errNoKeys(a address) error {
 	return fmt.Errorf("the cortex (process %d) that runs on %s has no keys: stop it, or leave --auth out", a.PID, s.data)
 }
 
-// listed writes names as people do.
+// listed joins names as in a sentence.
 func listed(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -117,10 +117,10 @@ func listed(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// joinFlags are about a model, see whoDecides, or also about what this process lists.
+// joinFlags are left out of the warning: whoDecides handles the model, and well-known also affects this process.
 var joinFlags = []string{"llm", "model", "well-known"}
 
-// nodeFlags calls f with each flag that says how a node is.
+// nodeFlags calls f with each flag that describes a node.
 func (s *settings) nodeFlags(f func(*pflag.Flag)) {
 	s.flags.VisitAll(func(flag *pflag.Flag) {
 		if slices.Contains(serverFlags, flag.Name) {
@@ -130,15 +130,15 @@ func (s *settings) nodeFlags(f func(*pflag.Flag)) {
 	s.node.flags.VisitAll(f)
 }
 
-// successor returns the settings of a node that takes over from the one that left h on the data folder of s: those of that node, but for what
-// s was given, which it returns the names of. Keys are never changed so: nobody could go on who knows the Cortex by them.
+// successor returns the settings of a node that takes over from the one that left h on the data folder of s, and the names of the settings that it
+// takes from s: those given to s override those of h. Keys cannot be overridden: those who know the old node by its keys could not go on.
 func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 	next := &settings{program: s.program, llms: maps.Clone(h.LLMs), budget: h.Budget, node: newNodeSettings(s.program, ownAgents...)}
 	values, own, err := s.override(h)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.given["llm"] != 0 && s.llms != nil { // what it names goes with it
+	if s.given["llm"] != 0 && s.llms != nil { // the endpoints that it may name go with it
 		if next.llms == nil {
 			next.llms = map[string]*endpoint{}
 		}
@@ -167,12 +167,12 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 		ep.Name, ep.by, ep.local = name, by, by.preset.local
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
-	next.node.keyless = h.of("auth") == "" // as the one before was let run
+	next.node.keyless = h.of("auth") == "" // without keys only if the previous node ran without
 	next.node.passing, next.node.tell, next.node.fail = true, s.node.tell, s.node.fail
 	return next, own, nil
 }
 
-// override returns the flags of h, with those in their place that s was given, whose names it returns too.
+// override returns the flags of h, replaced by those given to s, and the names of the replaced ones.
 func (s *settings) override(h *handover) (values map[string]string, names []string, _ error) {
 	values = maps.Clone(h.Flags)
 	if len(s.given) == 0 {
@@ -187,7 +187,7 @@ func (s *settings) override(h *handover) (values map[string]string, names []stri
 		if values[name] == v {
 			return false
 		}
-		delete(values, name) // it is as by default
+		delete(values, name) // the default is not listed
 		if ok {
 			values[name] = v
 		}
@@ -199,12 +199,12 @@ func (s *settings) override(h *handover) (values map[string]string, names []stri
 		}
 	}
 	if s.given["llm"] != 0 {
-		put("model") // it is one of the other's
+		put("model") // the previous model belongs to the other llm
 	}
 	return values, names, nil
 }
 
-// of returns how a flag of the node is set; "" is as by default.
+// of returns the value of a flag of the node; "" is the default.
 func (h *handover) of(flag string) string {
 	if h == nil {
 		return ""

@@ -14,10 +14,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
-// flagGroup is the annotation of a flag with the title under which the help lists it. Those without one stand under "Flags", which come first.
+// flagGroup is the annotation that names the group under which the help lists a flag. Flags without it come first, under "Flags".
 const flagGroup = "cortex_group"
 
-// The titles of groups of flags, in the order of the help.
+// flagGroups are the titles of the groups of flags, in the order of the help.
 var flagGroups = []string{groupDecide, groupAgents, groupKeep}
 
 const (
@@ -26,7 +26,7 @@ const (
 	groupKeep   = "Server and what is kept"
 )
 
-// group says under which title the help lists flags.
+// group puts flags under a title of the help.
 func group(f *pflag.FlagSet, title string, names ...string) {
 	for _, name := range names {
 		if err := f.SetAnnotation(name, flagGroup, []string{title}); err != nil {
@@ -43,7 +43,7 @@ func groupOf(f *pflag.Flag) string {
 	return ""
 }
 
-// usage writes how a command is used. Beside what cobra does, flags come in groups, and those of every command are described at the root alone.
+// usage writes how a command is used. Unlike cobra's, it groups the flags, and describes the flags of every command only at the root.
 func (e *env) usage(c *cobra.Command) error {
 	var out strings.Builder
 	out.WriteString("Usage:")
@@ -81,7 +81,7 @@ func (e *env) usage(c *cobra.Command) error {
 	return err
 }
 
-// listCommands lists commands below c, all lists in the same columns.
+// listCommands lists commands below c; all lists share their column widths.
 func (e *env) listCommands(out *strings.Builder, title string, c *cobra.Command, of func(*cobra.Command) bool) {
 	t := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	for _, sub := range c.Commands() {
@@ -97,10 +97,10 @@ func (e *env) listCommands(out *strings.Builder, title string, c *cobra.Command,
 	}
 }
 
-// maxLine is how wide the text of a help is at most: longer lines are hard to read.
+// maxLine bounds the width of help texts, in columns: longer lines are hard to read.
 const maxLine = 100
 
-// help writes what c does, and how it is used. On a terminal its paragraphs keep to the width, and what is indented stays as it is.
+// help writes the description and the usage of c. On a terminal it wraps paragraphs to the width, and keeps indented lines as they are.
 func (e *env) help(c *cobra.Command, _ []string) {
 	text := strings.TrimSpace(cmp.Or(c.Long, c.Short))
 	if width := min(screenWidth(e.stdout), maxLine); width > 0 {
@@ -119,15 +119,15 @@ func (e *env) help(c *cobra.Command, _ []string) {
 	fmt.Fprintln(c.OutOrStdout(), strings.TrimRight(text, "\n"))
 }
 
-// flagLine is the first line of a flag in a list of them.
+// flagLine matches the first line of a flag in pflag's list.
 var flagLine = regexp.MustCompile(`^(?:  -\w, |      )--([\w-]+)`)
 
-// listFlags writes the flags of c, all in the same columns.
+// listFlags writes the flags of c in common columns.
 func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 	flags, common := c.LocalFlags(), c.InheritedFlags()
 	lines := map[string]string{}
 	at := ""
-	for line := range strings.Lines(flags.FlagUsagesWrapped(screenWidth(e.stdout))) {
+	for line := range strings.Lines(e.flagLines(flags)) {
 		if name := flagLine.FindStringSubmatch(line); name != nil {
 			at = groupOf(flags.Lookup(name[1]))
 		}
@@ -149,14 +149,14 @@ func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	var parents pflag.FlagSet // such as --json of a command that has commands
+	var parents pflag.FlagSet // flags of parent commands, such as --json of a command with subcommands
 	common.VisitAll(func(f *pflag.Flag) {
 		if c.Root().PersistentFlags().Lookup(f.Name) == nil {
 			parents.AddFlag(f)
 		}
 	})
 	if parents.HasAvailableFlags() {
-		fmt.Fprintf(out, "\nFlags of %s:\n%s", c.Parent().CommandPath(), parents.FlagUsagesWrapped(screenWidth(e.stdout)))
+		fmt.Fprintf(out, "\nFlags of %s:\n%s", c.Parent().CommandPath(), e.flagLines(&parents))
 	}
 	if len(names) > 0 {
 		width := cmp.Or(screenWidth(e.stdout), maxLine) - 2
@@ -164,7 +164,15 @@ func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// newHelp is the command help. One that is asked for what is not there fails.
+// flagValue is the beginning of a flag's line whose text, as in "`FILE`: card of the agent", begins with the name of what the flag takes.
+var flagValue = regexp.MustCompile(`(?m)^( *(?:-\w, )?--[\w-]+ [A-Z]+ +)[A-Z]+: `)
+
+// flagLines returns the lines of flags, each with its name, what it takes, and its text.
+func (e *env) flagLines(flags *pflag.FlagSet) string {
+	return flagValue.ReplaceAllString(flags.FlagUsagesWrapped(screenWidth(e.stdout)), "$1")
+}
+
+// newHelp returns the command help, which fails for an unknown topic.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command or topic", Example: "  cortex help ask\n  cortex help settings",

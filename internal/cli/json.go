@@ -9,11 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// newJSON returns an encoder whose texts can do nothing to a terminal: control and format characters, which JSON may hold as they
-// are, are written as \uXXXX, which is the same text.
+// newJSON returns an encoder whose output is safe for terminals: it writes control and format characters as \uXXXX, which decodes to the same text.
 func newJSON(w io.Writer) *json.Encoder { return json.NewEncoder(plainWriter{w}) }
 
-// plainWriter is for whole texts: no character may be spread over two writes.
+// plainWriter escapes control and format characters. A character must not be split over two writes.
 type plainWriter struct{ w io.Writer }
 
 func (p plainWriter) Write(b []byte) (int, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// limit is how much of a list is shown: as many rows as --limit says, 0 being all; without it a screenful on a terminal, else all.
+// limit is the value of --limit: the number of rows to show, 0 for all. Without the flag, a terminal gets a screenful and everything else all rows.
 type limit int
 
 const (
@@ -16,8 +16,8 @@ const (
 )
 
 func (l *limit) add(f *pflag.FlagSet) {
-	f.IntVarP((*int)(l), "limit", "n", int(noLimit), fmt.Sprintf("show at most `N`; 0 is all (default %d on a terminal, else all)", screenful))
-	f.Lookup("limit").DefValue = "0" // a default that is not shown
+	f.IntVarP((*int)(l), "limit", "n", int(noLimit), fmt.Sprintf("`N`: show at most this many; 0 shows all (default %d on a terminal, else all)", screenful))
+	f.Lookup("limit").DefValue = "0" // the help does not show this default
 }
 
 func (l limit) check() error {
@@ -27,7 +27,7 @@ func (l limit) check() error {
 	return nil
 }
 
-// most returns how many rows are shown of a list of any length.
+// most returns how many rows of a list to show.
 func (e *env) most(l limit, asJSON bool) int {
 	switch {
 	case l > 0:
@@ -38,7 +38,7 @@ func (e *env) most(l limit, asJSON bool) int {
 	return math.MaxInt
 }
 
-// sayMore says on a terminal that a list goes on.
+// sayMore prints on a terminal that a list is not complete.
 func (e *env) sayMore(more bool) {
 	if more && isTerminal(e.stdout) {
 		printText(e.stdout, "… and more: --limit 0 lists all")

@@ -67,7 +67,10 @@ func (e *env) newLLMList() *cobra.Command {
 			}
 			t := &table.Table{Columns: []table.Column{{Title: "NAME"}, {Title: "PROVIDER"}, {Title: "MODEL"}, {Title: "STATE"}}, Wrap: true}
 			for _, l := range list {
-				state := "ready"
+				state := "configured"
+				if l.Name == "fake" {
+					state = "ready"
+				}
 				if !l.Ready {
 					state = l.Missing
 				}
@@ -81,12 +84,12 @@ func (e *env) newLLMList() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the `NAME` that is marked with *")
+	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "`NAME`: mark the model that this selects with *")
 	setting(c.Flags(), "llm")
 	return c
 }
 
-// listLLMs tells of each endpoint whether it could be asked. Those of the config file come first.
+// listLLMs returns for each endpoint whether it can be asked, those of the config file first.
 func (s *settings) listLLMs() []endpointJSON {
 	all := s.endpoints()
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
@@ -118,7 +121,7 @@ func (s *settings) listLLMs() []endpointJSON {
 	return list
 }
 
-// missing is the short form of what keeps an endpoint from being asked.
+// missing returns in short what an endpoint lacks.
 func missing(err error) string {
 	var lack *lackError
 	if errors.As(err, &lack) {
@@ -142,10 +145,10 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 			if len(args) > 0 && args[0] != s.node.llm {
 				s.node.llm = args[0]
 				if !cmd.Flags().Changed("model") && model != "" {
-					s.node.model = "" // it is meant for the llm that is given beside it
+					s.node.model = "" // it belongs to the llm that it was given with
 					s.setAside()
 				}
-				s.given["llm"] = fromFlag // or what is as good
+				s.given["llm"] = fromFlag // an argument counts as a flag
 			}
 			chain, err := s.chain()
 			if err != nil {
@@ -158,17 +161,17 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 		},
 	}
 	c.ValidArgsFunction = first(e.completeModels)
-	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the same as `NAME`")
-	c.Flags().StringVar(&model, "model", "", "the `MODEL` to ask, rather than the endpoint's own")
+	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "`NAME`: the same as the argument")
+	c.Flags().StringVar(&model, "model", "", "`MODEL`: the model to ask instead of the endpoint's default")
 	setting(c.Flags(), "llm", "model")
 	return c
 }
 
-// checkTimeout bounds a check: a local model may have to be loaded first.
+// checkTimeout bounds a check; a local model may have to be loaded first.
 const checkTimeout = 5 * time.Minute
 
-// checkEndpoint calls ep and prints what works. When it refuses the request, a few more calls find out which setting it
-// minds.
+// checkEndpoint calls ep and prints what works. When ep refuses the request, checkEndpoint makes a few more calls to find the setting that ep
+// rejects.
 func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
 	if err := ep.ready(); err != nil {
 		return usageError{err}

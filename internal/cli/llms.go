@@ -18,11 +18,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// maxSilence is how long a model may be silent, unless its settings say otherwise.
+// maxSilence is how long a model may send nothing, unless its settings say otherwise.
 const maxSilence = 60 * time.Second
 
-// silence returns how long ep, one of a chain of n, may be silent when a decision may take limit: so long that there is
-// time left for the next of the chain, or for a second try. A model that has to be loaded first is given what there is.
+// silence returns how long ep, one of a chain of n, may send nothing when a decision may take limit. It leaves time for the next endpoint of the
+// chain, or for a retry. A local model, which may have to be loaded first, gets all of the time.
 func (ep *endpoint) silence(limit time.Duration, n int) time.Duration {
 	switch {
 	case ep.Timeout > 0:
@@ -35,7 +35,7 @@ func (ep *endpoint) silence(limit time.Duration, n int) time.Duration {
 	return min(maxSilence, limit/time.Duration(n+1))
 }
 
-// endpoints returns everything that --llm can name: the built-in endpoints, and those of the config file in their place.
+// endpoints returns everything that --llm can name: the built-in endpoints, overridden by those of the config file.
 func (s *settings) endpoints() map[string]*endpoint {
 	all := map[string]*endpoint{}
 	for name, p := range s.providers() {
@@ -45,7 +45,7 @@ func (s *settings) endpoints() map[string]*endpoint {
 	return all
 }
 
-// chain returns the endpoint that --llm names, with --model, and after it those that it falls back to.
+// chain returns the endpoint that --llm and --model name, followed by its fallbacks.
 func (s *settings) chain() ([]*endpoint, error) {
 	all := s.endpoints()
 	first, ok := all[s.node.llm]
@@ -73,7 +73,7 @@ func (s *settings) chain() ([]*endpoint, error) {
 	return chain, nil
 }
 
-// checkLLM says what is wrong with the settings of the model, without asking anybody.
+// checkLLM returns what is wrong with the settings of the model, without network I/O.
 func (s *settings) checkLLM() error {
 	if _, err := prompt.New(s.node.prompts); err != nil {
 		return s.wrong("prompts", ": %w", err)
@@ -90,7 +90,7 @@ func (s *settings) checkLLM() error {
 	return err
 }
 
-// notReady says which setting named the endpoint that cannot be asked for err.
+// notReady adds to an endpoint's error the name of the setting that selected it.
 func (s *settings) notReady(err error) error {
 	var lack *lackError
 	if errors.As(err, &lack) {
@@ -99,7 +99,7 @@ func (s *settings) notReady(err error) error {
 	return usageError{err}
 }
 
-// openDecider makes what --llm names, which is told by templates. The function that is returned ends its connections.
+// openDecider makes the decider that --llm names, with templates. closeAll closes its connections.
 func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates, log *slog.Logger) (_ llm.Decider, closeAll func() error, err error) {
 	if err := s.checkLLM(); err != nil {
 		return nil, nil, err
@@ -117,7 +117,7 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 		return errors.Join(errs...)
 	}
 	var clients []middleware.Named
-	images := false // of any: the others are told what is left out
+	images := false // whether any endpoint takes images; the requests to others describe them instead
 	for _, ep := range chain {
 		if r, _, err := ep.resolved(); err == nil {
 			images = images || *r.Images
@@ -138,7 +138,7 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 	return llm.NewDecider(client, templates, &llm.DeciderOptions{MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow, Images: images}), closeAll, nil
 }
 
-// ready returns what keeps the endpoint from being asked, as far as it can be known without asking.
+// ready returns why the endpoint cannot be asked, as far as it is known without network I/O, or nil.
 func (ep *endpoint) ready() error {
 	if _, _, err := ep.resolved(); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (ep *endpoint) open(ctx context.Context) (llm.Client, error) {
 	return ep.by.open(ctx, r, key)
 }
 
-// guarded puts around a client what its settings ask for, where first is the endpoint that is asked first.
+// guarded wraps a client with the rate limits and retries of its settings. first is the first endpoint of the chain.
 func (ep *endpoint) guarded(c llm.Client, first *endpoint, silence time.Duration) llm.Client {
 	c = ep.measured(tempered{c, ep, first}, silence)
 	c = middleware.RateLimit(c, middleware.Rate{Requests: ep.RequestsPerMinute, Tokens: ep.TokensPerMinute})
@@ -167,7 +167,7 @@ func (ep *endpoint) guarded(c llm.Client, first *endpoint, silence time.Duration
 	return middleware.Retry(c, o)
 }
 
-// measured puts around a client what each single call needs.
+// measured wraps a client with what each single call needs: prices and a timeout.
 func (ep *endpoint) measured(c llm.Client, silence time.Duration) llm.Client {
 	if ep.Price != nil {
 		c = middleware.Prices(c, *ep.Price)
@@ -175,7 +175,7 @@ func (ep *endpoint) measured(c llm.Client, silence time.Duration) llm.Client {
 	return middleware.Timeout(c, silence)
 }
 
-// tempered gives requests what is set for this endpoint, where they are made for the one that was asked first.
+// tempered replaces the settings in requests that were made for the first endpoint of a chain by those of this endpoint.
 type tempered struct {
 	llm.Client
 	ep, first *endpoint
@@ -190,8 +190,8 @@ func (t tempered) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 	return t.Client.Generate(ctx, &own)
 }
 
-// most returns how many tokens a spare's answer may have, where n are asked for: not more than are set for it. A request for
-// more than the first endpoint's own comes after an answer that was too long; there the spare may write twice as many too.
+// most returns the limit of an answer in tokens for a fallback, where the request asks for n: at most the fallback's own limit. A request for more
+// than the first endpoint's limit is a retry after an answer that was too long; then the fallback may also use twice its limit.
 func (t tempered) most(n int) int {
 	own := t.ep.MaxTokens
 	if t.first.MaxTokens > 0 && n > t.first.MaxTokens {
@@ -203,7 +203,7 @@ func (t tempered) most(n int) int {
 	return min(n, own)
 }
 
-// describeLLM says which model decides, for people.
+// describeLLM describes the model that decides.
 func (s *settings) describeLLM() string {
 	chain, err := s.chain()
 	if err != nil || len(chain) == 0 {

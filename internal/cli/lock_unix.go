@@ -13,7 +13,7 @@ func tryLock(f *os.File) error {
 	return flock(f, syscall.LOCK_EX)
 }
 
-// shareLock is tryLock for a lock that several have at the same time.
+// shareLock is tryLock for a shared lock.
 func shareLock(f *os.File) error {
 	return flock(f, syscall.LOCK_SH)
 }

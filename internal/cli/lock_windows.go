@@ -12,7 +12,7 @@ func tryLock(f *os.File) error {
 	return lockFileEx(f, windows.LOCKFILE_EXCLUSIVE_LOCK)
 }
 
-// shareLock is tryLock for a lock that several have at the same time.
+// shareLock is tryLock for a shared lock.
 func shareLock(f *os.File) error {
 	return lockFileEx(f, 0)
 }

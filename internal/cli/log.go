@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// logger writes the program's log to w, from level on unless --log-level says otherwise. What strangers can make it write is bounded, by the
-// line and in lines.
+// logger returns a logger that writes to w, from level on unless --log-level says otherwise. It bounds the length and the rate of lines, since
+// external input can cause them.
 func (s *settings) logger(w io.Writer, level slog.Level) *slog.Logger {
 	l, _ := parseLevel(s.logLevel, level) // checked when the settings were read
 	o := &slog.HandlerOptions{Level: l}

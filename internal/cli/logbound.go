@@ -9,14 +9,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
-// Bounds of the log, in bytes. What strangers send gets into it, and may be as long as they like.
+// Bounds of the log, in bytes. It contains external input of any length.
 const (
 	maxLogText = 1 << 10 // of a message or a value
-	maxLogLine = 8 << 10 // of all texts in a line together, then of each one only the beginning is written
+	maxLogLine = 8 << 10 // of all texts of a line together; after that, only the beginning of each is written
 	minLogText = 64
 )
 
-// boundedLog is a handler of lines of bounded length, without what acts on a terminal.
+// boundedLog is a handler that bounds the length of lines and removes terminal control characters.
 type boundedLog struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
@@ -44,7 +44,7 @@ func (b boundedLog) WithGroup(name string) slog.Handler {
 	return boundedLog{b.Handler.WithGroup(name)}
 }
 
-// logAttr returns a with values that are not too long. left is what the line has room for.
+// logAttr returns a with its texts shortened. left is the room that remains in the line, in bytes.
 func logAttr(a slog.Attr, left *int) slog.Attr {
 	v := a.Value.Resolve()
 	switch v.Kind() {
@@ -86,7 +86,7 @@ func logAny(v any, left *int) slog.Value {
 	return slog.AnyValue(v)
 }
 
-// logText returns the beginning of s, as far as there is room, and how long s is when it is not all.
+// logText returns s, shortened to the room that is left. A shortened text ends with its original length.
 func logText(s string, left *int) string {
 	most := max(min(maxLogText, *left), minLogText)
 	if len(s) > most {

@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// What is written in a window of time of lines that say the same about what somebody did. Whoever reaches the server causes as many as they like.
+// Limits of similar lines within a time window, for lines that external requests cause: anybody who can reach the server can cause any number of
+// them.
 const (
 	paceWindow = 10 * time.Second
 	paceEach   = 10  // about one agent, sender or subject
 	paceAll    = 200 // about all of them together
-	maxSource  = 128 // bytes of a name
+	maxSource  = 128 // bytes of a source
 )
 
-// pacedLog is a handler that leaves out what is too much, and says how much that was with the next line of the log after the window. Errors, and
-// lines that are about nobody, are always written.
+// pacedLog is a handler that omits lines above the limits. The first line after the window reports how many were omitted. Errors, and lines without a
+// source, are always written.
 type pacedLog struct {
 	slog.Handler
 	pace *logPace
@@ -52,8 +53,7 @@ func (p pacedLog) WithGroup(name string) slog.Handler {
 	return pacedLog{p.Handler.WithGroup(name), p.pace}
 }
 
-// sourceOf returns who made r be written, "" if nobody outside did. A line of a conversation is about its work; only who sent something to it
-// counts there.
+// sourceOf returns who caused r to be written; "" when no external source did. Lines about a conversation's work count only when they name a sender.
 func sourceOf(r slog.Record) string {
 	var from, about string
 	work := false
@@ -75,20 +75,20 @@ func sourceOf(r slog.Record) string {
 	return source[:min(len(source), maxSource)]
 }
 
-// logPace counts lines, by what they say.
+// logPace counts lines by their message.
 type logPace struct {
 	mu      sync.Mutex
-	windows map[string]*paceCount // by the message, which is one of the program's
-	next    time.Time             // when the first window is over
+	windows map[string]*paceCount // by the message, a constant of the program
+	next    time.Time             // when the first window ends
 }
 
-// paceCount is what was written, or not, in a window.
+// paceCount counts the lines of a window.
 type paceCount struct {
 	level slog.Level
 	since time.Time
 	lines int
 	left  int
-	by    map[string]int // all lines of those who have one that was written
+	by    map[string]int // all lines of each source that has had one written
 }
 
 // take reports whether r is to be written.
@@ -116,7 +116,7 @@ func (p *logPace) take(r slog.Record, source string) bool {
 	return fits
 }
 
-// over ends the windows that are over at now, and returns what is to be said of them.
+// over ends the windows that are over at now, and returns records about what they omitted.
 func (p *logPace) over(now time.Time) []slog.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// lookalikes has the ids and names of agents, and those that are no agent's.
+// lookalikes holds the ids and names of agents, and reserved names.
 type lookalikes struct{ lookalike.Set }
 
 func newLookalikes(records []*registry.Record) *lookalikes {
@@ -24,7 +24,7 @@ func newLookalikes(records []*registry.Record) *lookalikes {
 	return l
 }
 
-// mark returns what to say of an agent that may be taken for another one, or "".
+// mark returns a warning about an agent that may be mistaken for another one, or "".
 func (l *lookalikes) mark(r *registry.Record) string {
 	mark := l.Mark(r.ID)
 	if name, ok := ownName(r); ok && mark == "" {
@@ -35,12 +35,12 @@ func (l *lookalikes) mark(r *registry.Record) string {
 	return prompt.Clean(mark, pageWord)
 }
 
-// ownName returns the name on an agent's card, if it is more than another way to write the id.
+// ownName returns the name on an agent's card, when it is more than a variant of the id.
 func ownName(r *registry.Record) (string, bool) {
 	return r.Card.Name, r.Card.Name != "" && lookalike.Skeleton(r.Card.Name) != lookalike.Skeleton(r.ID)
 }
 
-// marked puts what is said of an agent that may be taken for another one before a text.
+// marked puts an agent's warning before a text.
 func marked(mark, text string) string {
 	if mark == "" || text == "" {
 		return cmp.Or(mark, text)

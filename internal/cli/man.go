@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// newMan is hidden: it is for those who make packages, who get the pages from where the help is from.
+// newMan returns a hidden command for packagers, who get the pages from the same source as the help.
 func (e *env) newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
@@ -20,7 +20,7 @@ func (e *env) newMan() *cobra.Command {
 				return err
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // or each page says who made it, and when
+			root.DisableAutoGenTag = true // otherwise each page contains its generator and date
 			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Cortex " + buildVersion(), Manual: "Cortex"}, args[0])
 		},
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -10,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// meant says which command below c somebody may have meant who typed word, or "".
+// meant returns the command below c that word is probably a misspelling of, or "".
 func meant(c *cobra.Command, word string) string {
 	var names []string
 	for _, sub := range c.Commands() {
@@ -19,14 +20,17 @@ func meant(c *cobra.Command, word string) string {
 		}
 	}
 	if near := nearest(word, names); near != "" {
+		if sub, _, err := c.Find([]string{near}); err == nil && sub.IsAdditionalHelpTopicCommand() {
+			near = "help " + near
+		}
 		return fmt.Sprintf("did you mean `%s %s`?", c.CommandPath(), near)
 	}
 	return ""
 }
 
-// nearest returns the one of names that word was most likely meant to be, or "".
+// nearest returns the name that word is probably a misspelling of, or "".
 func nearest(word string, names []string) string {
-	best, at := "", 1+min(2, len(word)/2) // of a short word, all is changed soon
+	best, at := "", 1+min(2, len(word)/2) // the distance that is too far; smaller for short words
 	if len(word) > 40 {
 		return ""
 	}
@@ -34,6 +38,8 @@ func nearest(word string, names []string) string {
 		d := levenshtein.ComputeDistance(word, name)
 		if len(word) > 1 && strings.HasPrefix(name, word) {
 			d = 0
+		} else if len(word) > 2 && sorted(word) == sorted(name) { // letters in another order, as in aks
+			d = 1
 		}
 		if d < at {
 			best, at = name, d
@@ -42,7 +48,9 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// flagHint says what to do about a flag that c does not take.
+func sorted(word string) string { return string(slices.Sorted(slices.Values([]rune(word)))) }
+
+// flagHint returns what to do about a flag that c does not have.
 func flagHint(c *cobra.Command, err error) string {
 	lists := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
 	var unknown *pflag.NotExistError

@@ -32,14 +32,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// link is a connection to a Cortex: its bus and its store. A node has one too.
+// link is a connection to a Cortex: its transport and its store. A node has one, too.
 type link struct {
 	bus    transport.Transport
 	store  storage.Store // nil for an agent
-	url    string        // where others can reach the same bus, without passwords
+	url    string        // where others can reach the same server, without passwords
 	tenant string
-	sender string // what this process sends as; "" where nobody has to prove that
-	absent error  // for who finds no Cortex there
+	sender string // the sender that this process proves to be; "" where nothing has to be proven
+	absent error  // the error when no Cortex is found there
 }
 
 func (l *link) Close() {
@@ -47,8 +47,8 @@ func (l *link) Close() {
 	closeStore(l.store) //nolint:errcheck // what is written is written
 }
 
-// join connects to a running server, by --nats or by what a node left in the data folder. It returns nil when none runs.
-// onConn, unless nil, is told when the connection is lost and made again.
+// join connects to a running server, the one of --nats or the one that a node left in the data folder. It returns nil when none runs. onConn, unless
+// nil, is called when the connection is lost and when it is restored.
 func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	if err := s.checkFiles(); err != nil {
 		return nil, err
@@ -89,14 +89,14 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 	return s.connect(ctx, conn, o.URL, store, log)
 }
 
-// refusesTLS reports whether err says that one side does not accept the other's TLS: trying again does not help.
+// refusesTLS reports whether err means that one side rejects the other's TLS, in which case a retry does not help.
 func refusesTLS(err error) bool {
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	if errors.As(err, &cert) || errors.As(err, &record) {
 		return true
 	}
-	for _, said := range []string{"remote error: tls:", "secure connection not available"} { // of the other side, and of who wants it in vain
+	for _, said := range []string{"remote error: tls:", "secure connection not available"} { // by the server, and by a client whose server has no TLS
 		if err != nil && strings.Contains(err.Error(), said) {
 			return true
 		}
@@ -104,7 +104,7 @@ func refusesTLS(err error) bool {
 	return false
 }
 
-// shownURL returns the addresses of a server without passwords.
+// shownURL returns the URLs of a server without passwords.
 func shownURL(list string) string {
 	all := strings.Split(list, ",")
 	for i, a := range all {
@@ -112,7 +112,7 @@ func shownURL(list string) string {
 		if err != nil || u.User == nil {
 			continue
 		}
-		if _, ok := u.User.Password(); !ok { // a token
+		if _, ok := u.User.Password(); !ok { // the user name is a token
 			u.User = url.UserPassword("token", "")
 		}
 		all[i] = u.Redacted()
@@ -120,8 +120,8 @@ func shownURL(list string) string {
 	return strings.Join(all, ",")
 }
 
-// shutOut returns why a process has to end whose connection to the Cortex of the data folder will not be made again, or nil: it had joined
-// that one without credentials, and by now there are keys. Others may get in later, when their server lets them.
+// shutOut returns why this process has to end after a connection error, or nil. A process without credentials has to end when the Cortex of the data
+// folder requires keys by now. In other cases the server may accept the process later.
 func (s *settings) shutOut(err error) error {
 	if !s.inFolder() || s.creds != "" || !errors.Is(err, transport.ErrForbidden) {
 		return nil
@@ -129,7 +129,7 @@ func (s *settings) shutOut(err error) error {
 	return fmt.Errorf("the cortex on %s has keys now, and had none when it was joined: start this again, and it takes the credentials that are there for it", s.data)
 }
 
-// findCreds takes the credentials for whoever joins from the folder of the server that runs here, unless others were given.
+// findCreds takes the credentials for joining from the key folder of the local server, unless credentials were given.
 func (s *settings) findCreds(dir string) error {
 	if dir == "" || s.creds != "" {
 		return nil
@@ -146,7 +146,7 @@ func (s *settings) findCreds(dir string) error {
 	return nil
 }
 
-// mustJoin is join for commands that are of no use alone.
+// mustJoin is join for commands that need a running Cortex: it returns an error when none runs.
 func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	if s.private() {
 		return nil, s.errPrivate()
@@ -158,9 +158,9 @@ func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, 
 	return l, err
 }
 
-// awaitJoin is mustJoin for who may be there before the Cortex that it joins. It waits, and tells so once.
+// awaitJoin is mustJoin for commands that may start before Cortex does. It retries until Cortex is there, and calls tell once while it waits.
 func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error), tell func(away error)) (*link, error) {
-	for creds := s.creds; ; s.creds = creds { // those of another server are of no use
+	for creds := s.creds; ; s.creds = creds { // the other server's credentials are of no use
 		l, err := s.mustJoin(ctx, name, log, onConn)
 		away := errors.Is(err, transport.ErrUnavailable) || errors.Is(err, errNoCortex) || errors.Is(err, errSilent)
 		if !away || refusesTLS(err) {
@@ -176,11 +176,11 @@ func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger,
 	}
 }
 
-// behindGateway is how long people wait for a Cortex that is just starting: with keys they reach the server through one only.
+// behindGateway is how long users wait for a Cortex that is starting: with keys, they reach the server only through its gateway.
 const behindGateway = 5 * time.Second
 
-// whileAway returns err, or, while that says that somebody is away, what try returns after a pause, again and again for as long as people
-// wait: longer when somebody is there, whose answer is late. It ends with ctx's error when ctx does.
+// whileAway calls try with pauses while err, and then the error of try, is ErrUnavailable, and returns the last error. It gives up after
+// behindGateway, or after syncTimeout when the error was a deadline, since then somebody is there but slow. It returns ctx's error when ctx ends.
 func whileAway(ctx context.Context, err error, try func() error) error {
 	for begin := time.Now(); errors.Is(err, transport.ErrUnavailable); {
 		wait := behindGateway
@@ -198,7 +198,7 @@ func whileAway(ctx context.Context, err error, try func() error) error {
 	return err
 }
 
-// tenantName names a tenant in a sentence.
+// tenantName names a tenant within a sentence.
 func tenantName(tenant string) string {
 	if tenant == "" {
 		return "the default tenant"
@@ -206,7 +206,7 @@ func tenantName(tenant string) string {
 	return fmt.Sprintf("tenant %q", tenant)
 }
 
-// newLink returns a link without a store. After an error the connection is closed.
+// newLink returns a link without a store. It closes the connection when it returns an error.
 func newLink(conn *home.Conn, url, tenant string) (*link, error) {
 	if conn.Who != nil && conn.Who.Tenant != tenant {
 		conn.Bus.Close()
@@ -219,7 +219,7 @@ func newLink(conn *home.Conn, url, tenant string) (*link, error) {
 	return l, nil
 }
 
-// openOwnStore opens the store that is at the server itself. Conversations are none of the business of an agent with keys.
+// openOwnStore opens the store at the server. An agent with keys gets none, since it may not read conversations.
 func (l *link) openOwnStore(ctx context.Context, conn *home.Conn) error {
 	if conn.Who != nil && conn.Who.Role == auth.Agent {
 		return nil
@@ -242,29 +242,29 @@ func (l *link) openOwnStore(ctx context.Context, conn *home.Conn) error {
 	return err
 }
 
-// node is a running Cortex: the server, when it is embedded, and the orchestrator with its registry and built-in agents.
+// node is a running Cortex: the embedded server, if any, and the orchestrator with its registry and built-in agents.
 type node struct {
 	*link
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
 	server       home.Server           // nil with --nats
 	claim        *claim                // likewise
-	clock        *wallClock            // of what deletes by age
-	broken       atomic.Pointer[error] // why the server has given up its store, after which it may not even end
+	clock        *wallClock            // for deleting by age
+	broken       atomic.Pointer[error] // why the server has given up its store, after which the server's end may hang
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
-	set          *handover // how it is set
-	roles        *besides  // of a service
+	set          *handover // its settings
+	roles        *besides  // the program's roles, which a service runs
 
 	work, agents, watch *errgroup.Group // ended one after the other, in this order
 	stopWork            context.CancelFunc
 	stopAgents          context.CancelFunc
-	stopWatch           context.CancelFunc // of the registry, which still sees the agents leave
+	stopWatch           context.CancelFunc // ends the registry last, which still sees the agents leave
 }
 
-// startNode starts everything that this process is to run, and returns once work is taken. The data folder is claimed
-// unless an external server is used; then errLocked says that another process has it.
+// startNode starts the node of this process, and returns when it accepts work. It claims the data folder unless an external server is used; errLocked
+// means that another process has it.
 func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func(registry.Event)) (_ *node, err error) {
 	n := &node{
 		log: log, roles: new(besides), release: func() {}, closeLLM: func() error { return nil },
@@ -310,7 +310,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	n.closeLLM = closeLLM
-	remembered := "" // the data folder is this process's only with a claim
+	remembered := "" // only with a claim is the data folder this process's
 	if n.claim != nil {
 		remembered = clockFile(s.data)
 	}
@@ -331,10 +331,9 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	n.Tell(n.orchestrator)
 
-	// What runs ends with Close, not with ctx: the orchestrator stops before the agents leave, so that nobody is told that
-	// there are none.
+	// The parts end with Close, not with ctx: the orchestrator stops before the agents leave, so that it does not answer that there are none.
 	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
-	n.work, workCtx = errgroup.WithContext(workCtx) // when one part fails, the others end, and Wait says why
+	n.work, workCtx = errgroup.WithContext(workCtx) // when one part fails, the others end, and Wait returns the reason
 	agentsCtx, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
 	watchCtx, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	n.stopWork, n.stopAgents, n.stopWatch = stopWork, stopAgents, stopWatch
@@ -370,7 +369,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	if err := n.await(ctx, kits); err != nil {
 		return nil, err
 	}
-	// Only now: what waits in the inbox may be for these agents.
+	// Not before: events in the inbox may need these agents.
 	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
 	n.work.Go(func() error {
 		rules.watch(workCtx)
@@ -393,7 +392,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 		n.work.Go(func() error {
 			select {
-			case err := <-n.server.Broken(): // whoever watches over this process starts it again
+			case err := <-n.server.Broken(): // the supervisor of this process restarts it
 				err = whyBroken(err)
 				n.broken.Store(&err)
 				return err
@@ -432,15 +431,15 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	return n, nil
 }
 
-// leads reports whether this node does what is done once for all replicas of a tenant: the owner of the first partition does.
+// leads reports whether this node does what one replica of a tenant does for all: the owner of the first partition does.
 func (n *node) leads() bool {
 	if n.server != nil {
-		return true // nobody else uses it
+		return true // there are no replicas
 	}
 	return n.orchestrator != nil && slices.Contains(n.orchestrator.Owned(), 0)
 }
 
-// open connects to the external server, or claims the data folder and starts an embedded one.
+// open connects to the external server, or claims the data folder and starts an embedded server.
 func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err error)) error {
 	if err := s.checkFiles(); err != nil {
 		return err
@@ -481,7 +480,7 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		}
 		dial = n.server.Dial
 	} else {
-		o.TLS = s.tls // else it is the server's own
+		o.TLS = s.tls // otherwise these are the embedded server's own
 	}
 	conn, err := dial(ctx, o)
 	if err != nil {
@@ -499,13 +498,13 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	return err
 }
 
-// startServer starts a server, at another address when the first one is taken.
+// startServer starts a server; when its address is taken, it uses other.
 func startServer(ctx context.Context, b home.Home, o *home.ServerOptions, other string) (home.Server, error) {
 	srv, err := b.Start(ctx, o)
 	if !errors.Is(err, syscall.EADDRINUSE) || o.Listen == other {
 		return srv, err
 	}
-	o.Listen = other // the port of the last time is only a convenience, and was free just now
+	o.Listen = other // reusing the previous port is only a convenience, and it was free a moment ago
 	return b.Start(ctx, o)
 }
 
@@ -534,7 +533,7 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 			if errors.Is(err, context.DeadlineExceeded) {
 				asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 				defer cancel()
-				err = cmp.Or(n.healthy(asking), err) // such as that a server of others has no room
+				err = cmp.Or(n.healthy(asking), err) // such as an external server that has no room
 			}
 			return fmt.Errorf("the built-in agents did not come up: %w", err)
 		case <-poll.C:
@@ -542,13 +541,13 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 	}
 }
 
-// Close ends the node: work in progress goes back to the inbox, the agents leave, then the server stops. It is for one
-// call; everything of importance is stored already.
+// Close ends the node: unfinished work goes back to the inbox, the agents leave, then the server stops. Nothing is lost, since everything important
+// is stored already. Close must be called once.
 func (n *node) Close() error {
 	n.stopWork()
 	err := n.work.Wait()
 	n.stopAgents()
-	n.roles.end(n.log) // what is asked by them is in the inbox; agents of theirs are there until Cortex gives no more work
+	n.roles.end(n.log) // events of roles are in the inbox; their agents stay until the orchestrator gives no more work
 	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
 	n.stopWatch()
 	n.watch.Wait() //nolint:errcheck // the work was told

@@ -18,10 +18,11 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
-// modelChoice is what the user of a chat said when a model was offered: what decides when nothing else is said. Without an LLM, none.
+// modelChoice is the answer of a user who was offered a model. It is the default for the data folder; without an LLM the user declined.
 type modelChoice struct {
 	LLM   string `json:"llm,omitempty"`
 	Model string `json:"model,omitempty"`
@@ -29,20 +30,20 @@ type modelChoice struct {
 
 func choiceFile(data string) string { return filepath.Join(data, "model.json") }
 
-// modelOffer is a model that could decide, and is not asked anything before the user wants it.
+// modelOffer is a model that could decide. It is not asked anything before the user agrees.
 type modelOffer struct {
-	llm  string // what --llm would name
-	by   string // how it was found: the variable of its key, or the program that runs here
-	name string // of the model; empty when the user has to know it
+	llm  string // the value for --llm
+	by   string // how it was found: the variable of its key, or the local program
+	name string // of the model; empty when the user has to name it
 }
 
-// localServers are programs that have models and run on this machine, by what --llm calls them.
+// localServers are programs that serve models on this machine, by their names for --llm.
 var localServers = []struct{ llm, name, list string }{{"ollama", "Ollama", "ollama list"}, {"lmstudio", "LM Studio", "lms ls"}}
 
-// dialTime bounds how long a chat waits for a program on this machine that may not be there.
+// dialTime bounds the wait for a local program that may not run.
 const dialTime = 200 * time.Millisecond
 
-// listens reports whether a program of this machine listens at a port. It is sent nothing.
+// listens reports whether a local program listens at a port. It sends nothing.
 func listens(ctx context.Context, port string) bool {
 	d := net.Dialer{Timeout: dialTime}
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
@@ -53,7 +54,7 @@ func listens(ctx context.Context, port string) bool {
 	return true
 }
 
-// findModel returns the first model that could be asked: one whose key is in the environment, or of a program that listens on this machine.
+// findModel returns the first usable model: one whose key is in the environment, or one of a program that listens on this machine.
 func (s *settings) findModel(ctx context.Context, listens func(ctx context.Context, port string) bool) (modelOffer, bool) {
 	all := s.endpoints()
 	for _, name := range []string{"openai", "gemini"} {
@@ -79,9 +80,8 @@ func (s *settings) findModel(ctx context.Context, listens func(ctx context.Conte
 	return modelOffer{}, false
 }
 
-// chooseModel has a chat on a terminal decide with the model that its user chose for the data folder. The first time that one is found, it is
-// offered, and the answer kept, whatever it is. What is set goes before, and who joins a Cortex that runs has what decides there. It returns
-// what the user is to know.
+// chooseModel selects the model that the user of a terminal chat chose for the data folder. The first time a model is found, chooseModel offers it,
+// and stores the answer. Settings take precedence, and a chat that joins a running Cortex uses that one's model. It returns a warning for the user.
 func (e *env) chooseModel(ctx context.Context) (warning string, _ error) {
 	s := &e.settings
 	if !e.onTerminal() || !s.inFolder() || s.given["llm"] != 0 || s.given["model"] != 0 || len(s.llms) > 0 || held(s.data) {
@@ -113,7 +113,7 @@ func (e *env) chooseModel(ctx context.Context) (warning string, _ error) {
 	return "", nil
 }
 
-// put asks something, broken between its words; what is answered stands behind it.
+// put prints a question wrapped to the terminal; the user types the answer after it.
 func (e *env) put(format string, args ...any) {
 	width := 80
 	if f, ok := e.stdout.(*os.File); ok {
@@ -121,10 +121,10 @@ func (e *env) put(format string, args ...any) {
 			width = w
 		}
 	}
-	fmt.Fprint(e.stdout, strings.Join(repl.Wrap(fmt.Sprintf(format, args...), width-3), "\n")+" ")
+	fmt.Fprint(e.stdout, strings.Join(table.Wrap(fmt.Sprintf(format, args...), width-3), "\n")+" ")
 }
 
-// offerModel asks whether a model is to decide. It is not answered at the end of the input.
+// offerModel asks whether a model shall decide. answered is false at the end of the input.
 func (e *env) offerModel(ctx context.Context, o modelOffer) (choice modelChoice, answered bool, _ error) {
 	if o.name != "" {
 		e.put("%s is set: let %s decide, at its price? [y/N]", o.by, o.name)
@@ -152,7 +152,7 @@ func (e *env) offerModel(ctx context.Context, o modelOffer) (choice modelChoice,
 	return choice, true, nil
 }
 
-// lists is the command that lists the models of a program of this machine.
+// lists returns the command that lists the models of a local program.
 func (o modelOffer) lists() string {
 	for _, local := range localServers {
 		if local.llm == o.llm {
@@ -167,7 +167,7 @@ func saysYes(line string) bool {
 	return line == "y" || line == "yes"
 }
 
-// notEnd is err, unless it is that of the end of the input.
+// notEnd returns err, or nil when it is io.EOF.
 func notEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -175,7 +175,7 @@ func notEnd(err error) error {
 	return err
 }
 
-// readAnswer reads one line of what is typed, with its end, and nothing that comes after it. Ctrl-C is [repl.ErrInterrupted].
+// readAnswer reads one line, including its end, and nothing after it. Ctrl-C is [repl.ErrInterrupted].
 func (e *env) readAnswer(ctx context.Context) (string, error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -184,7 +184,7 @@ func (e *env) readAnswer(ctx context.Context) (string, error) {
 		err  error
 	}
 	done := make(chan read, 1)
-	go func() { // until there is a line: the process ends when ctx does
+	go func() { // until there is a line: after ctx ends, the process does too
 		var line []byte
 		b := make([]byte, 1)
 		for len(line) < 1000 {

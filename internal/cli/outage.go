@@ -6,13 +6,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 )
 
-// outage tells a registry when the connection to the server is lost and made again. The registry is there later than the
-// connection.
+// outage tells a registry when the connection to the server is lost and restored. The registry is created after the connection.
 type outage struct {
 	registry atomic.Pointer[registry.Registry]
 }
 
-// onConn is the OnConn of a connection.
+// onConn is the OnConn callback of a connection.
 func (o *outage) onConn(up bool, _ error) {
 	r := o.registry.Load()
 	switch {
@@ -24,5 +23,5 @@ func (o *outage) onConn(up bool, _ error) {
 	}
 }
 
-// tell makes r the one that is told from now on.
+// tell sets the registry to tell.
 func (o *outage) tell(r *registry.Registry) { o.registry.Store(r) }

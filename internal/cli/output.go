@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// output is a standard output that remembers what went wrong with it, and ends the command: one that prints need not look, and yet neither
-// goes on for nobody nor tells its caller that all is well. Its methods are safe for concurrent use.
+// output is a standard output that remembers its first write error, and ends the command with it. So commands that print need no checks, yet do not
+// keep working for a reader that is gone, or report success. Its methods are safe for concurrent use.
 type output struct {
 	w   io.Writer
 	end func() // ends the command
@@ -15,7 +15,7 @@ type output struct {
 	err error // the first one
 }
 
-// checked returns a writer to stdout, and what becomes of it. A terminal stays what it is, since commands ask for its width.
+// checked wraps stdout, and returns the writer to use and its output. A terminal is returned unchanged, since commands ask for its width.
 func checked(stdout io.Writer, end func()) (io.Writer, *output) {
 	o := &output{w: stdout, end: end}
 	if isTerminal(stdout) {

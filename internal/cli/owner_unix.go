@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// giveBack gives what root has made in a data folder to whom the folder belongs, who could not use it any more. It follows no link, and leaves
-// alone what has another name elsewhere.
+// giveBack changes the owner of files that root created in a data folder to the owner of the folder, who could not use them otherwise. It follows no
+// links, and leaves alone files with several hard links.
 func giveBack(data string) {
 	info, err := os.Stat(data)
 	if err != nil || os.Geteuid() != 0 {
@@ -26,14 +26,14 @@ func giveBack(data string) {
 	defer root.Close()
 	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // what cannot be read was not made here
+			return nil // files that cannot be read were not created here
 		}
 		info, err := d.Info()
 		if err != nil {
 			return nil
 		}
 		if is, ok := info.Sys().(*syscall.Stat_t); ok && is.Uid == 0 && (d.IsDir() || is.Nlink == 1) {
-			_ = root.Lchown(path, int(owner.Uid), int(owner.Gid)) // whoever misses it says so
+			_ = root.Lchown(path, int(owner.Uid), int(owner.Gid)) // on failure, a later command of the owner reports it
 		}
 		return nil
 	})

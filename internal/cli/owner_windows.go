@@ -1,4 +1,4 @@
 package cli
 
-// giveBack does nothing here: files belong to whom their folder says.
+// giveBack does nothing on Windows, where files inherit their access from the folder.
 func giveBack(string) {}

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	ownersEvery = time.Second     // how often the service looks who owns what
-	ownerless   = 5 * time.Second // how long a partition may have no owner: it changes when a process comes, ends or is killed
+	ownersEvery = time.Second     // how often the service reads the owners
+	ownerless   = 5 * time.Second // how long a partition may have no owner; ownership changes when a process starts, ends or is killed
 )
 
-// ownership is what a service knows of whether every partition has an owner, itself or another process.
+// ownership records whether every partition has an owner, in this process or another.
 type ownership struct {
 	mu    sync.Mutex
-	whole time.Time // when that was so last
-	why   error     // it is not so now
+	whole time.Time // when every partition had an owner last
+	why   error     // why a partition has none now
 }
 
 func newOwnership() *ownership {
 	return &ownership{why: errors.New("it has not begun to take work")}
 }
 
-// lost returns why not every partition has an owner, when that has been so for longer than it may, or nil.
+// lost returns why not every partition has an owner, when that has lasted longer than ownerless, or nil.
 func (o *ownership) lost(now time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -36,7 +36,7 @@ func (o *ownership) lost(now time.Time) error {
 	return o.why
 }
 
-// see takes in what was seen: nil when every partition has an owner.
+// see records an observation; why is nil when every partition has an owner.
 func (o *ownership) see(now time.Time, why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -45,7 +45,7 @@ func (o *ownership) see(now time.Time, why error) {
 	}
 }
 
-// watch looks again and again who owns what, until ctx ends.
+// watch reads the owners periodically until ctx ends.
 func (o *ownership) watch(ctx context.Context, n *node) {
 	for ctx.Err() == nil {
 		if err := n.unowned(ctx); ctx.Err() == nil {
@@ -55,14 +55,14 @@ func (o *ownership) watch(ctx context.Context, n *node) {
 	}
 }
 
-// unowned returns an error when there is a partition without an owner, or when that is not known. Who owns all itself does not ask.
+// unowned returns an error when a partition has no owner, or when that is not known. A node that owns all partitions does not ask.
 func (n *node) unowned(ctx context.Context) error {
 	if len(n.orchestrator.Owned()) == transport.Partitions {
 		return nil
 	}
 	known, ok := n.bus.(transport.Owners)
 	if !ok {
-		return nil // whether others own the rest is not known
+		return nil // the transport does not know the other owners
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -73,7 +73,7 @@ func (n *node) unowned(ctx context.Context) error {
 	return unclaimed(owners)
 }
 
-// unclaimed returns an error that names the partitions that none of the owners has, or nil.
+// unclaimed returns an error that names the partitions without an owner, or nil.
 func unclaimed(owners []transport.Owner) error {
 	var taken [transport.Partitions]bool
 	for _, o := range owners {

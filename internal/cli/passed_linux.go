@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPassed returns a function that returns how much time has passed. Unlike Go's own clock, it counts while the machine sleeps.
+// newPassed returns a function that returns the time since this call. Unlike Go's monotonic clock, it counts while the machine sleeps.
 func newPassed() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {

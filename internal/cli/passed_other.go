@@ -4,8 +4,8 @@ package cli
 
 import "time"
 
-// newPassed returns a function that returns how much time has passed. Where Go's clock stops while the machine sleeps, a sleep looks like a step of
-// the wall clock, and what was dated before is kept for longer.
+// newPassed returns a function that returns the time since this call. Where Go's monotonic clock stops while the machine sleeps, a sleep looks like a
+// step of the wall clock, and older data is kept for longer.
 func newPassed() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }

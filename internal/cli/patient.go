@@ -9,20 +9,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// patient is the connection of an agent. It tells once that the agent has joined, once that it has to wait for somebody who is away,
-// and once that it goes on.
+// patient is the transport of an agent. It reports once that the agent has joined, once that it waits because Cortex or its server is unavailable,
+// and once that it continues.
 type patient struct {
 	transport.Transport
-	joins func()           // its card was taken for the first time
-	tell  func(away error) // nil: it goes on
+	joins func()           // called when its card is accepted for the first time
+	tell  func(away error) // nil: available again
 
 	mu     sync.Mutex
 	joined bool
-	down   bool // the connection is lost, which is told by itself
+	down   bool // the connection is lost, which onConn reports
 	away   bool
 }
 
-// whole returns p with the abilities of the connection that an agent makes use of.
+// whole returns p with those optional interfaces of its transport that agents use.
 func (p *patient) whole() transport.Transport {
 	files, f := p.Transport.(transport.Files)
 	depth, d := p.Transport.(transport.InboxDepth)
@@ -57,7 +57,7 @@ func (p *patient) Publish(ctx context.Context, t transport.Topic, e *transport.E
 	return err
 }
 
-// announced takes notice of a card that was taken.
+// announced notes that a card was accepted.
 func (p *patient) announced() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *patient) Subscribe(ctx context.Context, t transport.Topic, o *transport
 	return s, err
 }
 
-// learn takes notice of what came of a call.
+// learn notes the result of a call.
 func (p *patient) learn(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,14 +86,14 @@ func (p *patient) learn(err error) {
 	p.tell(err)
 }
 
-// connected takes notice of the connection.
+// connected notes the state of the connection.
 func (p *patient) connected(up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = !up
 }
 
-// untold passes records on, but those that only say again that somebody is away: these are for --log-level debug.
+// untold is a handler that lowers records about an unavailable server to debug, since patient has reported it already.
 type untold struct{ slog.Handler }
 
 // Handle implements [slog.Handler].

@@ -18,27 +18,27 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// A program may have transports and stores of its own, in place of NATS. They are named by --transport and --store.
+// A program may have its own transports and stores in place of NATS. --transport and --store select them.
 
-// plugs adds the flags for what the program has of its own. Cortex itself has nothing to choose from.
+// plugs adds the flags for the program's own transports and stores. Cortex itself has none.
 func (s *settings) plugs(f *pflag.FlagSet) {
 	if names := slices.Sorted(maps.Keys(s.program.Transports)); len(names) > 0 {
-		f.StringVar(&s.transport, "transport", "", "`URL` of a transport in place of NATS: "+strings.Join(names, ", ")+", or what goes on behind that, as in NAME://HOST")
+		f.StringVar(&s.transport, "transport", "", "`URL`: a transport instead of NATS: "+strings.Join(names, ", ")+", or a URL that begins with one, such as NAME://HOST")
 		setting(f, "transport")
 	}
 	if names := slices.Sorted(maps.Keys(s.program.Stores)); len(names) > 0 {
-		f.StringVar(&s.store, "store", "", "`URL` of a store in place of NATS: "+strings.Join(names, ", ")+", or what goes on behind that, as in NAME://HOST")
+		f.StringVar(&s.store, "store", "", "`URL`: a store instead of NATS: "+strings.Join(names, ", ")+", or a URL that begins with one, such as NAME://HOST")
 		setting(f, "store")
 	}
 }
 
-// scheme returns the name that a URL begins with, or is.
+// scheme returns the scheme of a URL, or the whole text when it has no colon.
 func scheme(url string) string {
 	name, _, _ := strings.Cut(url, ":")
 	return name
 }
 
-// lookup returns what a URL names. The URL may hold a password.
+// lookup returns what a URL's scheme names. Its error does not show the URL, which may contain a password.
 func lookup[T any](s *settings, flag, url string, of map[string]T) (T, error) {
 	p, ok := of[scheme(url)]
 	if !ok {
@@ -47,7 +47,7 @@ func lookup[T any](s *settings, flag, url string, of map[string]T) (T, error) {
 	return p, nil
 }
 
-// checkPlugs checks what was given with --transport and --store.
+// checkPlugs checks the values of --transport and --store.
 func (s *settings) checkPlugs() error {
 	if s.store != "" {
 		if _, err := lookup(s, "store", s.store, s.program.Stores); err != nil {
@@ -68,7 +68,7 @@ func (s *settings) checkPlugs() error {
 	return nil
 }
 
-// inFolder reports whether the Cortex that is meant is that of the data folder, with a server of its own there.
+// inFolder reports whether the Cortex in question is that of the data folder, with an embedded server.
 func (s *settings) inFolder() bool { return s.nats == "" && s.transport == "" }
 
 // private reports whether the transport reaches no other process.
@@ -76,15 +76,15 @@ func (s *settings) private() bool {
 	return s.transport != "" && s.program.Transports[scheme(s.transport)].Private
 }
 
-// remote reports whether processes meet at a server which is not that of the data folder.
+// remote reports whether processes meet at a server other than that of the data folder.
 func (s *settings) remote() bool { return !s.inFolder() && !s.private() }
 
-// errPrivate is for commands that are of no use to a transport that reaches no other process.
+// errPrivate is the error of commands that need a transport that reaches other processes.
 func (s *settings) errPrivate() error {
 	return fmt.Errorf("--transport %s reaches no other process: it is for `cortex chat`, `cortex ask` and `cortex serve`, and for agents that are built in", scheme(s.transport))
 }
 
-// target is what a transport or store of the program is opened for.
+// target describes the purpose for which a transport or store of the program is opened.
 func (s *settings) target(url string, log *slog.Logger, onConn func(up bool, err error)) (*Target, error) {
 	if err := makeDir(s.data); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (s *settings) target(url string, log *slog.Logger, onConn func(up bool, err
 	return &Target{URL: url, Data: s.data, Tenant: s.tenant, Logger: log, OnConn: onConn}, nil
 }
 
-// plugIn opens the transport that --transport names, and the store. An agent, which reads no conversation, has none.
+// plugIn opens the transport that --transport names, and the store. An agent gets no store, since it reads no conversations.
 func (s *settings) plugIn(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	if s.store == "" && s.agent == "" {
 		return nil, s.wrong("transport", " %s: Cortex's own store lies on a NATS server: name another one with --store", scheme(s.transport))
@@ -125,7 +125,7 @@ func (s *settings) plugIn(ctx context.Context, log *slog.Logger, onConn func(up 
 	return l, nil
 }
 
-// prove returns what this process sends as, where that has to be proven.
+// prove returns the sender that this process proves to be, or "" where nothing has to be proven.
 func (s *settings) prove(bus transport.Transport) (sender string, err error) {
 	b, ok := bus.(transport.Sender)
 	if !ok {
@@ -158,7 +158,7 @@ func (s *settings) openStore(ctx context.Context, l *link, url string, log *slog
 	return nil
 }
 
-// connect returns what leads to a Cortex at its home, with the store there, or the one of the program that store names.
+// connect returns a link on conn with the store at that server, or with the program's store that store names.
 func (s *settings) connect(ctx context.Context, conn *home.Conn, url, store string, log *slog.Logger) (*link, error) {
 	l, err := newLink(conn, url, s.tenant)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *settings) connect(ctx context.Context, conn *home.Conn, url, store stri
 	return l, nil
 }
 
-// storeOf returns which store the Cortex that left a in the data folder keeps its conversations in: whoever joins reads the same.
+// storeOf returns the URL of the store that the Cortex at a uses: a process that joins reads the same store.
 func (s *settings) storeOf(a address) (string, error) {
 	store := a.Node.of("store")
 	_, known := s.program.Stores[scheme(store)]
@@ -191,7 +191,7 @@ func (s *settings) storeOf(a address) (string, error) {
 
 // openOwn opens the program's own transport for the node.
 func (n *node) openOwn(ctx context.Context, s *settings, onConn func(up bool, err error)) (err error) {
-	if s.private() { // else processes share the work, as on a server that --nats names
+	if s.private() { // otherwise processes share the work, as on an external NATS server
 		c, err := claimData(ctx, s.data)
 		if errors.Is(err, errLocked) {
 			return fmt.Errorf("another cortex runs on %s, and --transport %s cannot reach it: end that one, or choose another folder with --data", s.data, scheme(s.transport))
@@ -210,7 +210,7 @@ func (n *node) openOwn(ctx context.Context, s *settings, onConn func(up bool, er
 	return nil
 }
 
-// closeStore ends a store that wants to know.
+// closeStore closes a store that has a Close method.
 func closeStore(s storage.Store) error {
 	if c, ok := s.(io.Closer); ok {
 		return c.Close()

@@ -15,32 +15,31 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
-// policyFile is the file of --policy, read again while it is in use. Rules that cannot be read change nothing: those from before
-// stay in force.
+// policyFile is the file of --policy, which is read again when it changes. While the file is invalid, the previous rules stay in force.
 type policyFile struct {
 	path  string
 	log   *slog.Logger
-	tell  func(line string) // to the user of a chat; nil where there is none
+	tell  func(line string) // to the user of a chat; nil without one
 	rules atomic.Pointer[policy.Policy]
 
-	// Of the file as it was looked at last.
+	// The state of the file at the last look.
 	stamp   stamp
-	sum     [sha256.Size]byte // of what is in force, or was refused
-	next    [sha256.Size]byte // of what comes next, if it is the same when it is looked at again
-	trouble string            // that was told
+	sum     [sha256.Size]byte // of the content that is in force, or was refused
+	next    [sha256.Size]byte // of new content, which takes effect if it is the same at the next look
+	trouble string            // the last reported error
 }
 
-// stamp changes when a file does, but for changes within one tick of the file system's clock.
+// stamp changes when a file does, except for changes within one tick of the file system's clock.
 type stamp struct {
 	modified time.Time
 	size     int64
-	fresh    bool // the tick may not have been over
+	fresh    bool // the file may change within the same tick
 }
 
-// freshFor is longer than the tick of any file system's clock.
+// freshFor is longer than a tick of any file system's clock.
 const freshFor = 3 * time.Second
 
-// loadPolicy reads the file of --policy; nil when there is none.
+// loadPolicy reads the file of --policy; nil without one.
 func (s *settings) loadPolicy(log *slog.Logger) (*policyFile, error) {
 	if s.node.policy == "" {
 		return nil, nil
@@ -59,7 +58,7 @@ func (s *settings) loadPolicy(log *slog.Logger) (*policyFile, error) {
 	return f, nil
 }
 
-// inForce is for cortex.Config: nil without a file.
+// inForce returns the function for cortex.Config; nil without a file.
 func (f *policyFile) inForce() func() *policy.Policy {
 	if f == nil {
 		return nil
@@ -84,7 +83,7 @@ func (f *policyFile) watch(ctx context.Context) {
 	}
 }
 
-// look takes over new rules. They have to be the same twice, so that a file that is being written is not taken for a whole one.
+// look applies new rules. It applies them when two looks find the same content, so that it does not read a file that is being written.
 func (f *policyFile) look() {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -118,7 +117,7 @@ func (f *policyFile) look() {
 	}
 }
 
-// read returns what is in the file.
+// read returns the content of the file.
 func (f *policyFile) read() ([]byte, stamp, error) {
 	b, info, err := document.ReadRegular(f.path, policy.MaxBytes)
 	if err != nil {
@@ -127,7 +126,7 @@ func (f *policyFile) read() ([]byte, stamp, error) {
 	return b, stamp{info.ModTime(), info.Size(), time.Since(info.ModTime()) < freshFor}, nil
 }
 
-// keep tells, once, that the file cannot be read.
+// keep reports, once, why the file cannot be read.
 func (f *policyFile) keep(err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s is gone", f.path)

@@ -11,11 +11,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxAlike bounds how many ids are named that begin alike.
+// maxAlike bounds how many ids with the same beginning are named.
 const maxAlike = 8
 
-// whole returns the one of ids that given is, else the only one that begins with it. It returns given as it is when there is none, for whoever
-// looks it up to say so, and an error that lists them when there are several. what they are is one word.
+// whole resolves given to the id that it is, or else to the only id that begins with it. It returns given unchanged when no id matches, so that the
+// lookup reports the error, and an error that lists the ids when several match. what is a noun for the ids.
 func whole(what, given string, ids iter.Seq2[string, error]) (string, error) {
 	var alike []string
 	for id, err := range ids {
@@ -44,14 +44,14 @@ func whole(what, given string, ids iter.Seq2[string, error]) (string, error) {
 	return "", usagef("%s is the beginning of %d %ss, write more of it: %s", prompt.Clean(given, 64), len(alike), what, strings.Join(shown, ", "))
 }
 
-// conversation returns the id of the conversation that given is, or is the beginning of; see [whole].
+// conversation returns the id of the conversation whose id is or begins with given; see [whole].
 func (l *link) conversation(ctx context.Context, given string) (string, error) {
 	if transport.CheckID(given) != nil {
-		return given, nil // whoever looks it up says so
+		return given, nil // the lookup reports it
 	}
 	for _, err := range l.store.Load(ctx, l.tenant, given, 0) {
 		if err == nil {
-			return given, nil // without a look at all others
+			return given, nil // it exists: no need to look at all others
 		}
 		break
 	}
@@ -64,7 +64,7 @@ func (l *link) conversation(ctx context.Context, given string) (string, error) {
 	})
 }
 
-// agent returns the id of the agent that given is, or is the beginning of; see [whole].
+// agent returns the id of the agent whose id is or begins with given; see [whole].
 func (b *backend) agent(ctx context.Context, given string) (string, error) {
 	known, err := b.known(ctx)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// On an external NATS server there is no data folder by which a chat could find out whether an orchestrator runs. So each
-// orchestrator announces itself like an agent, under the id that no agent may have.
+// On an external NATS server there is no data folder that shows whether an orchestrator runs. So each orchestrator announces itself like an agent,
+// under an id that agents may not have.
 const (
 	presenceTTL   = 15 * time.Second
 	presenceEvery = 3 * time.Second
 )
 
-// announce keeps saying that an orchestrator runs, until ctx ends; then it says that it has gone.
+// announce announces the orchestrator periodically until ctx ends, then announces its departure.
 func announce(ctx context.Context, tr transport.Transport, tenant string) error {
 	instance := uuid.NewString()
 	publish := func(ctx context.Context, gone transport.GoneReason) error {
@@ -37,7 +37,7 @@ func announce(ctx context.Context, tr transport.Transport, tenant string) error 
 	for {
 		if err := publish(ctx, ""); errors.Is(err, transport.ErrClosed) {
 			return err
-		} // any other error: the server is away, and the next tick tries again
+		} // on any other error the server is unavailable, and the next tick retries
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -51,16 +51,16 @@ func announce(ctx context.Context, tr transport.Transport, tenant string) error 
 
 var errDone = errors.New("done")
 
-// announced is a transport that tells of one agent without reading the cards of all.
+// announced is implemented by transports that can look up one agent without reading all cards.
 type announced interface {
 	Announced(ctx context.Context, tenant, agent string) (bool, error)
 }
 
-// appears reports whether an orchestrator has announced itself, or does so before people stop waiting for it. The error is ErrUnavailable when
-// that cannot be told, since nothing was answered in time.
+// appears reports whether an orchestrator has announced itself, or does so within the time that users wait. It returns ErrUnavailable when nothing
+// answered in time.
 func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, error) {
-	var unheard error                    // why it is not known who has
-	if board, ok := tr.(announced); ok { // else, and while none is there, all cards are read
+	var unheard error                    // why no announcement could be read
+	if board, ok := tr.(announced); ok { // otherwise, and while none is found, all cards are read
 		there := false
 		ask := func() (err error) {
 			there, err = board.Announced(ctx, tenant, transport.Cortex)
@@ -91,7 +91,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 			}
 		case *transport.Synced:
 			unheard = nil
-			late.Reset(2 * behindGateway) // all who are there were seen, but for one whose server is very busy
+			late.Reset(2 * behindGateway) // by then all announcements were read, unless the server is very busy
 		}
 		return nil
 	})
@@ -104,8 +104,8 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 	return false, err
 }
 
-// awaitCortex waits for a Cortex to run on a server that this process has not started, for as long as people wait. Who runs one
-// there, and by which rules, is not for a chat or a question to decide: what waits in its inbox is other people's.
+// awaitCortex waits, for as long as users wait, for an orchestrator on a server that this process did not start. A chat or a question does not start
+// one there itself: the inbox of that server has other people's events, and its operator decides who runs an orchestrator and with which policy.
 func (l *link) awaitCortex(ctx context.Context) error {
 	runs, err := appears(ctx, l.bus, l.tenant)
 	switch {
@@ -117,7 +117,7 @@ func (l *link) awaitCortex(ctx context.Context) error {
 	return err
 }
 
-// unanswered is the error for who is heard by a Cortex too late, or not at all.
+// unanswered is the error when Cortex answers too late, or not at all.
 func unanswered(url, who string, err error) error {
 	return fmt.Errorf("the cortex at %s does not answer %s in time: it has too much to do, or too much was sent with this key, by this program or another: end what sends so much, and try again: %w",
 		url, who, err)
@@ -125,7 +125,7 @@ func unanswered(url, who string, err error) error {
 
 var errNoCortex = errors.New("no cortex runs")
 
-// noCortex is the error for who needs a Cortex of a tenant on a server that is there. who has connected; nil when that is not known.
+// noCortex is the error when a reachable server has no orchestrator for a tenant. who is this process's identity there; nil when it is unknown.
 func noCortex(tenant, url string, who *auth.Identity) error {
 	of, command, with := "", "cortex serve"+tenantFlag(tenant)+" --nats "+shellWord(url), ""
 	if tenant != "" {

@@ -16,11 +16,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// probeSchema is like that of a decision: a word first, and a text that takes several pieces to write.
+// probeSchema resembles the schema of a decision: first a word, then a text that arrives in several pieces.
 const probeSchema = `{"type":"object","properties":{"kind":{"type":"string","enum":["respond"]},"say":{"type":"string"}},` +
 	`"required":["kind","say"],"additionalProperties":false}`
 
-// probed is what came of one tiny call.
+// probed is the result of one small call.
 type probed struct {
 	err    error
 	model  string
@@ -31,7 +31,7 @@ type probed struct {
 	usage  llm.Usage
 }
 
-// probe calls ep's model once. An error is that of making the client.
+// probe calls ep's model once. It returns an error only when the client cannot be made; errors of the call are in p.
 func probe(ctx context.Context, ep *endpoint) (p probed, err error) {
 	client, err := ep.open(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func probe(ctx context.Context, ep *endpoint) (p probed, err error) {
 	return p, nil
 }
 
-// remedies are settings that make an endpoint take what it refused.
+// remedies are settings that may make an endpoint accept a request that it refused.
 func remedies(ep *endpoint) map[string]func(*endpoint) {
 	never := false
 	all := map[string]func(*endpoint){
@@ -87,7 +87,7 @@ func remedies(ep *endpoint) map[string]func(*endpoint) {
 	return all
 }
 
-// remedied tries the remedies, until one helps.
+// remedied tries the remedies until one helps.
 func remedied(ctx context.Context, ep *endpoint) (p probed, better *endpoint, remedy string) {
 	all := remedies(ep)
 	for _, remedy := range slices.Sorted(maps.Keys(all)) {
@@ -100,14 +100,14 @@ func remedied(ctx context.Context, ep *endpoint) (p probed, better *endpoint, re
 	return p, nil, ""
 }
 
-// Words of the table.
+// States in the table.
 const (
 	works   = "ok"
 	fails   = "failed"
 	unknown = "not known"
 )
 
-// reportError adds a row for each thing that p.err tells about.
+// reportError adds the rows that follow from p.err.
 func (p *probed) reportError(t *table.Table) {
 	is := func(kinds ...error) bool {
 		return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(p.err, kind) })
@@ -132,8 +132,8 @@ func (p *probed) reportError(t *table.Table) {
 	}
 }
 
-// report adds a row for each thing that works or not, and returns whether the endpoint can be used. remedy is the setting
-// that made it work, where its own did not.
+// report adds a row for each aspect, and returns whether the endpoint can be used. remedy is the setting that made it work, when its own settings did
+// not.
 func (p *probed) report(t *table.Table, ep *endpoint, remedy string) bool {
 	if p.err != nil {
 		p.reportError(t)

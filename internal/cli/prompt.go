@@ -51,15 +51,15 @@ conversation, unless --conversation names one to go on with. Nothing is sent.`,
 		},
 	}
 	w.add(e, c)
-	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR` with templates to try out, rather than those of the Cortex that runs")
+	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR`: templates to try instead of those of the running Cortex")
 	setting(c.Flags(), "prompts")
 	return c
 }
 
-// isSet returns how the node is set whose prompts are shown; nil when that is not known.
+// isSet returns the settings of the node whose prompts are shown; nil when they are unknown.
 type isSet func(context.Context) (*handover, error)
 
-// joined is for who has joined a node, and looks each time: another may run by then.
+// joined returns the settings of the node that this process has joined. It reads them each time, since another node may run by then.
 func (s *settings) joined(ctx context.Context) (*handover, error) {
 	if !s.inFolder() {
 		return nil, nil
@@ -68,7 +68,7 @@ func (s *settings) joined(ctx context.Context) (*handover, error) {
 	return a.Node, err
 }
 
-// tried are the templates that are shown in place of the node's: of a server elsewhere, those of this machine's settings at least.
+// tried returns the folder of templates to use instead of the node's: for an external server, that of this process's settings.
 func (s *settings) tried() string {
 	if !s.inFolder() || s.given["prompts"] == fromFlag {
 		return s.node.prompts
@@ -76,7 +76,7 @@ func (s *settings) tried() string {
 	return ""
 }
 
-// prompt renders what the model would be sent if text were said now.
+// prompt renders what the model would be sent if the user said text now.
 func (b *backend) prompt(ctx context.Context, contextID, text string) (string, error) {
 	h, err := b.isSet(ctx)
 	if err != nil {
@@ -120,8 +120,8 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// templates returns those that are tried out, else those that the node has read when it started; it is an error when its folder has others
-// by now.
+// templates returns the templates to try out, or else those that the node read when it started. It is an error when the node's folder has changed
+// since then.
 func (b *backend) templates(h *handover) (*prompt.Templates, error) {
 	dir := h.of("prompts")
 	if b.prompts != "" || dir == "" {
@@ -131,7 +131,7 @@ func (b *backend) templates(h *handover) (*prompt.Templates, error) {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("cannot be read now: %w", err)
-	case h.Templates != "" && h.Templates != t.Sum(): // an older one does not say
+	case h.Templates != "" && h.Templates != t.Sum(): // older versions do not leave the sum
 		err = errors.New("have been changed since")
 	default:
 		return t, nil
@@ -139,7 +139,7 @@ func (b *backend) templates(h *handover) (*prompt.Templates, error) {
 	return nil, fmt.Errorf("what the model is told is not known here: the cortex that runs goes on with the templates that were in %s when it started, and these %w; start it again, or try templates out: cortex prompt --prompts DIR", dir, err)
 }
 
-// permitted leaves the agents that the rules of the node let this user ask.
+// permitted returns the agents that the node's policy lets this user ask.
 func (b *backend) permitted(h *handover, agents []prompt.Agent) ([]prompt.Agent, error) {
 	if h.of("policy") == "" {
 		return agents, nil
@@ -163,7 +163,7 @@ func (b *backend) permitted(h *handover, agents []prompt.Agent) ([]prompt.Agent,
 	}), nil
 }
 
-// unknown says what the model may be told that is not shown, or "".
+// unknown names what the model may be told and the prompt does not show, or returns "".
 func (b *backend) unknown(h *handover, choice bool) string {
 	var what []string
 	if h == nil && b.prompts == "" {

@@ -2,7 +2,7 @@
 
 package cli
 
-// withVertex says how to get what this build leaves out.
+// withVertex explains how to get the provider, which this build leaves out.
 func withVertex(p *provider) *provider {
 	p.leftOut = &lackError{
 		what: "this build leaves it out: --llm gemini asks the same models with the same credentials; " +

@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/vertex"
 )
 
-// withVertex is only in a build with the tag vertex: the SDK would be a fifth of every binary, and most people ask for nothing that
-// llm/gemini does not do.
+// withVertex adds the client, in builds with the tag vertex only: the SDK would be a fifth of every binary, and most users need nothing beyond
+// llm/gemini.
 func withVertex(p *provider) *provider {
 	p.open = openVertex
 	return p
@@ -24,7 +24,7 @@ func withVertex(p *provider) *provider {
 func openVertex(ctx context.Context, ep *endpoint, _ string) (llm.Client, error) {
 	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest", Images: *ep.Images, MaxConns: openfiles.Models()}
 	if cfg.CredentialsFile != "" {
-		if _, _, err := document.ReadRegular(cfg.CredentialsFile, maxSecret); err != nil { // who reads it for good has no bound
+		if _, _, err := document.ReadRegular(cfg.CredentialsFile, maxSecret); err != nil { // the SDK reads the file without a bound
 			return nil, fmt.Errorf("llms.%s: credentials_file: %w", ep.Name, err)
 		}
 	}

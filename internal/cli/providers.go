@@ -17,16 +17,16 @@ import (
 	plug "github.com/cortex-orchestrator/cortex/llm/provider"
 )
 
-// provider is what a name of --llm stands for when the config file does not say more.
+// provider describes a name that --llm accepts; the config file may override its preset.
 type provider struct {
 	preset  endpoint
-	baseEnv string // the variable that sets base_url, as the vendor's own tools read it
-	google  bool   // takes googleKeys rather than openAIKeys
-	own     bool   // of the program that this is part of: it takes keys of its own
-	images  bool   // its models take images, as long as base_url is not set to another endpoint
-	// leftOut says what to do when this build has no client for it.
+	baseEnv string // the variable for base_url, which the vendor's own tools read as well
+	google  bool   // accepts googleKeys rather than openAIKeys
+	own     bool   // belongs to the program, and accepts keys of its own
+	images  bool   // its models accept images, unless base_url is set to another endpoint
+	// leftOut says what to do when this build has no client for the provider.
 	leftOut *lackError
-	// open makes a client. It is nil for fake, which is no client but a decider.
+	// open makes a client. It is nil for fake, which is a decider without a client.
 	open func(ctx context.Context, ep *endpoint, key string) (llm.Client, error)
 	// check returns what is wrong with an endpoint, without I/O. It may be nil.
 	check func(ep *endpoint, key string) error
@@ -63,7 +63,7 @@ func builtinProviders() map[string]*provider {
 	}
 }
 
-// providers are what can be named: the built-in ones, and those of the program in their place.
+// providers returns the known providers: the built-in ones, overridden by those of the program.
 func (s *settings) providers() map[string]*provider {
 	all := builtinProviders()
 	for name, own := range s.program.Providers {
@@ -75,7 +75,7 @@ func (s *settings) providers() map[string]*provider {
 	return all
 }
 
-// ownProvider is a provider of the program.
+// ownProvider converts a provider of the program.
 func ownProvider(own plug.Provider) *provider {
 	preset := endpoint{
 		Model: own.Model, BaseURL: own.BaseURL, KeyEnv: own.KeyEnv, MaxTokens: own.MaxTokens, ContextWindow: own.ContextWindow, local: own.Local,
@@ -103,7 +103,7 @@ func ownProvider(own plug.Provider) *provider {
 	return p
 }
 
-// explainOwn puts what a provider of the program says of its settings behind the name of the endpoint.
+// explainOwn formats the error of a program's provider about its settings, to follow the name of the endpoint.
 func explainOwn(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "json: ") {
@@ -112,7 +112,7 @@ func explainOwn(err error) string {
 	return ": " + err.Error()
 }
 
-// plugged is a resolved endpoint as a provider of the program sees it.
+// plugged converts a resolved endpoint for a provider of the program.
 func (ep *endpoint) plugged(key string) (*plug.Endpoint, error) {
 	headers, err := ep.allHeaders()
 	if err != nil {
@@ -128,7 +128,7 @@ func (ep *endpoint) plugged(key string) (*plug.Endpoint, error) {
 	}, nil
 }
 
-// newTokensField is what OpenAI's newer models take, also through a proxy.
+// newTokensField is the parameter that OpenAI's newer models require, also through a proxy.
 var newTokensField = openAIKeys{MaxTokensField: "max_completion_tokens"}
 
 func openAI(baseEnv string, preset endpoint) *provider {
@@ -156,12 +156,12 @@ func openGemini(ctx context.Context, ep *endpoint, key string) (llm.Client, erro
 	return gemini.Dial(ctx, cfg)
 }
 
-// googleProject returns the project and the location, as Google's own tools find them.
+// googleProject returns the project and the location, from the same variables as Google's own tools.
 func (ep *endpoint) googleProject() (project, location string) {
 	return cmp.Or(ep.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(ep.Location, os.Getenv("GOOGLE_CLOUD_LOCATION"))
 }
 
-// resolved returns ep with what the environment adds, and its key. It does no I/O but reading a key's file.
+// resolved returns ep completed from the environment, and its key. Its only I/O is reading the key's file.
 func (ep *endpoint) resolved() (*endpoint, string, error) {
 	r := *ep
 	p := ep.by
@@ -171,14 +171,14 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 	if r.BaseURL == "" && p.baseEnv != "" {
 		r.BaseURL = strings.TrimSpace(os.Getenv(p.baseEnv))
 	}
-	if r.Images == nil { // what answers elsewhere in OpenAI's protocol is not known
+	if r.Images == nil { // of other endpoints with OpenAI's protocol it is unknown
 		r.Images = new(p.images && (p.google || p.own || r.BaseURL == ""))
 	}
 	if r.Model == "" {
 		return nil, "", lacksModel(ep.Name, ep.aside)
 	}
 	if r.Project != "" && r.KeyFile == "" {
-		r.KeyEnv = "" // it was chosen
+		r.KeyEnv = "" // the project was chosen
 	}
 	if r.Provider == "azure" && r.BaseURL == "" {
 		return nil, "", lacks(r.Name, "AZURE_OPENAI_ENDPOINT", "base_url is missing: set AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com/openai/v1")

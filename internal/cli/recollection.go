@@ -9,13 +9,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 )
 
-// recollection is what the running Cortex remembers of agents, for registries that only look: when each came, so that they know
-// who came first. Whether an agent is there is for the cards alone to say. It keeps nothing.
+// recollection is a keeper for registries that only observe. It reads what the running Cortex has stored about agents: when each came, which says who
+// came first. Which agents are present follows from the cards alone. It stores nothing.
 type recollection struct{ directory.Keeper }
 
 var _ registry.Keeper = recollection{}
 
-// Load implements [registry.Keeper]. The instances have no time to be silent for: without a card that is retained they are gone.
+// Load implements [registry.Keeper]. The instances have no leases: without a retained card they are gone.
 func (r recollection) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
 	return func(yield func(registry.Kept, error) bool) {
 		for kept, err := range r.Keeper.Load(ctx) {
@@ -29,7 +29,7 @@ func (r recollection) Load(ctx context.Context) iter.Seq2[registry.Kept, error] 
 	}
 }
 
-// timeless returns an agent's note without the leases and heartbeats of its instances; what is no note stays as it is.
+// timeless removes the leases and heartbeats of the instances from an agent's note. It returns other data unchanged.
 func timeless(data []byte) []byte {
 	var note map[string]json.RawMessage
 	var instances []map[string]json.RawMessage

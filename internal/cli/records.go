@@ -11,14 +11,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// recordJSON is an agent as scripts see it.
+// recordJSON is an agent in JSON output.
 type recordJSON struct {
 	ID            string            `json:"id"`
 	Version       string            `json:"version"`
 	State         registry.State    `json:"state"`
 	Status        registry.Status   `json:"status"`
 	Refused       string            `json:"refused,omitempty"`
-	TakeCare      string            `json:"takeCare,omitempty"` // it may be taken for another agent
+	TakeCare      string            `json:"takeCare,omitempty"` // a warning that it may be mistaken for another agent
 	Pinned        bool              `json:"pinned,omitempty"`
 	OwnerTeam     string            `json:"ownerTeam,omitempty"`
 	TenantScope   string            `json:"tenantScope,omitempty"`
@@ -30,7 +30,7 @@ type recordJSON struct {
 	Instances     []instanceJSON    `json:"instances"`
 	RegisteredAt  time.Time         `json:"registeredAt,omitzero"`
 	LastSeen      time.Time         `json:"lastSeen,omitzero"`
-	LastHeartbeat time.Time         `json:"lastHeartbeat,omitzero"` // LastSeen, as AgentSpec calls it
+	LastHeartbeat time.Time         `json:"lastHeartbeat,omitzero"` // LastSeen, under the name that AgentSpec has for it
 	ExpiresAt     time.Time         `json:"expiresAt,omitzero"`
 	Card          *a2a.AgentCard    `json:"card"`
 }
@@ -42,7 +42,7 @@ type limitsJSON struct {
 	MaxRetries         *int  `json:"maxRetries,omitempty"`
 }
 
-// abilityJSON is a skill, with what the agent says of it beyond the card.
+// abilityJSON is a skill with what the agent's spec adds to the card.
 type abilityJSON struct {
 	ID           string          `json:"id"`
 	Name         string          `json:"name"`
@@ -54,7 +54,7 @@ type abilityJSON struct {
 	DispatchKey  string          `json:"dispatchKey,omitempty"`
 }
 
-// projectionJSON is an ability with all who offer it, the best first.
+// projectionJSON is an ability with its offers, the best first.
 type projectionJSON struct {
 	ID     string      `json:"id"`
 	Offers []offerJSON `json:"offers"`
@@ -74,7 +74,7 @@ type instanceJSON struct {
 	LastSeen time.Time      `json:"lastSeen"`
 }
 
-// recordsJSON takes alike from all agents that are known.
+// recordsJSON converts records. alike holds the names of all known agents.
 func recordsJSON(records []*registry.Record, alike *lookalikes) []recordJSON {
 	out := make([]recordJSON, len(records))
 	for i, r := range records {
@@ -115,5 +115,5 @@ func abilitiesJSON(abilities []registry.Ability) []projectionJSON {
 	return out
 }
 
-// changeJSON is an event as a line of JSON.
+// changeJSON converts an event for a line of JSON.
 func changeJSON(e registry.Event) *transport.AgentEvent { return e.Wire() }

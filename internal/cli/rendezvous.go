@@ -17,25 +17,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/home"
 )
 
-// A running chat or serve holds the lock of its data folder and leaves its address there, so that other commands find it.
+// A running chat or service holds the lock of its data folder and leaves its address there, so that other commands find it.
 
-// address is what a running node leaves in its data folder.
+// address is the file that a running node leaves in its data folder.
 type address struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
-	// Server is the ID of its server: who finds another one at the URL is not where they wanted to be.
+	// Server is the ID of its server. A process that finds another server at the URL is at the wrong place.
 	Server string `json:"server,omitempty"`
-	// Version is that of the program that runs.
+	// Version is the version of the running program.
 	Version string `json:"version,omitempty"`
-	// Passing says that the process is a chat or a question, which ends with its user.
+	// Passing means that the process is a chat or a question, which ends with its user.
 	Passing bool `json:"passing,omitempty"`
-	// LLM is what decides, for people; Node is how the node is set.
+	// LLM describes the model that decides; Node has the node's settings.
 	LLM  string    `json:"llm,omitempty"`
 	Node *handover `json:"node,omitempty"`
 }
 
-// sameListen returns listen with the port of the last time, where the port is left open and that one is free: agents that
-// were connected then find the server again.
+// sameListen returns listen with the previous port, when listen leaves the port open and that port is free: agents that were connected before then
+// find the server again.
 func sameListen(ctx context.Context, data, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port != "0" {
@@ -54,29 +54,29 @@ func sameListen(ctx context.Context, data, listen string) string {
 	return again
 }
 
-// keepPort remembers the port of a server's address for sameListen.
+// keepPort stores the port of a server's address for sameListen.
 func keepPort(data, at string) {
 	if u, err := url.Parse(at); err == nil && u.Port() != "" {
 		leave(portFile(data), []byte(u.Port()+"\n")) //nolint:errcheck // costs only the convenience
 	}
 }
 
-// maxAddress bounds what a process leaves for others, in bytes.
+// maxAddress bounds the size of files that processes leave for others, in bytes.
 const maxAddress = 64 << 10
 
 func portFile(data string) string { return filepath.Join(data, "port") }
 
 var (
 	errLocked = errors.New("locked by another process")
-	errSilent = errors.New("another cortex holds") // and does not say where it is
+	errSilent = errors.New("another cortex holds") // the data folder, without an address: users of errSilent add that
 )
 
 func addressFile(data string) string { return filepath.Join(data, "server.json") }
 
-// lastFile has the address of the node that ran last, for who takes over from it.
+// lastFile is the path of the address of the node that ran last, for a process that takes over.
 func lastFile(data string) string { return filepath.Join(data, "last.json") }
 
-// leaveAddress tells other processes where this one can be reached.
+// leaveAddress stores where other processes can reach this one.
 func leaveAddress(data string, a address) error {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -85,10 +85,10 @@ func leaveAddress(data string, a address) error {
 	return leave(addressFile(data), b)
 }
 
-// leave writes a file for other processes, whole. What has its name, be it a pipe, is replaced and not written to.
+// leave writes a file for other processes atomically. It replaces what is at the path, such as a pipe, instead of writing to it.
 func leave(path string, b []byte) error {
 	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed
 		return err
 	}
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -97,7 +97,7 @@ func leave(path string, b []byte) error {
 	}
 	_, err = f.Write(b)
 	if err == nil {
-		err = f.Sync() // a machine that fails must not forget, for example, that there are keys
+		err = f.Sync() // after a crash of the machine the file must still say, for example, that there are keys
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
@@ -105,20 +105,20 @@ func leave(path string, b []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// readLeft reads what another process left in the data folder: a small file, and nothing that one would wait for or that never ends.
+// readLeft reads a file that another process left in the data folder. It refuses large files, and files that block or never end, such as pipes.
 func readLeft(path string) ([]byte, error) {
 	b, _, err := document.ReadRegular(path, maxAddress)
 	return b, err
 }
 
-// withdrawAddress leaves the address to those only who take over.
+// withdrawAddress renames the address, so that only a process that takes over reads it.
 func withdrawAddress(data string) {
 	if err := os.Rename(addressFile(data), lastFile(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		os.Remove(addressFile(data))
 	}
 }
 
-// lastAddress returns what the node left that ran last on a data folder that nobody holds. One that was killed has not withdrawn it.
+// lastAddress returns the address of the node that ran last on a data folder that no process holds. A node that was killed has not withdrawn it.
 func lastAddress(data string) (a address, ok bool) {
 	for _, path := range []string{addressFile(data), lastFile(data)} {
 		if b, err := readLeft(path); err == nil {
@@ -128,17 +128,16 @@ func lastAddress(data string) (a address, ok bool) {
 	return a, false
 }
 
-// errKeyed is for a Cortex that would let in everybody, where the one before let in only whom its keys know.
+// errKeyed is the error for a Cortex without keys where the previous one had keys.
 var errKeyed = errors.New("had keys")
 
-// keepKeys refuses to run a Cortex without keys on a data folder where one had some: whoever had to show credentials counts on everybody else
-// having to, and nobody without them sees what was stored with them. Not even --auth none makes a folder forget that, while its keys are there:
-// it is for who has removed them. The caller holds the folder.
+// keepKeys refuses to run a Cortex without keys on a data folder where one with keys has run: its users rely on the keys, and what was stored must
+// not become readable without credentials. Even --auth none has an effect only after the folder of keys was removed. The caller holds the folder.
 func (s *settings) keepKeys() error {
 	if s.node.auth != "" {
 		return nil
 	}
-	keys := filepath.Join(s.data, "auth") // as `cortex auth init` makes them
+	keys := filepath.Join(s.data, "auth") // where `cortex auth init` puts them
 	elsewhere := "for one without keys, choose another folder with --data"
 	b, err := readLeft(lastFile(s.data))
 	var last address
@@ -151,7 +150,7 @@ func (s *settings) keepKeys() error {
 	stored := s.folder().Keyed()
 	_, gone := os.Lstat(keys)
 	switch {
-	case s.node.keyless && errors.Is(gone, fs.ErrNotExist): // nobody has credentials any more, or they are for another folder
+	case s.node.keyless && errors.Is(gone, fs.ErrNotExist): // the keys are gone, or are for another folder
 		return nil
 	case last.Node.of("auth") != "", stored && !errors.Is(gone, fs.ErrNotExist):
 		return fmt.Errorf("the cortex on %s %w, and lets in only whom they know: start it with --auth %s; %s; to give up the keys for good, with all that was stored with them, remove %s and then start with --auth none",
@@ -165,8 +164,7 @@ func (s *settings) keepKeys() error {
 	return nil
 }
 
-// findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits
-// for one that is just starting.
+// findAddress returns the address of the process that holds the data folder, or false when none runs. It waits for a process that is just starting.
 func findAddress(caller context.Context, data string) (address, bool, error) {
 	ctx, cancel := context.WithTimeout(caller, 10*time.Second)
 	defer cancel()
@@ -192,8 +190,8 @@ func findAddress(caller context.Context, data string) (address, bool, error) {
 	}
 }
 
-// whereNow returns where a process can be reached that has joined the data folder before, and was lost. It does not wait, nor ask for
-// the lock, which many who do so at the same time would keep from whoever wants to run.
+// whereNow returns the address for a process that has lost its connection to the Cortex of the data folder. It does not wait, and does not try the
+// lock: many processes doing so at the same time would keep a new node from getting it.
 func whereNow(data string) (home.Place, error) {
 	var a address
 	b, err := readLeft(addressFile(data))
@@ -209,12 +207,12 @@ func whereNow(data string) (home.Place, error) {
 // held reports whether a running process holds the data folder.
 func held(data string) bool { return locked(lockFile(data)) }
 
-// locked reports whether a running process has the lock of a file.
+// locked reports whether a running process holds the lock of a file.
 func locked(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}
-	defer f.Close() // lets go of the lock, if this took it
+	defer f.Close() // releases the lock, if this got it
 	return errors.Is(tryLock(f), errLocked)
 }

@@ -80,7 +80,7 @@ func (e *env) showReplicas(owners []transport.Owner) error {
 	return nil
 }
 
-// ranges writes numbers that are in order as people do: 0-15, 32-47.
+// ranges formats ordered numbers as ranges: 0-15, 32-47.
 func ranges(n []int) string {
 	var parts []string
 	for i := 0; i < len(n); {
@@ -101,7 +101,7 @@ func ranges(n []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// processLabel names this process in the list of replicas.
+// processLabel returns the name of this process in the list of replicas.
 func processLabel() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

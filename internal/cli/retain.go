@@ -22,7 +22,7 @@ const (
 	retainDays  = 100 * 365 // at most
 )
 
-// retention is a time that may be written in days, such as 30d. Zero is for ever.
+// retention is a duration that can be given in days, such as 30d. Zero is unlimited.
 type retention time.Duration
 
 // Set implements pflag.Value.
@@ -31,7 +31,7 @@ func (r *retention) Set(s string) error {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int
 		n, err = strconv.Atoi(days)
-		// Bounded before it is multiplied: a product that overflows could be a short time, and much be deleted.
+		// Bounded before the multiplication: an overflow could give a short time, and delete too much.
 		d = time.Duration(max(-1, min(n, retainDays+1))) * 24 * time.Hour
 	}
 	if err != nil || d < 0 || s != "0" && d < time.Minute || d > retainDays*24*time.Hour {
@@ -55,8 +55,8 @@ func (r *retention) String() string {
 // Type implements pflag.Value.
 func (r *retention) Type() string { return "TIME" }
 
-// keepRetained deletes every hour, while leads says that it is this process's to do, what has not been touched for the time that clock.retain
-// says. It returns when ctx ends.
+// keepRetained deletes every hour what has not changed for the time clock.retain, while leads reports that this process has to do it. It returns when
+// ctx ends.
 func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant string, clock *wallClock, log *slog.Logger) {
 	next := time.NewTimer(retainFirst)
 	defer next.Stop()
@@ -79,9 +79,9 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 	}
 }
 
-// sweepRetained deletes the conversations that nothing happened in for the time that clock.retain says and that wait for nothing, the oldest first,
-// and the dead letters that are as old. It returns how many. After each it rests for as long as that took, so that others are
-// not held up. What is said in a conversation in the few milliseconds between the last look at it and its end goes with it.
+// sweepRetained deletes the conversations that have not changed for the time clock.retain and that wait for nothing, the oldest first, and the dead
+// letters of the same age. It returns how many conversations it deleted. After each it sleeps for as long as the deletion took, to leave the store to
+// the turns. A message that arrives in the few milliseconds between the last check of a conversation and its deletion is deleted with it.
 func sweepRetained(
 	ctx context.Context, store erase.Store, bus erase.Bus, tenant string, clock *wallClock, log *slog.Logger,
 ) (int, error) {
@@ -93,7 +93,7 @@ func sweepRetained(
 			return 0, err
 		}
 		if isOld(info.Updated) {
-			info.Title = "" // of many, only what is needed
+			info.Title = "" // of many, keep only what is needed
 			old = append(old, info)
 		}
 	}
@@ -101,7 +101,7 @@ func sweepRetained(
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
 		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
-		if err == nil && conv.Version != info.Version { // it goes on, or what says how old it is is of another one: the log tells
+		if err == nil && conv.Version != info.Version { // the conversation has changed, or the listed time is of another one with this id: trust the log
 			if conv, err = storage.LoadWhole(ctx, store, tenant, info.ContextID); err == nil {
 				keepOutline(ctx, store, conv)
 				info.Updated = conv.Updated()
@@ -113,7 +113,7 @@ func sweepRetained(
 		if err == nil {
 			var about bool
 			if about, err = files.stores(ctx, info.ContextID); about {
-				continue // somebody is about to say something in it
+				continue // somebody is storing files for a message in it
 			}
 		}
 		if err == nil {
@@ -142,7 +142,7 @@ func sweepRetained(
 			return deleted, err
 		}
 		if !isOld(d.Time) {
-			break // so are those that follow
+			break // the following ones are newer
 		}
 		if err := dead.RemoveDead(ctx, tenant, d.ID); err != nil {
 			return deleted, err
@@ -152,14 +152,14 @@ func sweepRetained(
 	return deleted, nil
 }
 
-// keepOutline puts the outline of a conversation in the place of one that does not fit. It is a cache: what cannot be put, the next one puts.
+// keepOutline replaces an outline that does not match its conversation. Outlines are a cache: after an error the next call replaces it.
 func keepOutline(ctx context.Context, store storage.Store, conv *conversation.Conversation) {
 	if kept, ok := store.(storage.Outlines); ok {
 		_ = kept.PutOutline(ctx, conv.Tenant, conv.ContextID, storage.OutlineOf(conv, "", conv.Updated()))
 	}
 }
 
-// uploadsKnown is how long a list of files is good for.
+// uploadsKnown is how long a list of files is used.
 const uploadsKnown = time.Second
 
 // uploads knows in which conversations files are being stored.
@@ -172,7 +172,7 @@ type uploads struct {
 	files  map[string][]transport.Object // by conversation
 }
 
-// stores reports whether somebody has stored a piece of a file in a conversation so lately that its message may be still to come.
+// stores reports whether a chunk of a file was stored in a conversation so recently that the message about it may still come.
 func (u *uploads) stores(ctx context.Context, contextID string) (bool, error) {
 	keeper, ok := u.bus.(transport.FileKeeper)
 	if !ok {
@@ -201,15 +201,15 @@ func (u *uploads) stores(ctx context.Context, contextID string) (bool, error) {
 }
 
 const (
-	orphansFirst = 10 * time.Second // after the start, or after others have ceased to do it
+	orphansFirst = 10 * time.Second // after the start, or after another process has stopped doing it
 	orphansEvery = 5 * time.Minute
-	// orphansPart is one part of the time, of so many, that is spent on looking for files of which nothing speaks.
+	// orphansPart limits the time spent on looking for orphaned files to one part in so many.
 	orphansPart = 100
 )
 
-// keepFiles removes, from the start on and while leads says that it is this process's to do, the files of which nothing speaks. While damaged
-// says that some of what is stored is lost or set aside it removes none: what is lost may have spoken of them, and may come back. left is told whose files
-// those are that it leaves for now. It returns when ctx ends.
+// keepFiles removes the files that no conversation refers to, continuously while leads reports that this process has to do it. While damaged reports
+// that some stored data is lost or set aside, it removes none: that data may refer to them, and may be restored. It passes the files that it leaves
+// for now to left. It returns when ctx ends.
 func keepFiles(
 	ctx context.Context, leads, damaged func() bool, store storage.Store, bus transport.FileKeeper, tenant string, clock *wallClock,
 	left func([]erase.Loose), log *slog.Logger,
@@ -230,7 +230,7 @@ func keepFiles(
 			continue
 		}
 		clock.read()
-		if n := clock.times(); files == nil || n != sets { // others have seen what happened before, or it is dated by another clock
+		if n := clock.times(); files == nil || n != sets { // other processes have seen earlier events, or the clock has changed
 			files, sets = &erase.Orphans{Store: store, Bus: bus, Tenant: tenant, Now: clock.read, Dated: clock.dated}, n
 		}
 		began := time.Now()
@@ -246,7 +246,7 @@ func keepFiles(
 	}
 }
 
-// rest waits.
+// rest sleeps for d. It returns ctx's error when ctx ends first.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

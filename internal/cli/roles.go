@@ -20,31 +20,31 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Pauses before a role that has failed is run again.
+// The pauses before a failed role is restarted.
 const (
 	rolePause    = 500 * time.Millisecond
 	maxRolePause = 30 * time.Second
 )
 
-// besides are the roles of the program, for one command line. Its methods may be called from several goroutines.
+// besides runs the roles of the program for one command line. Its methods are safe for concurrent use.
 type besides struct {
 	all    []*beside
 	stop   context.CancelFunc
 	group  errgroup.Group
-	failed chan error // of a role for which the service is to end
+	failed chan error // the errors of roles that end the service
 }
 
-// beside is one role.
+// beside is one running role.
 type beside struct {
 	name string
 	run  role.Run
 
 	mu    sync.Mutex
-	state string // what it waits for or why it has failed; "" when there is nothing to say
-	ready bool   // or it has been, or has failed: the service does not wait for it any more
+	state string // why it is waiting or has failed; "" when it works
+	ready bool   // it was ready once, or has failed: the service no longer waits for it
 }
 
-// addRoles adds what the roles of the program want of a command, and returns them.
+// addRoles adds the flags of the program's roles to a command, and returns the roles.
 func (s *settings) addRoles(c *cobra.Command) *besides {
 	b := &besides{failed: make(chan error, len(s.program.Roles))}
 	for i, r := range s.program.Roles {
@@ -84,7 +84,7 @@ func (b *besides) start(ctx context.Context, n *node) {
 	}
 }
 
-// keep runs a role again and again until ctx ends, it has nothing to do, or it cannot go on.
+// keep runs a role repeatedly until ctx ends, or the role has nothing to do or cannot continue.
 func (r *beside) keep(ctx context.Context, at *role.Site, log *slog.Logger) error {
 	pauses := &backoff.ExponentialBackOff{InitialInterval: rolePause, MaxInterval: maxRolePause, Multiplier: 2, RandomizationFactor: 0.25}
 	for {
@@ -114,7 +114,7 @@ func (r *beside) keep(ctx context.Context, at *role.Site, log *slog.Logger) erro
 	}
 }
 
-// once runs a role, and closes the listeners that it leaves open, so that its next run can listen again. A panic is a failure.
+// once runs a role, and closes the listeners that it left open, so that its next run can listen again. A panic counts as a failure.
 func (r *beside) once(ctx context.Context, at *role.Site, log *slog.Logger) (err error) {
 	defer at.Close()
 	defer func() {
@@ -126,14 +126,14 @@ func (r *beside) once(ctx context.Context, at *role.Site, log *slog.Logger) (err
 	return r.run(ctx, at)
 }
 
-// tell takes note of what there is to say of a role.
+// tell records the state of a role.
 func (r *beside) tell(ready bool, state string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ready, r.state = ready, state
 }
 
-// trouble says what is wrong with the roles, a line for each. The error says that one has not begun yet.
+// trouble returns a line for each role that does not work. The error names a role that has not started yet.
 func (b *besides) trouble() (lines []string, starting error) {
 	for _, r := range b.all {
 		r.mu.Lock()
@@ -147,7 +147,7 @@ func (b *besides) trouble() (lines []string, starting error) {
 	return lines, starting
 }
 
-// end ends the roles, and waits for them, but not for ever.
+// end ends the roles, and waits a bounded time for them.
 func (b *besides) end(log *slog.Logger) {
 	if b.stop == nil {
 		return // none were started

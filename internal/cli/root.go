@@ -1,5 +1,5 @@
-// Package cli is the command line: it reads settings, wires the packages together and shows results. Where its processes meet and what is
-// said is kept is behind package home; package app says which. Models are named here and nowhere else.
+// Package cli is the command line: it reads settings, wires the packages together and prints results. Package home hides where processes meet and
+// conversations are stored; package app decides it. Models are named in this package only.
 package cli
 
 import (
@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -29,7 +30,7 @@ const (
 	exitInterrupted = 130
 )
 
-// usageError is an error of the person who typed the command.
+// usageError is a mistake in the command line.
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
@@ -37,13 +38,13 @@ func (e usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// wanted is what a flag of a kind takes, for who gave it something else.
+// wanted describes the values of a type of flag, for errors.
 var wanted = map[string]string{
 	"int": "a whole number", "intSlice": "whole numbers with commas between them", "float64": "a number",
 	"duration": "a time, such as 30s or 5m", "bool": "true or false", "copies": "from 1 to 5",
 }
 
-// flagError says what a flag takes, where the library has only the words of a parser.
+// flagError describes the values that a flag accepts, instead of the error of its parser.
 func flagError(err error) error {
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) {
@@ -52,7 +53,7 @@ func flagError(err error) error {
 	return err
 }
 
-// valueError goes on after the name of a setting that was given v, and refused it with err.
+// valueError returns the error for a setting that rejected the value v with err. Its text follows the setting's name.
 func valueError(f *pflag.Flag, v string, err error) error {
 	what, ok := wanted[f.Value.Type()]
 	if w, is := f.Value.(*word); is {
@@ -64,12 +65,12 @@ func valueError(f *pflag.Flag, v string, err error) error {
 	return fmt.Errorf(": %w", err)
 }
 
-// env is what a command works with.
+// env is the environment of a command.
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	settings       settings
-	interrupted    func() bool // the process was asked to end
+	interrupted    func() bool // reports whether the process was asked to end
 }
 
 // Run runs one command line and returns the exit status. It blocks until the command is done or ctx ends.
@@ -83,7 +84,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if lost := out.failed(); lost != nil && (err == nil || errors.Is(err, context.Canceled)) {
-		err = lost // for which it was ended
+		err = lost // standard output failed, which ended the command
 	}
 	if err == nil {
 		return exitOK
@@ -97,23 +98,23 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	case errors.Is(err, errWaits):
 		return exitWaits
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
+		_, _ = printText(stderr, "cortex: %s", oneLine(err)) // nobody is left to tell
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
+	_, _ = printText(stderr, "cortex: %s", oneLine(err))
 	return exitFailed
 }
 
-// errShown marks a failure that the user has read already, and errWaits a question.
+// errShown is a failure that was printed already; errWaits says that the turn waits for a reply.
 var (
 	errShown = errors.New("failed")
 	errWaits = errors.New("a reply is waited for")
 )
 
-// oneLine keeps what strangers wrote into an error from breaking the line or the terminal.
+// oneLine formats an error in one line without control characters: it may contain external input.
 func oneLine(err error) string {
 	text := err.Error()
-	if errors.Is(err, transport.ErrInvalid) { // the kind of error is for programs
+	if errors.Is(err, transport.ErrInvalid) { // the class of the error is for programs
 		text = strings.ReplaceAll(strings.ReplaceAll(text, transport.ErrInvalid.Error()+": ", ""), transport.ErrTooLarge.Error()+": ", "")
 	}
 	return strings.Join(strings.Fields(repl.Sanitize(text)), " ")
@@ -178,15 +179,15 @@ and answers from their results. Start with:
 	return root
 }
 
-// renamed has the names of flags that they had before.
+// renamed maps former names of flags to their names.
 var renamed = map[string]string{"context": "conversation", "contexts": "conversations"}
 
-// handleSignals ends the command's context when the process is asked to end, also by its terminal that is closed; the second time it ends
-// at once. In a chat on a terminal Ctrl-C is the chat's: there it stops a turn.
+// handleSignals ends the command's context at the first SIGINT, SIGTERM or SIGHUP, and the process at the second. In a chat on a terminal, Ctrl-C
+// belongs to the chat, where it stops a turn.
 func (e *env) handleSignals(cmd *cobra.Command) {
 	ctx := cmd.Context()
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
-		// For good: the kernel and the shell may both say that the terminal is closed, and the second is no wish to end at once.
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup it is ignored
+		// Never stopped: the kernel and the shell may both send SIGHUP when a terminal is closed, and the second one must not end the process at once.
 		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
 	}
 	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
@@ -199,7 +200,7 @@ func (e *env) handleSignals(cmd *cobra.Command) {
 	e.interrupted = func() bool { return ctx.Err() != nil }
 }
 
-// exactArgs is cobra.ExactArgs with an error that names what is missing.
+// exactArgs is cobra.ExactArgs with an error that names the missing argument.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -209,13 +210,16 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 			if near := meant(cmd, args[len(names)]); near != "" {
 				return usagef("unknown command %q: %s", args[len(names)], near)
 			}
+			if page := cmd.CommandPath() + " show"; len(names) == 0 && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == "show" }) {
+				return usagef("unexpected argument %q: %s %s", args[0], page, shellWord(args[0]))
+			}
 			return usagef("unexpected argument %q: cortex %s", args[len(names)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
 		}
 		return nil
 	}
 }
 
-// hidden is a command under a name that it had before.
+// hidden hides a command under its former name.
 func hidden(c *cobra.Command) *cobra.Command {
 	c.Hidden = true
 	return c

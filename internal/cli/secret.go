@@ -15,8 +15,7 @@ import (
 // maxSecret bounds a file with a key, in bytes.
 const maxSecret = 64 << 10
 
-// key returns the endpoint's API key: from its file, or from the first of the variables that is set. "" is for endpoints
-// that need none.
+// key returns the endpoint's API key, from its file or from the first of its variables that is set; "" for endpoints without keys.
 func (ep *endpoint) key() (string, error) {
 	if ep.KeyFile != "" {
 		key, err := readSecret(ep.KeyFile)
@@ -37,7 +36,7 @@ func (ep *endpoint) key() (string, error) {
 	return "", lacksKey(ep.Name, names[0])
 }
 
-// checkKey finds what people paste with a key.
+// checkKey rejects what is commonly copied together with a key.
 func checkKey(from, key string) error {
 	if strings.HasPrefix(strings.ToLower(key), "bearer ") || strings.ContainsAny(key, "\"' \t\r\n") ||
 		strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' }) {
@@ -46,7 +45,7 @@ func checkKey(from, key string) error {
 	return nil
 }
 
-// lackError says what an endpoint lacks, so that it cannot be asked. It stands behind the setting that names the endpoint.
+// lackError says what an endpoint lacks, without which it cannot be asked. Its text follows the setting that names the endpoint.
 type lackError struct{ name, what, short string }
 
 func (e *lackError) Error() string { return e.name + ": " + e.what }
@@ -64,7 +63,7 @@ func lacksProject(name string) error {
 	return lacks(name, variable, "which project? `export %s=…`, or set project for %s in the config file", variable, name)
 }
 
-// lacksModel also says where a model was given that is not asked, unless that is nowhere.
+// lacksModel returns the error text for a missing model. aside names the setting whose model was ignored; "" if none was.
 func lacksModel(name, aside string) error {
 	what := "which model? name it with --model, or `model` in the config file"
 	if aside != "" {
@@ -73,7 +72,7 @@ func lacksModel(name, aside string) error {
 	return lacks(name, "--model", "%s", what)
 }
 
-// readSecret reads a file that only its owner can read.
+// readSecret reads a file that only its owner may read.
 func readSecret(path string) (string, error) {
 	b, info, err := document.ReadRegular(path, maxSecret)
 	switch {
@@ -83,7 +82,7 @@ func readSecret(path string) (string, error) {
 		return "", fmt.Errorf("%w: that is no key", err)
 	case err != nil:
 		return "", err
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0: // there the bits say nothing
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0: // on Windows the mode says nothing about access
 		return "", fmt.Errorf("others can read %s: `chmod 600 %[1]s`", path)
 	}
 	key := strings.TrimSpace(string(b))
@@ -93,7 +92,7 @@ func readSecret(path string) (string, error) {
 	return key, nil
 }
 
-// allHeaders returns the headers that are sent with each request, those from the environment included.
+// allHeaders returns the headers that are sent with each request, including those from the environment.
 func (ep *endpoint) allHeaders() (map[string]string, error) {
 	all := make(map[string]string, len(ep.Headers)+len(ep.HeadersEnv))
 	maps.Copy(all, ep.Headers)

@@ -9,11 +9,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
-// wantsLogs reports whether somebody has said how a command is to log. Else a command that speaks with a person says in sentences what it would
-// log, as all that it says.
+// wantsLogs reports whether the user has configured logging. Otherwise commands for people print sentences instead of log lines.
 func (s *settings) wantsLogs() bool { return s.given["log-format"] != 0 || s.given["log-level"] != 0 }
 
-// sentencesOr returns a log of sentences for say, or that which was asked for.
+// sentencesOr returns a logger that passes sentences to say, or an ordinary logger when the user has configured logging.
 func (e *env) sentencesOr(level slog.Level, say func(line string)) *slog.Logger {
 	if e.settings.wantsLogs() {
 		return e.settings.logger(e.stderr, level)
@@ -21,7 +20,7 @@ func (e *env) sentencesOr(level slog.Level, say func(line string)) *slog.Logger 
 	return slog.New(paced(boundedLog{sentences{level: level, say: say}}))
 }
 
-// sentences is a log of sentences: "warning: what: err (key value)".
+// sentences is a log handler that writes sentences: "warning: what: err (key value)".
 type sentences struct {
 	level slog.Level
 	say   func(line string)
@@ -69,7 +68,7 @@ func (s sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements [slog.Handler].
 func (s sentences) WithGroup(string) slog.Handler { return s }
 
-// speaker returns what says sentences on standard error, as log lines where logs are wanted.
+// speaker returns a function that prints sentences on standard error, or log lines when the user has configured logging.
 func (e *env) speaker() func(format string, args ...any) {
 	if e.settings.wantsLogs() {
 		log := e.settings.logger(e.stderr, slog.LevelInfo)

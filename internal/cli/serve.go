@@ -23,13 +23,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// How often a server that is not there is tried, and how often that is told.
+// The pause between attempts to reach a server, and between messages about it.
 const (
 	waitingPause = 250 * time.Millisecond
 	waitingTold  = 10 * time.Second
 )
 
-// defaultHTTP is where a service answers for its health.
+// defaultHTTP is the default address of a service's health checks.
 const defaultHTTP = "127.0.0.1:8420"
 
 func (e *env) newServe() *cobra.Command {
@@ -46,8 +46,8 @@ folder; others by --nats with the address given to --listen. The small agents ec
 names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
 are more agents than there may be, or too few files.
 
-At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. What
-is lost, and how conversations are repaired, tells: cortex doctor.`,
+At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. Run
+cortex doctor to see what is lost, and to repair conversations.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --nats nats://nats.internal:4222",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,7 +55,7 @@ is lost, and how conversations are repaired, tells: cortex doctor.`,
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&addr, "http", defaultHTTP, "`ADDRESS` for /healthz and /readyz; none for none")
+	c.Flags().StringVar(&addr, "http", defaultHTTP, "`ADDRESS`: where /healthz and /readyz are served, or none")
 	setting(c.Flags(), "http")
 	group(c.Flags(), groupKeep, "http")
 	roles = e.settings.addRoles(c)
@@ -74,6 +74,9 @@ func (e *env) serve(ctx context.Context, addr string, roles *besides) error {
 	if addr != "none" {
 		var err error
 		if health, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); errors.Is(err, syscall.EADDRINUSE) {
+			if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && !a.Passing {
+				return e.settings.isTaken(a)
+			}
 			return fmt.Errorf("--http %s: the port is in use: choose another, or none", addr)
 		} else if err != nil {
 			return fmt.Errorf("--http: %w", err)
@@ -104,11 +107,11 @@ func (e *env) serve(ctx context.Context, addr string, roles *besides) error {
 	return outliveBroken(n.Load, ended)
 }
 
-// brokenEnd is how long the end of a node may take whose server has given up its store: a server may wait for itself then, and whoever
-// watches over this process has to be able to start it again.
+// brokenEnd bounds the end of a node whose server has given up its store: such a server may deadlock, and the supervisor of this process must be able
+// to restart it.
 const brokenEnd = 10 * time.Second
 
-// outliveBroken waits for the end of the service, but not for ever for one whose store is broken.
+// outliveBroken waits until the service has ended, but only for brokenEnd when its store is broken.
 func outliveBroken(running func() *node, ended <-chan error) error {
 	poll := time.NewTicker(time.Second)
 	defer poll.Stop()
@@ -130,10 +133,10 @@ func outliveBroken(running func() *node, ended <-chan error) error {
 	}
 }
 
-// starting is what a service waits for that is not ready yet.
+// starting is why a service is not ready yet.
 type starting struct{ why atomic.Pointer[string] }
 
-// Error says it to who asks whether the service is ready.
+// Error implements error, for the readiness check.
 func (s *starting) Error() string {
 	if why := s.why.Load(); why != nil {
 		return "it is starting, and waits for " + *why
@@ -141,11 +144,11 @@ func (s *starting) Error() string {
 	return "it is starting"
 }
 
-// serveNode runs a node, with the roles beside it, until ctx ends, and tells ready when it takes work.
+// serveNode runs a node, with the roles beside it, until ctx ends, and calls ready when it accepts work.
 func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, roles *besides, ready func(*node)) error {
 	n, err := e.settings.claimNode(ctx, log, waits, logEvent(log))
 	if err != nil && ctx.Err() != nil {
-		log.Info("cortex has stopped", "err", oneLine(waits)) // it was told to, before it was ready
+		log.Info("cortex has stopped", "err", oneLine(waits)) // interrupted before it was ready
 		return nil
 	}
 	if err != nil {
@@ -165,8 +168,13 @@ func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, 
 	return err
 }
 
-// claimNode is startNode for a service, which waits: for a server of others, since they may be started in any order, and a cluster needs
-// its time; for a data folder that a chat or a question has, until that ends. Another service there is an error.
+// isTaken is the error for a data folder on which another service runs.
+func (s *settings) isTaken(a address) error {
+	return fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
+}
+
+// claimNode is startNode for a service, which waits: for an external server, since the two may start in any order and a cluster takes time; and for a
+// data folder that a chat or a question holds, until that ends. It returns an error when another service holds the folder.
 func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *starting, onEvent func(registry.Event)) (*node, error) {
 	var told time.Time
 	leave := func() {}
@@ -184,7 +192,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 				return nil, ferr
 			}
 			if ok && !a.Passing {
-				return nil, fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
+				return nil, s.isTaken(a)
 			}
 			if told.IsZero() {
 				leave = queue(s.data)
@@ -209,7 +217,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 	}
 }
 
-// Wait blocks until ctx ends, then returns nil, or until a part of the node fails.
+// Wait blocks until ctx ends and returns nil, or until a part of the node fails and returns its error.
 func (n *node) Wait(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- n.work.Wait() }()
@@ -226,7 +234,7 @@ func (n *node) Wait(ctx context.Context) error {
 	}
 }
 
-// logEvent logs what happens to agents. total counts those that are online.
+// logEvent returns a function that logs events of agents. total is the number of agents online.
 func logEvent(log *slog.Logger) func(registry.Event) {
 	online := map[string]bool{}
 	return func(e registry.Event) {
@@ -285,7 +293,7 @@ func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running 
 	return nil
 }
 
-// scarce tells of what the process has too little.
+// scarce returns a line for each resource that the process has too little of.
 func scarce() []string {
 	if few := openfiles.Few(); few != "" {
 		return []string{few}
@@ -293,7 +301,7 @@ func scarce() []string {
 	return nil
 }
 
-// ready returns why the node cannot take and keep work now, or nil.
+// ready returns why the node cannot accept and store work now, or nil.
 func (n *node) ready(ctx context.Context) error {
 	if err := n.healthy(ctx); err != nil {
 		return err
@@ -306,7 +314,7 @@ func (n *node) ready(ctx context.Context) error {
 	if n.orchestrator.Owned() == nil {
 		return errors.New("it has not begun to take work")
 	}
-	for _, err := range n.store.Load(ctx, n.tenant, "readyz", 0) { // nobody's conversation: the answer is empty, but it is one
+	for _, err := range n.store.Load(ctx, n.tenant, "readyz", 0) { // no such conversation: the result is empty, but it is a result
 		if err != nil {
 			return fmt.Errorf("store: %w", err)
 		}

@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// asideLayout is the name of a folder of what was set aside at once.
+	// asideLayout is the name of a folder with everything that one repair set aside.
 	asideLayout = "20060102T150405.000Z"
 
 	maxAsideNamed = 20        // files that the doctor names
-	maxAsideFiles = 10_000    // that it looks at
-	maxAsideRead  = 256 << 20 // bytes of one of a conversation
+	maxAsideFiles = 10_000    // files that it looks at
+	maxAsideRead  = 256 << 20 // bytes of a conversation's file
 )
 
-// asideDir is where what is damaged in a store is put.
+// asideDir is the folder for damaged parts of a store.
 func asideDir(data string) string { return filepath.Join(storeDir(data), "damaged") }
 
-// setAside is a file of what was damaged, which is there until somebody removes it.
+// setAside is a file of damaged data, which exists until somebody removes it.
 type setAside struct {
 	File  string    `json:"file"`
 	At    time.Time `json:"at"`
 	Bytes int64     `json:"bytes"`
-	What  string    `json:"what,omitempty"` // file of the store
+	What  string    `json:"what,omitempty"` // the file of the store
 
 	Tenant    string `json:"tenant,omitempty"`
-	ContextID string `json:"context_id,omitempty"` // a conversation, of which it has what was behind the last good entry
+	ContextID string `json:"context_id,omitempty"` // the conversation whose entries after the last good one are in the file
 	Entries   int    `json:"entries,omitempty"`
 }
 
 var errEnough = errors.New("enough")
 
-// listAside returns what was set aside in a data folder and is still there, the oldest first. What cannot be read is left out.
+// listAside returns what was set aside in a data folder and still exists, the oldest first. It leaves out what cannot be read.
 func listAside(data string) (all []setAside, more bool) {
 	root := asideDir(data)
 	seen := 0
@@ -74,7 +74,7 @@ func listAside(data string) (all []setAside, more bool) {
 	return all, errors.Is(err, errEnough)
 }
 
-// conversation takes from a file which conversation it is of, and how many entries are in there, as [repairOne] has written it.
+// conversation fills in the conversation and the number of entries, from a file that [repairOne] wrote.
 func (a *setAside) conversation(path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func (a *setAside) conversation(path string) {
 	}
 }
 
-// unnamed returns what of all is in none of the places that are named already.
+// unnamed returns those of all that are not within places, which were named already.
 func unnamed(all []setAside, places []string) []setAside {
 	return slices.DeleteFunc(all, func(a setAside) bool {
 		return slices.ContainsFunc(places, func(place string) bool {
@@ -111,7 +111,7 @@ func unnamed(all []setAside, places []string) []setAside {
 	})
 }
 
-// pathText returns a path as it is, to be copied; in quotes, with escapes, when something in it is not for a terminal.
+// pathText returns a path to be copied: unchanged, or quoted when it contains characters that do not belong on a terminal.
 func pathText(path string) string {
 	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
 		return strconv.Quote(path)

@@ -13,14 +13,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flag is either a setting of the node, which is the same for many commands and may come from the environment or a file, or says what
-// one command is about: which agents, all of them, without asking. The latter is only ever given as a flag, since nobody who typed the
-// command would see it elsewhere.
+// A flag is either a setting of the node, which many commands share and which can come from the environment or the config file, or it belongs to one
+// call of a command, such as --all. The latter can only be given as a flag: otherwise the user who typed the command would not see it.
 
 // settingMark is the annotation of a flag that is a setting.
 const settingMark = "cortex_setting"
 
-// setting marks flags as settings. Flags are none unless they are marked.
+// setting marks flags as settings.
 func setting(f *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		if err := f.SetAnnotation(name, settingMark, nil); err != nil {
@@ -34,7 +33,7 @@ func hasSettingMark(f *pflag.Flag) bool {
 	return ok
 }
 
-// source is where the value of a flag comes from. The higher one wins.
+// source is the origin of a setting's value. Higher sources take precedence.
 type source int
 
 const (
@@ -43,7 +42,7 @@ const (
 	fromFlag
 )
 
-// take fills in the settings among the flags that were not given, from the environment and from file, by keys.
+// take fills in the settings among the flags that were not given, from the environment and from file, whose keys are those of the config file.
 func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 	if s.given == nil {
 		s.given = map[string]source{}
@@ -59,7 +58,7 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 		name, v := lookupEnv(f.Name)
 		if _, set := os.LookupEnv(name); set {
 			s.given[f.Name] = fromEnv
-			if v == "" { // as `CORTEX_AUTH=$KEYS` is when nobody has set KEYS
+			if v == "" { // such as `CORTEX_AUTH=$KEYS` when KEYS is not set
 				bad = s.wrong(f.Name, ": %w", errEmpty)
 				return
 			}
@@ -76,8 +75,8 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 		return bad
 	}
 	for _, p := range [][2]string{
-		{"model", "llm"}, // a model is meant for the llm that is named beside it
-		{"card", "spec"}, // each stands for the other
+		{"model", "llm"}, // a model belongs to the llm of the same source
+		{"card", "spec"}, // each replaces the other
 		{"spec", "card"},
 	} {
 		if f := flags.Lookup(p[0]); f != nil && s.given[p[0]] < s.given[p[1]] {
@@ -92,7 +91,7 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 	return nil
 }
 
-// setAside notes that the model that was given is meant for another llm than the one that is asked.
+// setAside records that the given model is ignored, since it belongs to another llm.
 func (s *settings) setAside() {
 	s.aside = "--model"
 	switch s.given["model"] {
@@ -103,11 +102,11 @@ func (s *settings) setAside() {
 	}
 }
 
-// checkFiles checks that the files of credentials and certificates which were given are there.
+// checkFiles checks that the given files of credentials and certificates exist.
 func (s *settings) checkFiles() error {
 	for flag, path := range map[string]string{"creds": s.creds, "tls-ca": s.tls.CA, "tls-cert": s.tls.Cert, "tls-key": s.tls.Key} {
 		if s.given[flag] == 0 {
-			continue // it is none, or Cortex's own choice
+			continue // none, or Cortex's own choice
 		}
 		var failed *fs.PathError
 		if _, err := os.Stat(path); errors.As(err, &failed) {
@@ -117,7 +116,7 @@ func (s *settings) checkFiles() error {
 	return nil
 }
 
-// wrong returns the error of a person who gave a setting a wrong value, wherever that was. format goes on after the setting's name.
+// wrong returns the error for a setting with a wrong value, naming its source. format continues the sentence after the setting's name.
 func (s *settings) wrong(flag, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	err = fmt.Errorf("%s%w", s.called(flag), err)
@@ -127,7 +126,7 @@ func (s *settings) wrong(flag, format string, args ...any) error {
 	return usageError{err}
 }
 
-// called returns the name of a setting where it was given.
+// called returns the name of a setting in the source where it was given.
 func (s *settings) called(flag string) string {
 	switch s.given[flag] {
 	case fromEnv:
@@ -141,7 +140,7 @@ func (s *settings) called(flag string) string {
 
 func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// envName is CORTEX_ and the flag's name; --nats is CORTEX_NATS_URL, as other tools of NATS name it.
+// envName returns the name of a setting's variable: CORTEX_ and the flag's name, except that --nats has CORTEX_NATS_URL, as in other tools for NATS.
 func envName(flag string) string {
 	if flag == "nats" {
 		return "CORTEX_NATS_URL"
@@ -149,25 +148,25 @@ func envName(flag string) string {
 	return "CORTEX_" + strings.ToUpper(key(flag))
 }
 
-// lookupEnv returns the variable of a setting, which may not be set, and its value.
+// lookupEnv returns the name of a setting's variable, which may be unset, and its value.
 func lookupEnv(flag string) (name, v string) {
 	name = envName(flag)
 	if _, set := os.LookupEnv(name); !set && flag == "nats" {
-		name = "CORTEX_NATS" // as of the other flags
+		name = "CORTEX_NATS" // named like those of the other flags
 	}
 	return name, os.Getenv(name)
 }
 
-// kind says whether a key of the config file stands for a setting.
+// kind says what a key of the config file is.
 type kind int
 
 const (
-	isSetting kind = iota + 1 // of a command at least
-	isList                    // likewise, with several values
+	isSetting kind = iota + 1 // of at least one command
+	isList                    // a setting with several values
 	isAction
 )
 
-// flagKeys are the keys that stand for flags.
+// flagKeys returns the keys that are flags.
 func flagKeys(root *cobra.Command) map[string]kind {
 	known := map[string]kind{}
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
@@ -185,7 +184,7 @@ func flagKeys(root *cobra.Command) map[string]kind {
 	return known
 }
 
-// eachFlag calls f with the flags of c and the commands below it.
+// eachFlag calls f with each flag of c and of the commands below it.
 func eachFlag(c *cobra.Command, f func(*cobra.Command, *pflag.Flag)) {
 	c.LocalFlags().VisitAll(func(flag *pflag.Flag) { f(c, flag) })
 	for _, sub := range c.Commands() {
@@ -193,7 +192,7 @@ func eachFlag(c *cobra.Command, f func(*cobra.Command, *pflag.Flag)) {
 	}
 }
 
-// settle makes c and the commands below it take their settings before they look at their arguments: what is missing there may be in them.
+// settle makes c and the commands below it read their settings before they check their arguments, which settings may supply.
 func (e *env) settle(c *cobra.Command) {
 	args := c.Args
 	if args == nil {
@@ -211,7 +210,7 @@ func (e *env) settle(c *cobra.Command) {
 	}
 }
 
-// newSettingsHelp returns a topic of the help, which lists the settings of root's commands.
+// newSettingsHelp returns a help topic that lists the settings of root's commands.
 func newSettingsHelp(root *cobra.Command) *cobra.Command {
 	names := map[string]bool{}
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {

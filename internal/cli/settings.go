@@ -30,38 +30,38 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// settings are the values of the flags. A flag of the node that is not given, see setting, is taken from the environment (CORTEX_ and
-// its name), else from the file that --config names, where its key is its name with underscores.
+// settings holds the values of the flags. A setting that is not given as a flag is taken from the environment (CORTEX_ and its name), or else from
+// the config file, where its key is its name with underscores; see setting.
 type settings struct {
-	program *Program           // that this is part of
-	flags   *pflag.FlagSet     // those of every command
-	given   map[string]source  // by the name of the flag
-	aside   string             // where a model was given that is not asked, since it is meant for another llm; "" is nowhere
-	doc     *document.Document // of the file, if there is one
+	program *Program           // which runs the commands
+	flags   *pflag.FlagSet     // the flags of every command
+	given   map[string]source  // by the flag's name
+	aside   string             // the setting whose model is ignored, since it belongs to another llm; "" for none
+	doc     *document.Document // the config file, if any
 
 	config    string
 	data      string
 	nats      string
-	transport string // of the program, in place of NATS; its URL
-	store     string // likewise, in place of the store on NATS
+	transport string // URL of the program's own transport, in place of NATS
+	store     string // URL of the program's own store
 	tenant    string
 	logFormat string
 	logLevel  string
 	color     word
-	theme     word   // of the colours
-	keys      word   // of the line that is typed
-	agent     string // not a setting: the id of the agent that this process is
-	creds     string // file of the credentials that the server wants
+	theme     word   // of colours
+	keys      word   // of the line editor
+	agent     string // not a setting: the id of the agent that this process runs
+	creds     string // file of credentials for the server
 	tls       home.TLS
 
-	// Only in the file: they have a form that no flag has.
+	// Only in the config file, since flags cannot express them.
 	llms   map[string]*endpoint
 	budget budget.Limits
 
 	node *nodeSettings
 }
 
-// nodeSettings are for the commands that run the orchestrator.
+// nodeSettings are the settings of commands that run the orchestrator.
 type nodeSettings struct {
 	llm         string
 	model       string
@@ -72,8 +72,8 @@ type nodeSettings struct {
 	strict      bool // abilities
 	listen      string
 	sync        string
-	replicas    copies // servers of a cluster that keep everything; 0 as it is
-	auth        string // folder of `cortex auth init`: the embedded server lets in whom it knows
+	replicas    copies // servers of a cluster that store everything; 0 leaves it as it is
+	auth        string // folder of `cortex auth init`: the embedded server admits its identities
 	retain      retention
 	shortlist   int
 	learning    bool
@@ -83,13 +83,13 @@ type nodeSettings struct {
 
 	// Not settings.
 	flags   *pflag.FlagSet
-	keyless bool              // --auth none: everybody is let in, also where there were keys that are gone; see keepKeys
+	keyless bool              // --auth none: nobody needs keys, even where there were keys before; see keepKeys
 	passing bool              // the node ends with its user
-	tell    func(line string) // what the user of a chat is told; nil where there is none
-	fail    func(error)       // called when a node that a chat runs has failed; likewise
+	tell    func(line string) // shows a line to the user of a chat; nil without one
+	fail    func(error)       // called when a node that a chat runs has failed; nil without a chat
 }
 
-// copies is on how many servers something is kept. Zero, as it is, cannot be given.
+// copies is the number of servers that store something. Zero leaves it as it is, and cannot be given.
 type copies int
 
 // Set implements pflag.Value.
@@ -110,26 +110,26 @@ func (c *copies) Type() string { return "copies" }
 
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
-	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models (default $XDG_CONFIG_HOME/cortex/config.yaml)")
-	f.StringVar(&s.data, "data", "", "`DIR` for everything that is kept (default $XDG_STATE_HOME/cortex)")
-	f.StringVar(&s.nats, "nats", "", "`URL` of the NATS server to join, rather than the one in the data folder; also $CORTEX_NATS_URL")
-	f.StringVar(&s.creds, "creds", "", "`FILE` of credentials for the server, made by `cortex auth`")
-	f.StringVar(&s.tls.CA, "tls-ca", "", "`FILE` of the certificates that the other side is checked by (PEM)")
-	f.StringVar(&s.tls.Cert, "tls-cert", "", "`FILE` of the certificate to show (PEM)")
-	f.StringVar(&s.tls.Key, "tls-key", "", "`FILE` of its private key (PEM)")
-	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
-	f.StringVar(&s.logFormat, "log-format", "text", "`FORM` of the log: text or json")
-	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` from which on is logged: debug, info, warn or error")
+	f.StringVar(&s.config, "config", "", "`FILE`: settings as YAML: keys are the names of flags, with _ for -; llms and budget are for models (default $XDG_CONFIG_HOME/cortex/config.yaml)")
+	f.StringVar(&s.data, "data", "", "`DIR`: data folder (default $XDG_STATE_HOME/cortex)")
+	f.StringVar(&s.nats, "nats", "", "`URL`: NATS server to join, instead of the Cortex of the data folder; also $CORTEX_NATS_URL")
+	f.StringVar(&s.creds, "creds", "", "`FILE`: credentials for the server, made by `cortex auth`")
+	f.StringVar(&s.tls.CA, "tls-ca", "", "`FILE`: certificate authorities to verify the other side's certificate with (PEM)")
+	f.StringVar(&s.tls.Cert, "tls-cert", "", "`FILE`: own certificate (PEM)")
+	f.StringVar(&s.tls.Key, "tls-key", "", "`FILE`: private key of the own certificate (PEM)")
+	f.StringVar(&s.tenant, "tenant", "", "`NAME`: tenant")
+	f.StringVar(&s.logFormat, "log-format", "text", "`FORM`: format of the log: text or json")
+	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL`: lowest level that is logged: debug, info, warn or error")
 	s.color, s.theme = oneOf(repl.ColorAuto, repl.ColorAlways, repl.ColorNever), oneOf(repl.Themes...)
-	f.Var(&s.color, "color", "colours `WHEN`: auto, always or never; auto is on a terminal without $NO_COLOR")
-	f.Var(&s.theme, "theme", "`NAME` of the colours: auto, dark, light (for a light background) or plain (bold and dim only)")
+	f.Var(&s.color, "color", "`WHEN`: use colours: auto, always or never; auto uses them on a terminal without $NO_COLOR")
+	f.Var(&s.theme, "theme", "`NAME`: colours: auto, dark, light (for a light background) or plain (bold and dim only)")
 	s.plugs(f)
 	s.flags = f
 	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level", "color", "theme")
 }
 
-// addNode adds the flags of the commands that run the orchestrator; agents are those that run in the same process by
-// default. Each command has its own values, since the defaults differ.
+// addNode adds the flags of commands that run the orchestrator; agents are the default of --agents. Each command has its own values, since the
+// defaults differ.
 func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	n := newNodeSettings(s.program, agents...)
 	c.Flags().AddFlagSet(n.flags)
@@ -148,8 +148,8 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	}
 }
 
-// addOwn adds the settings of a Cortex that a command starts only while none runs, for as long as it takes: those that shown names as flags. The
-// others are those of the place and not of one call: they come from the environment and the file, where the next call finds them too.
+// addOwn adds the settings of a Cortex that a command runs only while it lasts and no other runs. Those named in shown become flags; the others apply
+// to a machine rather than a call, and come from the environment and the config file, where the next call finds them, too.
 func (s *settings) addOwn(c *cobra.Command, shown []string, agents ...string) {
 	s.addNode(c, agents...)
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -164,10 +164,10 @@ func (s *settings) addOwn(c *cobra.Command, shown []string, agents ...string) {
 	})
 }
 
-// elsewhere is the annotation of a setting that a command only takes from the environment and the file.
+// elsewhere is the annotation of a setting that a command reads only from the environment and the config file.
 const elsewhere = "cortex_elsewhere"
 
-// checkElsewhere refuses a flag that a command does not have. It is known to it, so that one can tell where it belongs.
+// checkElsewhere refuses such a setting as a flag. The flag is defined all the same, so that the error can say where it belongs.
 func checkElsewhere(cmd *cobra.Command) (bad error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if _, ok := f.Annotations[elsewhere]; ok {
@@ -178,28 +178,28 @@ func checkElsewhere(cmd *cobra.Command) (bad error) {
 	return bad
 }
 
-// newNodeSettings returns settings that are as the flags of a program are by default; see addNode. Its own agents run, too.
+// newNodeSettings returns the defaults of a program's flags; see addNode. The program's own agents run, too.
 func newNodeSettings(p *Program, agents ...string) *nodeSettings {
 	n := &nodeSettings{flags: pflag.NewFlagSet("node", pflag.ContinueOnError)}
 	f := n.flags
-	f.StringVar(&n.llm, "llm", "fake", "`NAME` of the model that decides: `cortex llm list` has them; fake needs no network and no key")
-	f.StringVar(&n.model, "model", "", "the `MODEL` to ask there, rather than the usual one")
-	f.StringVar(&n.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
-	f.StringVar(&n.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
-	f.StringVar(&n.policy, "policy", "", "YAML `FILE` of rules: who may ask which agents, what needs a yes, how much at once; read again when it changes")
-	f.StringSliceVar(&n.agents, "agents", append(agents, p.agentNames()...), "built-in agents to run in this process, `NAMES`: "+strings.Join(p.builtin(), ", ")+"; none for none")
+	f.StringVar(&n.llm, "llm", "fake", "`NAME`: model that decides, one of `cortex llm list`; fake needs no network and no key")
+	f.StringVar(&n.model, "model", "", "`MODEL`: model to ask there instead of the default")
+	f.StringVar(&n.prompts, "prompts", "", "`DIR`: templates that replace the built-in ones")
+	f.StringVar(&n.wellKnown, "well-known", "", "`FILE`: JSON list of agents that are shown even while they do not run")
+	f.StringVar(&n.policy, "policy", "", "`FILE`: YAML rules: who may ask which agents, what needs a yes, how much at once; a changed file is read again")
+	f.StringSliceVar(&n.agents, "agents", append(agents, p.agentNames()...), "`NAMES`: built-in agents to run in this process: "+strings.Join(p.builtin(), ", ")+"; or none")
 	f.BoolVar(&n.strict, "strict-abilities", false, "let only one agent have an ability: another that offers it is refused")
-	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
-	f.StringVar(&n.sync, "sync", "1s", "`TIME` after which writes are flushed to disk; always for each one")
-	f.Var(&n.replicas, "replicas", "on how many `SERVERS` of a cluster everything is kept, such as 3 (default: as it is, 1 at first)")
-	f.StringVar(&n.auth, "auth", "", "`DIR` made by `cortex auth init`: the embedded server lets in only whom it knows; none for everybody, also after it had keys")
-	f.Var(&n.retain, "retain", "`TIME` that a conversation is kept after its last message, such as 30d (default: for ever)")
-	f.IntVar(&n.shortlist, "shortlist", 20, "how many agents, `N`, a prompt shows when there are more than 40")
+	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS`: where agents connect; port 0 takes a free port")
+	f.StringVar(&n.sync, "sync", "1s", "`TIME`: interval of flushing writes to disk; always flushes each write")
+	f.Var(&n.replicas, "replicas", "`SERVERS`: number of servers of a cluster that keep each record, such as 3 (default: unchanged, 1 at first)")
+	f.StringVar(&n.auth, "auth", "", "`DIR`: keys made by `cortex auth init`: only their owners may connect to the embedded server; none lets everybody in")
+	f.Var(&n.retain, "retain", "`TIME`: delete a conversation this long after its last message, such as 30d (default: never)")
+	f.IntVar(&n.shortlist, "shortlist", 20, "`N`: number of agents in a prompt when more than 40 are online")
 	f.BoolVar(&n.learning, "learning", true, "learn from what is done which agents fit which requests")
 	n.maxFile = transport.DefaultMaxFile
-	f.Var(&n.maxFile, "max-file", "`SIZE` that a file may have that is brought along or given back, such as 64MB")
-	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "`TIME` that an agent may take for a task")
-	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "`TIME` that a decision may take, with everything that is tried again")
+	f.Var(&n.maxFile, "max-file", "`SIZE`: largest file that may be attached or returned")
+	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "`TIME`: time limit of a task")
+	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "`TIME`: time limit of a decision, with all retries")
 	f.VisitAll(func(flag *pflag.Flag) { setting(f, flag.Name) })
 	group(f, groupDecide, "llm", "model", "prompts", "llm-timeout", "shortlist", "learning")
 	group(f, groupAgents, "agents", "well-known", "policy", "strict-abilities", "task-timeout")
@@ -207,10 +207,10 @@ func newNodeSettings(p *Program, agents ...string) *nodeSettings {
 	return n
 }
 
-// none is the value of a setting that is meant to be nothing.
+// none is the value of a setting that is deliberately empty.
 const none = "none"
 
-// checkNode checks what can be checked before anything is started, joined or waited for.
+// checkNode checks the settings of a node before anything is started, joined or waited for.
 func (s *settings) checkNode() error {
 	n := s.node
 	if n.auth == none {
@@ -244,7 +244,7 @@ func (s *settings) checkNode() error {
 	return nil
 }
 
-// isAddress reports whether one may listen on addr.
+// isAddress reports whether addr has the form of a listen address.
 func isAddress(addr string) bool {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
@@ -253,7 +253,7 @@ func isAddress(addr string) bool {
 	return err == nil
 }
 
-// absolute makes a path mean the same to others, who read it from where they are: who joins, and who takes over.
+// absolute makes a path absolute, since processes that join or take over read it from other folders.
 func absolute(path *string) (err error) {
 	if *path != "" {
 		*path, err = filepath.Abs(*path)
@@ -261,7 +261,7 @@ func absolute(path *string) (err error) {
 	return err
 }
 
-// complete fills in what was not given as a flag, and checks what can be checked.
+// complete fills in settings that were not given as flags, and checks them.
 func (s *settings) complete(cmd *cobra.Command) error {
 	if err := checkElsewhere(cmd); err != nil {
 		return err
@@ -302,8 +302,8 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkGiven refuses a setting, a file, a folder, an id or an input that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS: what is meant to
-// be nothing is left out, or has a word, such as none.
+// checkGiven refuses an empty setting, file, folder, id or input, such as `--auth "$KEYS"` when KEYS is not set. Users leave a flag out instead, or
+// give a word such as none.
 func checkGiven(cmd *cobra.Command) (bad error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		what, _ := pflag.UnquoteUsage(f)
@@ -314,7 +314,7 @@ func checkGiven(cmd *cobra.Command) (bad error) {
 	return bad
 }
 
-// isEmpty is for texts and lists: nothing else can be set by an empty text.
+// isEmpty reports whether a text or a list is empty. Other types reject an empty text themselves.
 func isEmpty(v pflag.Value) bool {
 	if list, ok := v.(pflag.SliceValue); ok {
 		return len(list.GetSlice()) == 0
@@ -322,7 +322,7 @@ func isEmpty(v pflag.Value) bool {
 	return v.Type() == "string" && v.String() == ""
 }
 
-// addresses returns what --nats names as URLs. Of a server that is named by host and port alone, the scheme is nats.
+// addresses returns the URLs of --nats. A host and port without a scheme gets the scheme nats.
 func addresses(list string) (string, error) {
 	if list == "" {
 		return "", nil
@@ -335,17 +335,16 @@ func addresses(list string) (string, error) {
 		}
 		u, err := url.Parse(a)
 		if err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-			return "", errors.New("want the URL of a server such as nats://host:4222, or several with commas between them") // it may hold a password
+			return "", errors.New("want the URL of a server such as nats://host:4222, or several with commas between them") // not shown: it may contain a password
 		}
 		all[i] = a
 	}
 	return strings.Join(all, ","), nil
 }
 
-// readConfig reads the settings of the file: those that flags have are returned as text. Keys that no command knows are
-// errors.
+// readConfig reads the config file. It returns the values of settings as texts of flags. Unknown keys are errors.
 func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.Document, error) {
-	if !s.flags.Lookup("config").Changed { // a command may have another one of this name
+	if !s.flags.Lookup("config").Changed { // a command may have a flag of its own with this name
 		var set bool
 		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); set {
 			s.given["config"] = fromEnv
@@ -374,7 +373,7 @@ func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.
 	return values, d, nil
 }
 
-// readKeys reads a configuration. Errors begin with the key.
+// readKeys reads the keys of a config file. Its errors begin with the key.
 func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]string, error) {
 	raw := map[string]json.RawMessage{}
 	if err := json.Unmarshal(plain, &raw); err != nil {
@@ -396,6 +395,8 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 		case known[k] == isSetting || known[k] == isList:
 			if values[k], err = plainValue(raw[k], known[k] == isList); err != nil {
 				err = fmt.Errorf("%s: %w", k, err)
+			} else if flag := strings.ReplaceAll(k, "_", "-"); flag == "data" || slices.Contains(pathFlags, flag) {
+				values[k] = s.beside(values[k])
 			}
 		case known[k] == isAction:
 			err = fmt.Errorf("%s: this is no setting: it says what one command is to do, and is only given to that one as a flag", k)
@@ -409,20 +410,28 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 	return values, nil
 }
 
-// maxConfig bounds the file of --config, in bytes.
+// beside resolves a path in the config file, which is relative to the folder of that file unless that is no file, but a pipe.
+func (s *settings) beside(path string) string {
+	if info, err := os.Stat(s.config); path == "" || path == "none" || filepath.IsAbs(path) || err != nil || !info.Mode().IsRegular() {
+		return path
+	}
+	return filepath.Join(filepath.Dir(s.config), path)
+}
+
+// maxConfig bounds the config file, in bytes.
 const maxConfig = 256 << 10
 
-// errEmpty is for a value of which one cannot tell what it is to do: `auth: ""` may be a template that nobody has filled in, and would
-// run a server without keys.
+// errEmpty is the error for an empty value, whose intention is unknown: `auth: ""` may be a template that nobody has filled in, and would run a
+// server without keys.
 var errEmpty = errors.New("it is empty: give a value, or leave it out")
 
-// errNoKeys and errSaysNothing are for a file that has no settings: it may be another one than was meant, or one that nobody has filled in.
+// errNoKeys and errSaysNothing are the errors for a file without settings: a wrong file, or a template that nobody has filled in.
 var (
 	errNoKeys      = errors.New("want keys and values, such as `llm: openai`")
 	errSaysNothing = errors.New("it says nothing: give keys and values, such as `llm: openai`, or leave the file out")
 )
 
-// plainValue returns a value as a flag would be given it; list says that it may be one.
+// plainValue returns a value as the text of a flag. list says that it may be a list.
 func plainValue(raw json.RawMessage, list bool) (string, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -476,6 +485,7 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 		if err != nil {
 			return err
 		}
+		ep.KeyFile, ep.CredentialsFile = s.beside(ep.KeyFile), s.beside(ep.CredentialsFile)
 		s.llms[name] = ep
 	}
 	return nil
@@ -506,7 +516,7 @@ func readBudget(raw json.RawMessage, to *budget.Limits) error {
 			continue
 		}
 		none = false
-		switch t, c := b.in.Tokens, b.in.Cost; { // who writes a budget and bounds nothing has made a mistake
+		switch t, c := b.in.Tokens, b.in.Cost; { // a budget without bounds is a mistake
 		case t == nil && c == nil:
 			return fmt.Errorf(".%s: want tokens, or cost, or both", b.name)
 		case t != nil && *t <= 0:
@@ -527,7 +537,7 @@ func readBudget(raw json.RawMessage, to *budget.Limits) error {
 	return nil
 }
 
-// defaultData is where state is kept on this machine, also without any environment variable.
+// defaultData returns the default folder for state. It works without environment variables, too.
 func defaultData() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "cortex")
@@ -543,7 +553,7 @@ func defaultData() string {
 	return filepath.Join(home, ".local", "state", "cortex")
 }
 
-// makeDir makes a folder that only its owner can read.
+// makeDir creates a folder that only its owner can read.
 func makeDir(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if errors.Is(err, fs.ErrPermission) {

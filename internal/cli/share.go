@@ -56,7 +56,7 @@ them, agents as agent:ID. Reading it needs no leave: people of a tenant may read
 	return c
 }
 
-// sharers returns the ids of people and agents by their names.
+// sharers converts the names of people and agents to ids.
 func sharers(names []string) (ids []string, err error) {
 	for _, name := range names {
 		id, agent := strings.CutPrefix(name, "agent:")
@@ -74,7 +74,7 @@ func sharers(names []string) (ids []string, err error) {
 	return ids, nil
 }
 
-// share sends p, and waits until it holds.
+// share sends p, and waits until it takes effect.
 func (e *env) share(ctx context.Context, l *link, contextID string, p *transport.Share) error {
 	if l.sender == "" {
 		fmt.Fprintln(e.stderr, "everybody may speak in every conversation, since the server has no keys: `cortex auth init` makes some")
@@ -112,8 +112,8 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	return nil
 }
 
-// warnOfNames says which of the names that were let in are most likely not those that were meant: they may be taken for others, or
-// nobody has keys with them. Who has keys is only known where their folder is.
+// warnOfNames prints a warning about names that are probably mistakes: they look like other names, or have no keys. The latter is known only on the
+// machine with the folder of keys.
 func (e *env) warnOfNames(ctx context.Context, conv *conversation.Conversation, ids []string) {
 	var issued []string
 	if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && e.settings.inFolder() {
@@ -138,14 +138,14 @@ func (e *env) warnOfNames(ctx context.Context, conv *conversation.Conversation, 
 	}
 }
 
-// holds reports whether a conversation is shared as p wants it.
+// holds reports whether p has taken effect in a conversation.
 func holds(conv *conversation.Conversation, p *transport.Share) bool {
 	missing := func(id string) bool { return id != conv.Owner && !slices.Contains(conv.Shared, id) }
 	in := func(id string) bool { return slices.Contains(conv.Shared, id) }
 	return !slices.ContainsFunc(p.With, missing) && !slices.ContainsFunc(p.Revoke, in)
 }
 
-// shareLine says what a Share does.
+// shareLine describes a Share.
 func shareLine(p *transport.Share) string {
 	var lines []string
 	if len(p.With) > 0 {
@@ -157,5 +157,5 @@ func shareLine(p *transport.Share) string {
 	return prompt.Clean(strings.Join(lines, "; "), 1000)
 }
 
-// inside returns a sentence as it stands inside of an error.
+// inside returns a sentence in the form that continues an error.
 func inside(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// writeShortlist writes a line for each candidate, with columns for its id, score, skill, and why it is one.
+// writeShortlist writes one line per candidate, with its id, score, skill and the reason for its place.
 func writeShortlist(out *strings.Builder, indent string, list []conversation.Shortlisted) {
 	t := table.New("", "", "", "")
 	for _, c := range list {
@@ -22,8 +22,7 @@ func writeShortlist(out *strings.Builder, indent string, list []conversation.Sho
 	}
 }
 
-// whyChosen tells which agents a decision was offered out of many, unless it was the same ones as before, and what the model
-// searched for.
+// whyChosen writes which agents of many a decision was offered, unless they are the same as before, and what the model searched for.
 func whyChosen(out *strings.Builder, e *conversation.Entry, before []conversation.Shortlisted) {
 	if e.Decision != nil && len(e.Decision.Searches) > 0 {
 		var words []string
@@ -42,7 +41,7 @@ func whyChosen(out *strings.Builder, e *conversation.Entry, before []conversatio
 	}
 }
 
-// searchIndex returns the index of the node in this process, or makes one of agents.
+// searchIndex returns the index of the node in this process, or builds one of agents.
 func (b *backend) searchIndex(agents []prompt.Agent) *router.Index {
 	if b.index != nil {
 		return b.index

@@ -18,19 +18,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/sdk"
 )
 
-// starters are the files that people begin with.
+// starters are the templates of files for new agents and programs.
 //
 //go:embed starter
 var starters embed.FS
 
-// starter is a file that is written for somebody to begin with.
+// starter is a file that is written for users to edit.
 type starter struct {
-	name, about string // about is nothing for a file that needs no words
+	name, about string // about describes the file; "" when its name says enough
 	text        []byte
-	program     bool // it is run
+	program     bool // executable
 }
 
-// read fills in what a template of the starters says.
+// read renders a template.
 func (f *starter) read(from string, words any) error {
 	b, err := starters.ReadFile("starter/" + from)
 	if err != nil {
@@ -46,7 +46,7 @@ func (f *starter) read(from string, words any) error {
 	return err
 }
 
-// writeStarters writes files into dir, which is made if need be. Nothing is written over: when one of them is there, none is written.
+// writeStarters writes files into dir, which it creates if necessary. When one of the files exists already, it writes none.
 func writeStarters(dir string, files []starter) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
@@ -76,7 +76,7 @@ func writeStarters(dir string, files []starter) error {
 	return nil
 }
 
-// tellStarters says what is there now, and what to type next.
+// tellStarters prints the written files, and the next command to type.
 func (e *env) tellStarters(dir string, files []starter, next string) error {
 	wide := 0
 	for _, f := range files {
@@ -147,13 +147,13 @@ Then say in the chat: count the words: to be or not to be
 `)
 }
 
-// languages are those that an agent can be begun in.
+// languages are the programming languages with a template of an agent.
 var languages = []string{"bash", "python", "typescript", "go"}
 
 // keeps are the flags for a program that speaks jsonl and stays.
 const keeps = " --protocol jsonl --keep"
 
-// goodNewName is for names that are good for a folder, a file, a module and an agent.
+// goodNewName matches names that can be a folder, a file, a module and an agent.
 var goodNewName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
 func (e *env) newAgentNew() *cobra.Command {
@@ -181,12 +181,12 @@ written over. Say what it does in the card: by that Cortex finds it.`,
 			return e.beginAgent(name, lang, filepath.Clean(dir))
 		},
 	}
-	c.Flags().StringVar(&lang, "lang", "bash", "the `LANGUAGE` of the program: "+strings.Join(languages, ", "))
-	c.Flags().StringVar(&dir, "dir", "", "`DIR` to write it into (default: its name)")
+	c.Flags().StringVar(&lang, "lang", "bash", "`LANGUAGE`: language of the program: "+strings.Join(languages, ", "))
+	c.Flags().StringVar(&dir, "dir", "", "`DIR`: folder to write it to (default: its name)")
 	return c
 }
 
-// moduleVersion is the version of Cortex that a program can require; "" when this one has none that anybody could fetch.
+// moduleVersion returns the version of Cortex that a program can require; "" when this build is of no published version.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Path != modulePath || !strings.HasPrefix(info.Main.Version, "v") || strings.Contains(info.Main.Version, "+") {

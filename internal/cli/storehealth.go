@@ -16,7 +16,7 @@ import (
 // storeDir is the folder of the embedded server's store.
 func storeDir(data string) string { return filepath.Join(data, "nats") }
 
-// folder is that folder as the home sees it.
+// folder returns that folder as an object of package home.
 func (s *settings) folder() home.Folder { return s.program.Home.Folder(storeDir(s.data)) }
 
 // jetstore returns Cortex's own store; nil when the conversations are in another one.
@@ -25,7 +25,7 @@ func (n *node) jetstore() *jetstore.Store {
 	return store
 }
 
-// damage says what of the store is damaged, a line for each kind, for who asks whether the node is ready.
+// damage returns a line for each kind of damage in the store, for the readiness check.
 func (n *node) damage() []string {
 	var lines []string
 	if store := n.jetstore(); store != nil {
@@ -39,7 +39,7 @@ func (n *node) damage() []string {
 	return lines
 }
 
-// whyBroken says what it means that the server has given up its store.
+// whyBroken explains the error with which the server has given up its store.
 func whyBroken(err error) error {
 	text := err.Error()
 	if !strings.Contains(text, "corrupt") {
@@ -48,14 +48,14 @@ func whyBroken(err error) error {
 	return fmt.Errorf("the store was damaged while the server had it open: start again, what is damaged is set aside then: %s", text[max(0, strings.Index(text, "JetStream")):])
 }
 
-// left takes in what was left when files were looked at. Nobody needs it where the store is elsewhere.
+// left records the files that a sweep has left. Only an embedded server needs it.
 func (n *node) left(loose []erase.Loose) {
 	if n.server != nil {
 		n.server.Left(loose)
 	}
 }
 
-// lacks reports whether something is missing from the store, or was set aside and is still there.
+// lacks reports whether stored data is missing, or was set aside and still is.
 func (n *node) lacks(data string) bool {
 	if len(n.damage()) > 0 {
 		return true

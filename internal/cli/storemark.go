@@ -10,22 +10,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// A data folder says which store was in it: one whose disk is not mounted looks like a new one.
+// A data folder has a mark of the store that was in it: if its disk is not mounted, the folder looks like a new one.
 
 func markFile(data string) string    { return filepath.Join(data, "store") }
 func storeIDFile(data string) string { return filepath.Join(storeDir(data), "id") }
 
-// missingStore returns an error when the data folder has had a store and has none now.
+// missingStore returns an error when the data folder had a store according to its mark, and has none now.
 func (s *settings) missingStore() error {
 	data := s.data
 	if _, err := os.Lstat(markFile(data)); err != nil || !s.folder().Empty() {
-		return nil // it never had one, or its last build made no mark: see goneStore
+		return nil // it never had a store, or an old version wrote no mark: see goneStore
 	}
 	return fmt.Errorf("the store that was in %s is not there: if it is on another disk, mount that; if it is gone for good, remove %s and start again with an empty one",
 		storeDir(data), markFile(data))
 }
 
-// goneStore says that an empty store is begun where something else than the mark tells of one before, "" when nothing does.
+// goneStore returns a warning that the store is new although other files show that there was one before; "" otherwise.
 func (s *settings) goneStore() string {
 	data := s.data
 	if !s.folder().Empty() {
@@ -39,7 +39,7 @@ func (s *settings) goneStore() string {
 	return ""
 }
 
-// markStore leaves the mark of the store that is in the data folder, and says when it is another one than before.
+// markStore writes the mark of the store in the data folder, and logs when it differs from the previous one.
 func markStore(data string, log *slog.Logger) {
 	id, err := readLeft(storeIDFile(data))
 	was, werr := readLeft(markFile(data))

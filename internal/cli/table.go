@@ -11,26 +11,26 @@ import (
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
-// show prints a table: on a terminal in its columns, elsewhere whole.
+// show prints a table: fitted to a terminal, or in full elsewhere.
 func (e *env) show(t *table.Table) error {
 	quiet := func(text string) string { return repl.Quiet(e.stdout, e.settings.color.value, text) }
 	return e.write(t.Render(screenWidth(e.stdout), quiet))
 }
 
-// showWhole prints a table as wide as it is, where each of its columns counts.
+// showWhole prints a table in full, also on a terminal, where every column is needed.
 func (e *env) showWhole(t *table.Table) error {
 	return e.write(t.Render(0, nil))
 }
 
 func (e *env) write(text string) error {
 	if text == "" {
-		return nil // even that may fail
+		return nil // standard error may fail, too
 	}
 	_, err := io.WriteString(e.stdout, text)
 	return err
 }
 
-// printText writes lines of text, which on a terminal are broken between words so that they keep to it.
+// printText prints text, wrapped between words to the width of a terminal.
 func printText(w io.Writer, format string, args ...any) (int, error) {
 	text := fmt.Sprintf(format, args...) + "\n"
 	if width := screenWidth(w); width > 0 {
@@ -39,8 +39,11 @@ func printText(w io.Writer, format string, args ...any) (int, error) {
 	return io.WriteString(w, text)
 }
 
-// screenWidth returns the width of a terminal, or 0 for what is none.
+// screenWidth returns the width of a terminal in columns, or 0 when w is not a terminal.
 func screenWidth(w io.Writer) int {
+	if one, ok := w.(*oneAtATime); ok {
+		w = one.w
+	}
 	if f, ok := w.(*os.File); ok && isTerminal(f) {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return max(width, 0)

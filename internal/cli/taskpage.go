@@ -25,7 +25,7 @@ func (e *env) newTaskShow(asJSON *bool) *cobra.Command {
 	}
 }
 
-// taskJSON is a task as scripts see it, with what came of it.
+// taskJSON is a task in JSON output, with its result.
 type taskJSON struct {
 	openTask
 	Settled time.Time `json:"settled,omitzero"`
@@ -84,7 +84,7 @@ func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON boo
 	return e.show(taskPage(&t, alike.Named, time.Now()))
 }
 
-// taskPage is what a person wants to know of a task.
+// taskPage returns the page of a task.
 func taskPage(t *taskJSON, named func(string) string, now time.Time) *table.Table {
 	p := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	field := func(name, text string) {

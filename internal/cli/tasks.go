@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// scanned bounds the conversations, the most recent first, in which open tasks are looked for.
+// scanned bounds the conversations that are searched for open tasks, the latest first.
 const scanned = 1000
 
 func (e *env) newTasks() *cobra.Command {
@@ -51,14 +51,14 @@ func (e *env) newTasks() *cobra.Command {
 	return c
 }
 
-// openTask is a task that is with its agent, or waits for the user. One that waits for a yes may not have been sent.
+// openTask is a task that is with its agent or waits for the user. A task that waits for consent has not been sent.
 type openTask struct {
 	ContextID string        `json:"contextId"`
 	TaskID    a2a.TaskID    `json:"taskId"`
 	Agent     string        `json:"agent"`
 	State     a2a.TaskState `json:"state"`
 	Attempt   int           `json:"attempt"` // from 1
-	Tried     []string      `json:"tried"`   // the agents that had it before, the first one first
+	Tried     []string      `json:"tried"`   // the agents of earlier attempts, in order
 	Text      string        `json:"text"`
 	Sent      time.Time     `json:"sent"`
 	Deadline  time.Time     `json:"deadline"`
@@ -72,8 +72,8 @@ func newOpenTask(contextID string, t *conversation.Task) openTask {
 	return o
 }
 
-// openTasks calls f for each open task of the conversations changed last, until it returns false. It returns how many of the conversations are
-// damaged, whose tasks are not known.
+// openTasks calls f for each open task of the latest conversations, until f returns false. It returns how many conversations are damaged, whose tasks
+// are unknown.
 func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int, err error) {
 	n := 0
 	for info, err := range l.store.Contexts(ctx, l.tenant) {
@@ -100,7 +100,7 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int
 	return damaged, nil
 }
 
-// tellDamaged says that there may be more tasks than are known.
+// tellDamaged prints how many conversations are damaged, since their tasks are not listed.
 func (e *env) tellDamaged(damaged int) {
 	if damaged > 0 {
 		fmt.Fprintf(e.stderr, "%d of the conversations are damaged, and their tasks are not known: see `cortex doctor`\n", damaged)
@@ -128,7 +128,7 @@ func (e *env) listTasks(ctx context.Context, b *backend, most limit, asJSON bool
 	shown := list[:min(e.most(most, asJSON), len(list))]
 	infos := make([]repl.TaskInfo, len(shown))
 	for i, o := range shown {
-		alike.Add(o.Agent) // it may have left
+		alike.Add(o.Agent) // the agent may be gone
 		infos[i] = repl.TaskInfo{ID: o.TaskID, Agent: o.Agent, State: o.State, Attempt: o.Attempt, Text: o.Text, Started: o.Sent}
 	}
 	if err := e.show(repl.TaskTable(infos, alike.Named, time.Now())); err != nil {

@@ -43,16 +43,16 @@ status is 1 when anything is wrong; then everything that was written is kept.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&cfg.Kills, "kills", 100, "kill something `N` times")
-	f.StringVar(&cfg.Topology, "topology", torture.Single, "`WHAT` is killed: single: one process; replicas: three and a NATS server; cluster: three and three servers")
-	f.Uint64Var(&cfg.Seed, "seed", 0, "`NUMBER` that says what is killed when (default: a random one)")
+	f.IntVar(&cfg.Kills, "kills", 100, "`N`: number of kills")
+	f.StringVar(&cfg.Topology, "topology", torture.Single, "`WHAT`: what runs: single, one process; replicas, three processes and a NATS server; cluster, three and three servers")
+	f.Uint64Var(&cfg.Seed, "seed", 0, "`NUMBER`: seed of what is killed when (default: a random one)")
 	f.BoolVar(&asJSON, "json", false, "the report as one line of JSON")
-	f.StringVar(&keep, "keep", "", "write everything to `DIR`, which is made, and keep it (default: a temporary one, kept when something is wrong)")
-	f.IntVar(&cfg.Agents, "agents", 4, "`N` different agents are there")
-	f.IntVar(&cfg.Clients, "clients", 2, "`N` clients are there")
-	f.IntVar(&cfg.Conversations, "conversations", 16, "`N` conversations are held at the same time")
-	f.IntVar(&cfg.LongEntries, "entries", 5000, "how many entries, `N`, two of the conversations have from the beginning")
-	f.DurationVar(&cfg.Limit, "time-limit", 0, "kill no longer than this `TIME` (default: two seconds a kill, and a minute)")
+	f.StringVar(&keep, "keep", "", "`DIR`: new folder for everything that is written (default: a temporary one, kept when something is wrong)")
+	f.IntVar(&cfg.Agents, "agents", 4, "`N`: number of agents")
+	f.IntVar(&cfg.Clients, "clients", 2, "`N`: number of clients")
+	f.IntVar(&cfg.Conversations, "conversations", 16, "`N`: number of simultaneous conversations")
+	f.IntVar(&cfg.LongEntries, "entries", 5000, "`N`: length of two of the conversations at the start, in entries of the log")
+	f.DurationVar(&cfg.Limit, "time-limit", 0, "`TIME`: stop killing after this time (default: two seconds per kill, and a minute)")
 	c.AddCommand(e.newTortured("server FILE", "Run a NATS server with a configuration file", []string{"FILE"},
 		func(ctx context.Context, args []string, log *slog.Logger) error {
 			return torture.Server(ctx, args[0], log)
@@ -76,7 +76,7 @@ status is 1 when anything is wrong; then everything that was written is kept.`,
 	return c
 }
 
-// newTortured is a command that a run starts as a process of its own.
+// newTortured returns a hidden command that a torture run starts as a separate process.
 func (e *env) newTortured(use, short string, args []string, do func(ctx context.Context, args []string, log *slog.Logger) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: "  cortex torture " + use, Hidden: true, Args: exactArgs(args...),
@@ -86,7 +86,7 @@ func (e *env) newTortured(use, short string, args []string, do func(ctx context.
 	}
 }
 
-// torture makes a run in a folder that is removed when nothing is wrong, unless it is to be kept.
+// torture runs the torture test in a folder, which it removes after a run without errors unless keep is given.
 func (e *env) torture(ctx context.Context, cfg torture.Config, keep string, asJSON bool) error {
 	var err error
 	if cfg.Program, err = os.Executable(); err != nil {
@@ -96,7 +96,7 @@ func (e *env) torture(ctx context.Context, cfg torture.Config, keep string, asJS
 		if cfg.Folder, err = os.MkdirTemp("", "cortex-torture-"); err != nil {
 			return err
 		}
-	} else if cfg.Folder, err = filepath.Abs(keep); err != nil { // its processes run in it
+	} else if cfg.Folder, err = filepath.Abs(keep); err != nil { // absolute: the processes run in it
 		return err
 	}
 	cfg.Long = min(2, cfg.Conversations)

@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// transcript retells a conversation from its log, calling line for each thing said or done, oldest first.
-// alike marks the agents in it, and tr has the pictures, whose size is told.
+// transcript reads the log of a conversation and calls line for each thing said or done, oldest first, until line returns false. alike marks the
+// agents in it; tr has the stored files, whose sizes are shown.
 func transcript(ctx context.Context, tr transport.Transport, store storage.Store, tenant, contextID string, alike *lookalikes, line func(*repl.Line) bool) error {
 	conv := conversation.NewConversation(tenant, contextID)
 	for entry, err := range store.Load(ctx, tenant, contextID, 0) {
@@ -30,7 +30,7 @@ func transcript(ctx context.Context, tr transport.Transport, store storage.Store
 				l.Text = strings.TrimPrefix(l.Text+"\n["+client.Describe(ctx, tr, tenant, p)+"]", "\n")
 			}
 			if l.Kind == repl.LineTask || l.Kind == repl.LineResult {
-				alike.Add(l.Who) // it may have left
+				alike.Add(l.Who) // the agent may be gone
 				l.Who = alike.Named(l.Who)
 			}
 			if !line(l) {
@@ -41,7 +41,7 @@ func transcript(ctx context.Context, tr transport.Transport, store storage.Store
 	return nil
 }
 
-// linesOf tells what an entry, the last one of conv, said and did.
+// linesOf returns the lines of an entry, the last one of conv.
 func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl.Line {
 	var lines []*repl.Line
 	add := func(kind repl.LineKind, who, text string, files ...*a2a.Part) {

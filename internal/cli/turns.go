@@ -8,50 +8,50 @@ import (
 	"time"
 )
 
-// Who may run Cortex on a data folder that is free: first a service that waits for it, then a chat that had joined the one before and goes on
-// as that was set, then whoever comes.
+// When a data folder is free, processes take it in this order: a service that waits for it, a chat that had joined the previous Cortex and continues
+// with its settings, then any other.
 
-// queueFile is locked by a service that waits for the data folder. It comes before the chats that would take over.
+// queueFile is locked by a service that waits for the data folder. It precedes chats that would take over.
 func queueFile(data string) string { return filepath.Join(data, "queue") }
 
-// queue says to chats that this process waits for the data folder, until leave is called.
+// queue tells chats that this process waits for the data folder, until leave is called.
 func queue(data string) (leave func()) {
 	f, err := os.OpenFile(queueFile(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return func() {} // it is its turn all the same, only not for sure
+		return func() {} // it waits without precedence
 	}
-	if tryLock(f) != nil { // another service waits too
+	if tryLock(f) != nil { // another service waits, too
 		f.Close()
 		return func() {}
 	}
 	return func() { f.Close() }
 }
 
-// heirsFile is locked by all chats together that would take over.
+// heirsFile has a shared lock of all chats that would take over.
 func heirsFile(data string) string { return filepath.Join(data, "heirs") }
 
-// inherit says to others that this process would take over, from when it gets the lock, which somebody who looks may have for a moment, until
-// leave is called.
+// inherit tells other processes that this one would take over, from a call of enter until leave. enter is called repeatedly, since a process that
+// looks at the lock may have it for a moment.
 func inherit(data string) (enter func(), leave func()) {
 	f, err := os.OpenFile(heirsFile(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return func() {}, func() {} // it takes over all the same, unless somebody is faster
+		return func() {}, func() {} // it takes over all the same, unless another process is faster
 	}
 	in := false
 	return func() { in = in || shareLock(f) == nil }, func() { f.Close() }
 }
 
-// turn is that of a chat or a question that has just come.
+// turn is the place in the order of a chat or a question that has just started.
 type turn struct {
 	e    *env
-	end  time.Time // until when it waits for others that go first
+	end  time.Time // how long it waits for processes with precedence
 	told bool
 }
 
 func (e *env) newTurn() *turn { return &turn{e: e} }
 
-// await returns when this process may join the Cortex that runs on the data folder, or start one: not where one runs without keys that this
-// one was told to have, which ends with its user, and not before those that go first.
+// await returns when this process may join the Cortex of the data folder, or start one. It waits for processes with precedence, and for the end of a
+// chat whose Cortex has no keys when this process was given some.
 func (t *turn) await(ctx context.Context) error {
 	s := &t.e.settings
 	for {
@@ -84,7 +84,7 @@ func (t *turn) await(ctx context.Context) error {
 	}
 }
 
-// goesFirst returns who takes a data folder that is free before a chat or a question that has just come, or "".
+// goesFirst returns which process has precedence over a new chat or question on a free data folder, or "".
 func goesFirst(data string) string {
 	last, ok := lastAddress(data)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// usageLine is what was read and written, and what it cost.
+// usageLine formats tokens and costs.
 func usageLine(u llm.Usage) string {
 	line := fmt.Sprintf("%d tokens in", u.Input)
 	if u.Estimated {
@@ -27,7 +27,7 @@ func usageLine(u llm.Usage) string {
 	return line
 }
 
-// usage says what a conversation has cost so far.
+// usage describes what a conversation has cost so far.
 func (b *backend) usage(ctx context.Context, contextID string) (string, error) {
 	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
 	if err != nil {
@@ -39,7 +39,7 @@ func (b *backend) usage(ctx context.Context, contextID string) (string, error) {
 	return usageLine(conv.Usage), nil
 }
 
-// costText has two significant digits of a small amount, and the cents of a larger one. The currency is that of the prices.
+// costText formats an amount with two significant digits if it is small, or else with cents. The currency is that of the prices.
 func costText(cost float64) string {
 	switch {
 	case cost == 0:
@@ -52,7 +52,7 @@ func costText(cost float64) string {
 	return fmt.Sprintf("%.2g", cost)
 }
 
-// summaryLine tells that the older part of a conversation was summarised for the model, or left out.
+// summaryLine describes how much of a conversation was summarised or left out in the prompt.
 func summaryLine(e *conversation.Entry) string {
 	var parts []string
 	if n := e.Summary.Turns - e.Omitted; n > 0 && e.Summary.Text != "" {

@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version, commit and date are set by who builds outside a repository, with -ldflags '-X …/internal/cli.version=1.2.3'. Otherwise they
-// come from what Go notes in the binary.
+// version, commit and date are set with -ldflags '-X …/internal/cli.version=1.2.3' in builds outside a repository. Otherwise they come from the build
+// information in the binary.
 var version, commit, date string
 
-// current is the version that this source becomes, for a build that is not told its own.
+// current is the upcoming version of this source, for builds without a version.
 const current = "0.1.0"
 
-// build is what is known of how this binary came to be.
+// build describes how this binary was built.
 type build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -51,7 +51,7 @@ func (e *env) newVersion() *cobra.Command {
 	return c
 }
 
-// versionLine is what the program says of itself.
+// versionLine is the output of the version command.
 func versionLine() string { return thisBuild().String() + "\n" }
 
 func (b build) String() string {
@@ -79,10 +79,10 @@ func thisBuild() build {
 	return noted(info)
 }
 
-// pseudo is the end of what Go calls the version of a commit without a tag: when it was made, and its name.
+// pseudo matches the end of Go's pseudo-version of an untagged commit: its time and hash.
 var pseudo = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
 
-// noted reads what Go has noted in the binary, beside what its builder said.
+// noted returns the build information in the binary, completed by the -ldflags.
 func noted(info *debug.BuildInfo) build {
 	b := build{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if module := info.Main; module.Path == modulePath {
@@ -103,7 +103,7 @@ func noted(info *debug.BuildInfo) build {
 				b.Modified = s.Value == "true"
 			}
 		}
-	} else { // a program of somebody else's, with Cortex as a library: what is noted of the commit is theirs
+	} else { // Cortex is a library of another program: the commit in the build information is that program's
 		for _, dep := range info.Deps {
 			if dep.Path == modulePath && !pseudo.MatchString(dep.Version) {
 				b.Version = strings.TrimPrefix(dep.Version, "v")
@@ -117,5 +117,5 @@ func noted(info *debug.BuildInfo) build {
 	return b
 }
 
-// modulePath is where programs in Go find Cortex.
+// modulePath is Cortex's Go module.
 const modulePath = "github.com/cortex-orchestrator/cortex"

@@ -19,38 +19,37 @@ const (
 	clockLeast = 10 * time.Minute // a smaller difference is ignored
 	clockTold  = time.Hour        // a smaller difference is neither logged nor shown in /readyz
 
-	// unprovenFor is how long a difference between two runs of the service counts, in time that the service runs: nothing tells a machine
-	// that was off from a clock that was wrong, and a day leaves time to read the warning.
+	// unprovenFor is how long a difference between two runs of the service counts, in running time of the service. A machine that was off
+	// cannot be told from a clock that was wrong, and a day leaves time to read the warning.
 	unprovenFor = 24 * time.Hour
 )
 
 func clockFile(data string) string { return filepath.Join(data, "clock.json") }
 
-// wallClock says how old something is that was dated by the wall clock. A clock that was behind and is set right makes what is minutes old
-// look as old as the clock was wrong, and whatever deletes by age would delete it. So wallClock compares the wall clock with the time that
-// has passed, remembers by how much the clock went forward, and takes what was dated before for as much younger. Its methods are safe for
-// concurrent use.
+// wallClock corrects timestamps of the wall clock. When a clock that was slow is set forward, records that are minutes old look as old as the
+// clock was wrong, and everything that deletes by age would delete them. So wallClock compares the wall clock with the time that has passed,
+// remembers each step forward, and moves earlier timestamps forward by as much. Its methods are safe for concurrent use.
 type wallClock struct {
 	now    func() time.Time
-	passed func() time.Duration // since some fixed moment; it does not follow the wall clock
-	file   string               // where the steps are kept for the next run; "" for nowhere
-	retain time.Duration        // how long conversations are kept; 0 for ever
+	passed func() time.Duration // since a fixed moment; it does not follow the wall clock
+	file   string               // stores the steps for the next run; "" for no file
+	retain time.Duration        // how long conversations are kept; 0 is unlimited
 	log    *slog.Logger
 
 	mu    sync.Mutex
-	last  time.Time     // of the wall clock, at the last look
-	at    time.Duration // passed then
-	saved time.Duration // passed at the last write of file
+	last  time.Time     // the wall clock at the last comparison
+	at    time.Duration // the time passed at the last comparison
+	saved time.Duration // the time passed at the last write of file
 	steps []clockStep   // forward, oldest first
 	sets  int           // how often the clock was set, in either direction
 }
 
-// clockStep is how far the clock went forward beyond the time that passed.
+// clockStep is a step of the clock forward, beyond the time that passed.
 type clockStep struct {
-	From time.Time     `json:"from"` // what the clock showed before
+	From time.Time     `json:"from"` // the clock before the step
 	By   time.Duration `json:"by"`
-	Left time.Duration `json:"left"` // how much longer the step counts, in time that the service runs
-	Told bool          `json:"told"` // it is shown in /readyz
+	Left time.Duration `json:"left"` // the remaining time that the step counts, in running time of the service
+	Told bool          `json:"told"` // shown in /readyz
 }
 
 // clockMemory is the content of clockFile.
@@ -65,7 +64,7 @@ func newWallClock(now func() time.Time, passed func() time.Duration, file string
 	var was clockMemory
 	if b, err := readLeft(file); file != "" && err == nil && json.Unmarshal(b, &was) == nil && !was.Last.IsZero() {
 		c.steps = was.Steps
-		from := was.Last.Add(clockSaved) // the last run dated nothing later, be it after its last write
+		from := was.Last.Add(clockSaved) // the last run dated nothing later, even after its last write
 		if by := c.last.Sub(from); by >= clockLeast {
 			step := clockStep{From: from, By: by, Left: unprovenFor, Told: retain > 0 && by >= retain/2}
 			if step.Told {
@@ -103,18 +102,18 @@ func (c *wallClock) read() time.Time {
 	return now
 }
 
-// step takes in that the clock went by so much further than the time that passed, or back when it is negative; c.mu is held.
+// step records that the clock went further than the time that passed, by so much; a negative step went back. The caller holds c.mu.
 func (c *wallClock) step(by time.Duration) {
 	told := by.Abs() >= clockTold
 	if told {
 		c.log.Warn("the clock was set, or the machine slept: what was dated before is kept as if it had not been set", "by", by.Round(time.Second), "now", c.last)
 	}
 	if by > 0 {
-		// When that has passed, everything dated before the step is older than what is kept.
+		// After that time, everything dated before the step is older than --retain keeps it.
 		c.steps = append(c.steps, clockStep{From: c.last.Add(-by), By: by, Left: max(c.retain, erase.LooseFor) + unprovenFor, Told: told})
 		return
 	}
-	for back := -by; back > 0 && len(c.steps) > 0; { // it undoes the last steps forward
+	for back := -by; back > 0 && len(c.steps) > 0; { // a step back undoes the last steps forward
 		last := &c.steps[len(c.steps)-1]
 		undone := min(back, last.By)
 		back, last.By = back-undone, last.By-undone
@@ -124,7 +123,7 @@ func (c *wallClock) step(by time.Duration) {
 	}
 }
 
-// dated returns when something happened that is dated t, by the clock as it goes now.
+// dated corrects the timestamp t: it returns the time by the clock as it is now.
 func (c *wallClock) dated(t time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +156,7 @@ func (c *wallClock) trouble() []string {
 	return lines
 }
 
-// save writes file; c.mu is held, or nobody else has c yet. A failure only shortens the memory.
+// save writes file. The caller holds c.mu, or is the only user of c. A failure is harmless: the next run remembers fewer steps.
 func (c *wallClock) save() {
 	if c.file == "" {
 		return
@@ -170,7 +169,7 @@ func (c *wallClock) save() {
 	}
 }
 
-// watch compares until ctx ends.
+// watch reads the clock once a minute until ctx ends.
 func (c *wallClock) watch(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()

@@ -95,23 +95,22 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if errors.Is(err, context.Canceled) { // it was told to end
+	if errors.Is(err, context.Canceled) { // the user interrupted it
 		return nil
 	}
 	return err
 }
 
-// opening holds back what is told of agents until all that are there are known: only then is it known who came first, and so who
-// has an ability that is for one alone.
+// opening delays events until all present agents are known: only then is it known which agent came first, and so has an exclusive ability.
 type opening struct {
 	show   func(registry.Event)
 	synced <-chan struct{}
 
 	mu   sync.Mutex
-	held map[string][]registry.Event // by agent; nil: it is over
+	held map[string][]registry.Event // by agent; nil when it is over
 }
 
-// hear takes an event as the registry tells it, one after the other.
+// hear receives the events of the registry, one at a time.
 func (o *opening) hear(e registry.Event) {
 	select {
 	case <-o.synced:
@@ -124,7 +123,7 @@ func (o *opening) hear(e registry.Event) {
 	}
 }
 
-// end shows who is there.
+// end shows the agents that are present.
 func (o *opening) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,10 +155,10 @@ func printEvent(w io.Writer, e registry.Event, alike *lookalikes) {
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
-// maxDetail bounds what is said of an event, in characters.
+// maxDetail bounds the description of an event, in characters.
 const maxDetail = 200
 
-// eventDetail says in a few words what there is to know of an event beside the agent.
+// eventDetail describes an event in a few words, without the agent.
 func eventDetail(e registry.Event) string {
 	instances := fmt.Sprintf("%d instances", len(e.Record.Instances))
 	if len(e.Record.Instances) == 1 {

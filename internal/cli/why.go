@@ -18,10 +18,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxSaid bounds what is told of a text that a model wrote, in characters.
+// maxSaid bounds how much of a text by a model is shown, in characters.
 const maxSaid = 4000
 
-// maxWhyFiles bounds how many files of a task are named.
+// maxWhyFiles bounds how many files of a task are listed.
 const maxWhyFiles = 4
 
 func (e *env) newWhy() *cobra.Command {
@@ -59,15 +59,15 @@ your last one.`,
 	}
 }
 
-// why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
+// why explains the last turn: each decision with its reason and cost, and each task that was tried again.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var last []*conversation.Entry
 	alike, err := b.lookalikes(ctx)
 	if err != nil {
 		return "", err
 	}
-	retried := map[uint64]string{} // by the entry that has tasks tried again
-	along := map[uint64][]string{} // by the entry whose delegations have files
+	retried := map[uint64]string{} // by the seq of the entry that retried the tasks
+	along := map[uint64][]string{} // by the seq of the entry whose delegations have files
 	conv := conversation.NewConversation(b.tenant, contextID)
 	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
 		if err != nil {
@@ -86,7 +86,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var out strings.Builder
 	var offered []conversation.Shortlisted
 	step := 0
-	said := func(text string) string { return prompt.Clean(text, maxSaid) } // by strangers: no line of theirs stands for one of ours
+	said := func(text string) string { return prompt.Clean(text, maxSaid) } // external text, which must not look like one of Cortex's own lines
 	for _, e := range last {
 		out.WriteString(retried[e.Seq])
 		if e.Failure != "" {
@@ -129,7 +129,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// whyFiles tells for each delegation of an entry which files went along. conv has taken the entry just now.
+// whyFiles lists the files of each delegation of an entry, which was the last one applied to conv.
 func whyFiles(conv *conversation.Conversation, e *conversation.Entry) []string {
 	if e.Decision == nil {
 		return nil
@@ -151,13 +151,13 @@ func whyFiles(conv *conversation.Conversation, e *conversation.Entry) []string {
 	return all
 }
 
-// whyRetried tells which tasks an entry has tried again: by whom, in whose place, and why. conv has taken the entry just now.
+// whyRetried lists the tasks that an entry has retried: with which agent, in place of which, and why. The entry was the last one applied to conv.
 func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *lookalikes) string {
 	var out strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(e.Retries)) {
 		t := conv.Tasks[id]
 		if t == nil || len(t.Tried) == 0 || t.Tried[len(t.Tried)-1].EndedSeq != e.Seq {
-			continue // the task ended otherwise
+			continue // the task ended in another way
 		}
 		before, agent := t.Tried[len(t.Tried)-1], prompt.Clean(alike.Named(t.Agent), 128)
 		by := agent + " once more"

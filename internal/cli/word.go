@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// word is a setting that is one of a few words; the first one, unless it is given.
+// word is a setting with a few allowed values; the first is the default.
 type word struct {
 	value string
 	of    []string
@@ -23,7 +23,7 @@ func (w *word) Set(s string) error {
 	return nil
 }
 
-// wanted names the words.
+// wanted lists the allowed values.
 func (w *word) wanted() string {
 	last := len(w.of) - 1
 	return strings.Join(w.of[:last], ", ") + " or " + w.of[last]

@@ -15,14 +15,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// worklog has an agent say of each task, in a line each, what it takes and how it ends.
+// worklog prints a line when an agent takes a task, and a line when the task ends.
 type worklog struct {
 	agents.Executor
 	name string
 	say  func(format string, args ...any)
 }
 
-// Bounds of what a line says of a task and of its failure, in characters.
+// Bounds of the texts about a task and its failure, in characters.
 const (
 	maxTaken = 60
 	maxEnded = 120
@@ -57,7 +57,7 @@ func (w worklog) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Even
 	}
 }
 
-// Changes returns the changes of an agent that tells some; else nil.
+// Changes implements the optional interface of executors; it returns nil when the agent announces no changes.
 func (w worklog) Changes() <-chan agents.Change {
 	if c, ok := w.Executor.(interface{ Changes() <-chan agents.Change }); ok {
 		return c.Changes()
@@ -65,7 +65,7 @@ func (w worklog) Changes() <-chan agents.Change {
 	return nil
 }
 
-// ended says how a task ends with e.
+// ended describes how a task ends with e.
 func ended(e a2a.Event) string {
 	u, ok := e.(*a2a.TaskStatusUpdateEvent)
 	if !ok || u.Status.Message == nil {
@@ -74,7 +74,7 @@ func ended(e a2a.Event) string {
 	return repl.StateName(u.Status.State) + ", " + bytesText(u.Status.Message.Parts)
 }
 
-// bytesText says how much is in parts: of text and data, and of files.
+// bytesText describes the amount of text, data and files in parts.
 func bytesText(parts a2a.ContentParts) string {
 	n := len(transport.Text(parts))
 	text := fmt.Sprintf("%d bytes", n)

@@ -13,6 +13,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
+// removeTries is how often the removal of a message is tried again.
+const removeTries = 3
+
 // message returns the first message of a stream at or after seq whose subject matches filter, or ErrNotFound. It asks the stream's leader, which
 // has every acknowledged message; another replica may be behind.
 func (b *Bus) message(ctx context.Context, stream, filter string, seq uint64) (*jetstream.RawStreamMsg, error) {
@@ -57,23 +60,29 @@ func (b *Bus) eraseMessage(ctx context.Context, stream string, seq uint64) error
 	return b.removeMessage(ctx, stream, seq, true)
 }
 
-// removeMessage removes a message from a stream. Overwriting it makes the server rewrite the whole file, of up to 4 MB.
+// removeMessage removes a message from a stream. Overwriting it makes the server rewrite the whole file, of up to 4 MB. A server under load was
+// seen to answer that a message is missing that it still returns, so removeMessage tries again while it does.
 func (b *Bus) removeMessage(ctx context.Context, stream string, seq uint64, overwrite bool) error {
-	var answer struct {
-		Error *jetstream.APIError `json:"error"`
+	for failed := 0; ; failed++ {
+		var answer struct {
+			Error *jetstream.APIError `json:"error"`
+		}
+		if err := b.ask(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": !overwrite}, &answer); err != nil {
+			return err
+		}
+		if answer.Error == nil {
+			return nil
+		}
+		// The server has several errors for a missing message.
+		raw, err := b.message(ctx, stream, ">", seq)
+		if errors.Is(err, transport.ErrNotFound) || err == nil && raw.Sequence != seq {
+			return nil
+		}
+		if failed == removeTries || ctx.Err() != nil {
+			return fmt.Errorf("remove message %d of %s: %w", seq, stream, translate(answer.Error))
+		}
+		b.pause(ctx, retryDelay(failed)/4)
 	}
-	if err := b.ask(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": !overwrite}, &answer); err != nil {
-		return err
-	}
-	if answer.Error == nil {
-		return nil
-	}
-	// The server has several errors for a missing message.
-	raw, err := b.message(ctx, stream, ">", seq)
-	if errors.Is(err, transport.ErrNotFound) || err == nil && raw.Sequence != seq {
-		return nil
-	}
-	return fmt.Errorf("remove message %d of %s: %w", seq, stream, translate(answer.Error))
 }
 
 // ask sends a request to the server's API and decodes its answer.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -225,7 +226,11 @@ func (c *rebalancer) acquire(ctx context.Context, l *leaseTable, free []int, wan
 			failed = errors.Join(failed, err) // another subscriber was faster, or the server does not answer
 			continue
 		}
-		in.bus.log.Info("partition taken", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "partition", i, "from", l.leases[i].Owner)
+		level := slog.LevelInfo
+		if l.leases[i].Owner == "" {
+			level = slog.LevelDebug // each start takes those that nobody has
+		}
+		in.bus.log.Log(ctx, level, "partition taken", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "partition", i, "from", l.leases[i].Owner)
 		if wanted <= 0 {
 			c.keep = time.Now().Add(orphanKeep)
 		}

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	maxReserveFile = 32 << 20 // bytes; on a small disk half of what new messages leave free
-	reserveAfter   = 10 * time.Second
+	maxReserveFile = 32 << 20         // bytes; on a small disk, half of what new messages leave free
+	reserveAfter   = 10 * time.Second // how long the server runs before the file is made
 )
 
-// reserve is a file that takes room on the disk of the store while there is plenty, so that a start on a full disk can give it up: the server cannot
-// start without writing, and nothing can be deleted without a server.
+// reserve is a file that occupies space on the disk of the store. A start on a full disk removes it: the server cannot start without writing, and
+// without a server no conversation can be deleted.
 type reserve struct {
 	file string
 	disk func(dir string) (free, size uint64, err error)
@@ -34,10 +34,10 @@ func newReserve(o *ServerOptions, log *slog.Logger) *reserve {
 	return r
 }
 
-// sizeOf returns how large the file is on a disk of so many bytes.
+// sizeOf returns the size of the file, in bytes, on a disk of this size.
 func (r *reserve) sizeOf(disk uint64) uint64 { return min(talkOf(disk)/2, maxReserveFile) }
 
-// giveUp removes the file when the disk has less free than it takes.
+// giveUp removes the file if less than its size is free.
 func (r *reserve) giveUp() {
 	free, size, err := r.disk(filepath.Dir(r.file))
 	if err != nil || free >= r.sizeOf(size) {
@@ -53,7 +53,8 @@ func (r *reserve) giveUp() {
 	}
 }
 
-// make writes the file if it is not there and the disk has plenty of room. Its bytes are random: some disks store zeros in no room at all.
+// make writes the file if it does not exist and the disk has plenty of free space. Its bytes are random, since some file systems store zeros without
+// using space.
 func (r *reserve) make() error {
 	if _, err := os.Lstat(r.file); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -77,7 +78,7 @@ func (r *reserve) make() error {
 	return errors.Join(err, os.Remove(f.Name()))
 }
 
-// keepReserve makes the reserve again when it was given up.
+// keepReserve makes the reserve if it does not exist.
 func (r *diskRoom) keepReserve() {
 	if r.reserve == nil {
 		return

@@ -12,11 +12,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// MaxAgents is how many agents a prompt shows all of; of more, a shortlist.
+// MaxAgents is the number of agents up to which a prompt lists all; of more it lists a shortlist.
 const MaxAgents = 40
 
-// Catalog keeps what prompts can show of the agents that were there last, so that it is worked out once for all
-// conversations, and shared by them. It is safe for concurrent use. The zero value is empty.
+// Catalog caches what prompts show of the present agents, so that it is computed once and shared by all conversations. It is safe for concurrent use.
+// The zero value is empty.
 type Catalog struct {
 	last atomic.Pointer[listing]
 
@@ -24,23 +24,23 @@ type Catalog struct {
 	digests map[string]cardDigest // by agent
 }
 
-// listing is what a list of all agents shows.
+// listing is a full list of agents.
 type listing struct {
-	agents  []prompt.Agent // as they came
-	trimmed []prompt.Agent // never changed
+	agents  []prompt.Agent // as passed to Trim
+	trimmed []prompt.Agent // immutable
 	fits    bool
 }
 
 type cardDigest struct {
-	card   *a2a.AgentCard // which never changes
+	card   *a2a.AgentCard // immutable
 	digest string
 }
 
-// maxDigests bounds the digests that are kept.
+// maxDigests bounds the cached digests.
 const maxDigests = 16 << 10
 
-// Trim returns agents as prompts show them: the same slice for as long as nothing has changed that is shown. It returns nil
-// when they are too many to be listed in the log.
+// Trim returns agents as prompts show them. It returns the same slice until something visible changes, and nil when there are too many agents to list
+// in the log.
 func (c *Catalog) Trim(agents []prompt.Agent) []prompt.Agent {
 	if len(agents) > MaxListed {
 		return nil
@@ -71,7 +71,7 @@ func (l *listing) next(agents []prompt.Agent) *listing {
 	return next
 }
 
-// digest is [prompt.Digest] of a's card.
+// digest returns [prompt.Digest] of a's card, cached.
 func (c *Catalog) digest(a *prompt.Agent) string {
 	c.mu.Lock()
 	known := c.digests[a.ID]
@@ -89,9 +89,9 @@ func (c *Catalog) digest(a *prompt.Agent) string {
 	return digest
 }
 
-// Offer lets t, which shows the whole history of turn, show the agents that can be given work. With anew the list of agents
-// begins anew. from is nil when there is nothing that could choose some of them; listed are all of them as prompts show them (see [Catalog.Trim]),
-// or nil. It returns what is new to the prompt, and, if the agents were chosen, which ones.
+// Offer adds to t, which shows the whole history of turn, the agents that can be given work. With anew the list of agents starts over. from is nil
+// when nothing can choose a shortlist; listed are all agents as prompts show them (see [Catalog.Trim]), or nil. Offer returns what is new to the
+// prompt, and the shortlist if it chose one.
 func Offer(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, from *Candidates, listed []prompt.Agent, anew bool) (*conversation.Roster, []conversation.Shortlisted) {
 	anew = anew || c.Relist || c.Listed == nil
 	if from != nil && chooses(c, from, listed, anew) {
@@ -102,14 +102,14 @@ func Offer(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, f
 	return listAgents(c, t, turn, listed, anew || c.Choice), nil
 }
 
-// chooses reports whether a prompt shows a choice. One that did goes on with it until there are so few agents that a choice would
-// have them all: else agents that come and go would change the instructions again and again.
+// chooses reports whether a prompt shows a shortlist. A conversation that has one keeps it until all agents fit into a shortlist; otherwise agents
+// that come and go would change the instructions again and again.
 func chooses(c *conversation.Conversation, from *Candidates, listed []prompt.Agent, anew bool) bool {
 	n := len(from.agents)
 	return listed == nil || n > MaxAgents || (c.Choice && !anew && n > from.limit)
 }
 
-// Find finds an agent among agents in the order of their ids.
+// Find returns the agent with an id from agents, which are sorted by id.
 func Find(agents []prompt.Agent, id string) (prompt.Agent, bool) {
 	i := sort.Search(len(agents), func(i int) bool { return agents[i].ID >= id })
 	if i == len(agents) || agents[i].ID != id {

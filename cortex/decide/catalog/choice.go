@@ -9,8 +9,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// listChoice lets t show a choice of agents: the list as earlier prompts had it, and what of the choice is not in it. What was
-// shown before stays, as long as it can be given work. It returns what is new.
+// listChoice adds a shortlist to t: the list that earlier prompts had, and the changes to it. Agents that were shown before stay, as long as they can
+// be given work. It returns what is new.
 func listChoice(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, s *shortlist, anew bool) *conversation.Roster {
 	t.Choice = true
 	t.Search, t.Lookup = s.search, s.find
@@ -34,14 +34,14 @@ func listChoice(c *conversation.Conversation, t *llm.Turn, turn *conversation.Tu
 	return &conversation.Roster{Joined: now.Joined, Left: now.Left, Size: size}
 }
 
-// begin lets t list the choice and nothing else.
+// begin lists the shortlist and nothing else in t.
 func (s *shortlist) begin(t *llm.Turn) *conversation.Roster {
 	t.Listed = s.excerpts()
 	s.fill(t)
 	return &conversation.Roster{All: true, Choice: true, Joined: t.Listed, Size: updateSize(&prompt.Update{Joined: t.Listed})}
 }
 
-// news returns what a prompt has to tell of the choice to a reader who knows these agents.
+// news returns the changes for a reader who knows these agents.
 func (s *shortlist) news(known map[string]*prompt.Agent) prompt.Update {
 	var u prompt.Update
 	for _, c := range s.list {
@@ -65,7 +65,7 @@ func (s *shortlist) news(known map[string]*prompt.Agent) prompt.Update {
 	return u
 }
 
-// fill sets the agents that t shows, and those that cannot be given work although a reader would expect it.
+// fill sets the agents that t shows, and those that are unavailable although a reader would expect them.
 func (s *shortlist) fill(t *llm.Turn) {
 	t.Agents, t.Unavailable = nil, slices.Clone(s.busy)
 	for id := range shown(&t.Input) {
@@ -81,7 +81,7 @@ func (s *shortlist) fill(t *llm.Turn) {
 	t.More = max(0, len(s.agents)-len(t.Agents))
 }
 
-// updateSize is about how many bytes u has in a prompt.
+// updateSize returns the approximate size of u in a prompt, in bytes.
 func updateSize(u *prompt.Update) int {
 	n := len("<cortex:agents-update>\n</cortex:agents-update>\n") + 100
 	for i := range u.Joined {

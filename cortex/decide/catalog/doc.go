@@ -1,7 +1,6 @@
-// Package catalog is which agents a prompt shows, and how that changes from prompt to prompt of a conversation. Few agents are listed all;
-// out of many a prompt shows a shortlist, and the model may search the rest. What was shown before stays as it was, so that providers'
-// prompt caches hit: what is new is told where it was seen first (see [conversation.Roster]).
+// Package catalog determines which agents a prompt shows, and how that changes between the prompts of a conversation. Few agents are all listed; of
+// many, a prompt shows a shortlist, and the model may search the rest. The text of earlier prompts does not change, so that providers' prompt caches
+// hit: changes are stated where they became known (see [conversation.Roster]).
 //
-// The way: [Catalog.Trim] gives what a list of all shows, [Catalog.Candidates] what there is to choose from, [Offer] puts one of the two
-// into a prompt.
+// [Catalog.Trim] makes a full list, [Catalog.Candidates] what a shortlist is chosen from, and [Offer] adds one of the two to a prompt.
 package catalog

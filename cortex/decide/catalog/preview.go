@@ -8,9 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Preview returns what a prompt would show if the user said text now and these agents, which are in the order of their ids, could
-// be given work; and, where they are too many to show all, those that would be chosen, the best first. index knows the agents;
-// nil shows them all.
+// Preview returns what a prompt would show if the user said text now and these agents, sorted by id, could be given work; and the shortlist, the best
+// first, if the prompt has one. index has the agents; with nil the prompt shows all of them.
 func Preview(c *conversation.Conversation, text string, agents []prompt.Agent, index *router.Index, now time.Time) (*prompt.Input, []conversation.Shortlisted) {
 	turn := &conversation.Turn{User: text}
 	t := c.View(turn, now)

@@ -13,19 +13,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Bounds of the list of agents that the prompts of a conversation begin with.
+// Bounds of the list of agents at the beginning of a conversation's prompts.
 const (
-	// MaxListed is how many agents a list of all can have.
+	// MaxListed is the maximum length of a full list.
 	MaxListed      = 64
-	maxListedBytes = 128 << 10 // of text in their cards, as prompts show them
-	maxChanged     = 64        // agents in the changes since the list began; with more, it begins anew
+	maxListedBytes = 128 << 10 // of the text of their cards in prompts
+	maxChanged     = 64        // agents in changes to the list; with more, the list starts over
 )
 
-// listAgents lets t, which shows the whole history of turn, list agents as earlier prompts did, tells it how they changed since,
-// and returns what is new in that; nil when nothing is. Agents come from [Catalog.Trim]; when they are nil, t lists those that
-// are there. With anew the list begins anew.
+// listAgents adds a full list of agents to t, which shows the whole history of turn: the list that earlier prompts had, and the changes since then.
+// It returns what is new; nil when nothing is. agents is a result of [Catalog.Trim]; with nil, t lists the present agents. With anew the list starts
+// over.
 //
-// A change that another open turn was shown is not in t's prompt, so that it is new to t as well.
+// A change that only the prompt of another open turn has shown is new to t, too.
 func listAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, agents []prompt.Agent, anew bool) *conversation.Roster {
 	if agents == nil {
 		return nil
@@ -58,29 +58,29 @@ func listAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.Tu
 	return &conversation.Roster{Joined: now.Joined, Left: now.Left}
 }
 
-// tellChanges puts the changes into t where earlier prompts had them.
+// tellChanges adds the changes to t where earlier prompts had them.
 func tellChanges(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn) {
 	past := c.History()
 	if len(c.Changes) > 0 {
-		t.History = slices.Clone(t.History) // it is the conversation's
+		t.History = slices.Clone(t.History) // the original is the conversation's
 	}
 	for _, change := range c.Changes {
 		if change.Turn == turn.ID {
 			put(&t.Update, t.Steps, change)
 			continue
 		}
-		// A turn that is not there is open, and not in t's prompt.
+		// A turn that is not found is open, and not in t's prompt.
 		if i := slices.IndexFunc(past, func(p *conversation.Turn) bool { return p.ID == change.Turn }); i >= 0 {
 			h := &t.History[i]
 			if change.Step > 0 {
-				h.Steps = slices.Clone(h.Steps) // they are the fold's
+				h.Steps = slices.Clone(h.Steps) // the original is the fold's
 			}
 			put(&h.Update, h.Steps, change)
 		}
 	}
 }
 
-// put sets the update of a turn's message, or of a step's results.
+// put sets the update of a turn's message (step 0), or of a step's results.
 func put(message *prompt.Update, steps []prompt.Step, change conversation.Change) {
 	switch {
 	case change.Step == 0:
@@ -90,7 +90,7 @@ func put(message *prompt.Update, steps []prompt.Step, change conversation.Change
 	}
 }
 
-// untell takes every update out of t.
+// untell removes all updates from t.
 func untell(t *llm.Turn) {
 	none := func(message *prompt.Update, steps []prompt.Step) []prompt.Step {
 		*message, steps = prompt.Update{}, slices.Clone(steps)
@@ -99,14 +99,14 @@ func untell(t *llm.Turn) {
 		}
 		return steps
 	}
-	t.History = slices.Clone(t.History) // it is the conversation's
+	t.History = slices.Clone(t.History) // the original is the conversation's
 	for i := range t.History {
 		t.History[i].Steps = none(&t.History[i].Update, t.History[i].Steps)
 	}
 	t.Steps = none(&t.Update, t.Steps)
 }
 
-// shown returns the agents that can be given work as a reader of in's prompt knows them.
+// shown returns the agents that can be given work, according to the prompt of in.
 func shown(in *prompt.Input) map[string]*prompt.Agent {
 	known := make(map[string]*prompt.Agent, len(in.Listed))
 	for i := range in.Listed {
@@ -133,7 +133,7 @@ func shown(in *prompt.Input) map[string]*prompt.Agent {
 	return known
 }
 
-// difference returns how agents differ from what is known, which it uses up.
+// difference returns how agents differ from known, from which it removes them.
 func difference(known map[string]*prompt.Agent, agents []prompt.Agent) prompt.Update {
 	var u prompt.Update
 	for i := range agents {
@@ -150,8 +150,7 @@ func difference(known map[string]*prompt.Agent, agents []prompt.Agent) prompt.Up
 	return u
 }
 
-// Same reports whether prompts show no difference. It costs nothing when a and b are one slice, and little when they
-// have the same cards.
+// Same reports whether a and b look the same in prompts. It is free when a and b are one slice, and cheap when they have the same cards.
 func Same(a, b []prompt.Agent) bool {
 	if len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] {
 		return true
@@ -170,7 +169,7 @@ func sameAgent(a, b *prompt.Agent) bool {
 		sameInputs(a.Card, b.Card)
 }
 
-// sameInputs reports whether the skills of two cards, which are the same otherwise, take the same structured input.
+// sameInputs reports whether the skills of two otherwise equal cards take the same structured input.
 func sameInputs(a, b *a2a.AgentCard) bool {
 	if len(a.Capabilities.Extensions)+len(b.Capabilities.Extensions) == 0 {
 		return true

@@ -12,8 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Bounds of a choice out of many agents. However many there are, and whatever their cards hold, a prompt's instructions, list of
-// agents and changes of that have less than 24 KiB together, with what searches bring.
+// Bounds of shortlists. For any number and size of cards, a prompt's instructions, list of agents and changes to it are less than 24 KiB together,
+// including the results of searches.
 const (
 	defaultShortlist = 20
 	maxShortlist     = 40
@@ -21,11 +21,11 @@ const (
 	maxNamed         = 10
 	excerptBytes     = 600      // of an agent in a prompt
 	choiceBytes      = 10 << 10 // of all agents of one choice
-	listingBytes     = 14 << 10 // of the list and its changes; with more, it begins anew
-	followedBytes    = 2 << 10  // of the message before, where it helps to understand this one
+	listingBytes     = 14 << 10 // of the list and its changes; with more, the list starts over
+	followedBytes    = 2 << 10  // of the previous message, where it helps to understand this one
 )
 
-// Why an agent is on a shortlist.
+// Reasons why an agent is on a shortlist.
 const (
 	reasonFits  = "fits"
 	reasonClose = "close"
@@ -33,21 +33,21 @@ const (
 	reasonInUse = "in use"
 )
 
-// Candidates are the agents that a turn may give work to, where they may be too many for a prompt. What a decider calls of it is safe
-// for concurrent use.
+// Candidates are the agents that a turn may give work to, and from which a shortlist can be chosen. The functions that deciders call are safe for
+// concurrent use.
 type Candidates struct {
 	index   *router.Index
-	agents  []prompt.Agent                // in the order of their ids
+	agents  []prompt.Agent                // sorted by id
 	busy    map[string]prompt.Unavailable // not among agents
-	limit   int                           // agents that are shown because they fit
+	limit   int                           // of agents shown because they fit
 	catalog *Catalog
 
 	unavailable []prompt.Unavailable
-	chosen      *shortlist // for the one turn that they are made for; only choose touches it
+	chosen      *shortlist // for the turn that the candidates are made for; used only by choose
 }
 
-// Candidates returns the candidates among agents, which are in the order of their ids and can be given work; those that are unavailable
-// cannot at the moment. A prompt shows limit of them because they fit, 0: 20.
+// Candidates returns candidates from agents, which are sorted by id and can be given work, and from unavailable ones. limit bounds the agents that a
+// prompt shows because they fit; 0 stands for 20.
 func (cat *Catalog) Candidates(index *router.Index, agents []prompt.Agent, unavailable []prompt.Unavailable, limit int) *Candidates {
 	if limit <= 0 {
 		limit = defaultShortlist
@@ -62,15 +62,15 @@ func (cat *Catalog) Candidates(index *router.Index, agents []prompt.Agent, unava
 	return c
 }
 
-// Are reports whether the candidates are still those that there are now.
+// Are reports whether the candidates are these agents.
 func (c *Candidates) Are(agents []prompt.Agent, unavailable []prompt.Unavailable) bool {
 	return slices.Equal(c.unavailable, unavailable) && Same(c.agents, agents)
 }
 
-// find returns an agent that may be given work.
+// find returns a candidate that can be given work.
 func (c *Candidates) find(id string) (prompt.Agent, bool) { return Find(c.agents, id) }
 
-// hits returns the agents that fit text best, and among them those that cannot be given work at the moment.
+// hits returns the agents that fit text best, including unavailable ones.
 func (c *Candidates) hits(text string, limit int) []router.Hit {
 	return c.index.Search(text, &router.SearchOptions{Limit: limit, Keep: func(id string) bool {
 		if _, busy := c.busy[id]; busy {
@@ -81,17 +81,16 @@ func (c *Candidates) hits(text string, limit int) []router.Hit {
 	}})
 }
 
-// shortlist is a choice that is being made.
+// shortlist is a shortlist in preparation.
 type shortlist struct {
 	*Candidates
-	list   []conversation.Shortlisted // in the order in which they are to be shown when there is no room for all
+	list   []conversation.Shortlisted // in order of priority when there is no room for all
 	skills map[string][]string
-	busy   []prompt.Unavailable // would be in the list
+	busy   []prompt.Unavailable // unavailable agents that would be on the list
 }
 
-// choose returns the agents that a prompt for t shows: those that the user named, those that are in use, and those that fit
-// best. A message like "and in Paris?" says little; one that nothing fits is therefore looked at together with the one before,
-// and the choice has the best of both.
+// choose returns the shortlist for t: the agents that the user named, those in use, and those that fit best. A message such as "and in Paris?" may
+// fit no agent; then choose also searches with the previous message, and merges the best of both.
 func (c *Candidates) choose(t *llm.Turn) *shortlist {
 	if c.chosen != nil {
 		return c.chosen
@@ -144,7 +143,7 @@ func (s *shortlist) add(hits map[string]router.Hit, id, reason string) {
 	s.list = append(s.list, c)
 }
 
-// logged returns the candidates as the log has them, the best first.
+// logged returns the shortlist for the log, the best first.
 func (s *shortlist) logged() []conversation.Shortlisted {
 	list := slices.Clone(s.list)
 	slices.SortStableFunc(list, func(a, b conversation.Shortlisted) int {
@@ -153,7 +152,7 @@ func (s *shortlist) logged() []conversation.Shortlisted {
 	return list
 }
 
-// excerpts returns what a list shows of the candidates, in the order of their ids; those for which there is no room are left out.
+// excerpts returns the listing of the shortlist, sorted by id, without agents for which there is no room.
 func (s *shortlist) excerpts() []prompt.Agent {
 	list := []prompt.Agent{}
 	room := choiceBytes
@@ -174,7 +173,7 @@ func (s *shortlist) excerpt(a prompt.Agent) prompt.Agent {
 	return prompt.Excerpt(a, s.skills[a.ID], min(excerptBytes, choiceBytes/max(1, len(s.list))))
 }
 
-// search is what a decider finds by words: the agents that these name, and those that fit.
+// search finds agents for a decider: those that words name, and those that fit.
 func (c *Candidates) search(words string) []llm.Found {
 	var found []llm.Found
 	add := func(h router.Hit) {
@@ -192,7 +191,7 @@ func (c *Candidates) search(words string) []llm.Found {
 	return first(defaultShortlist, found)
 }
 
-// inUse returns the agents that t has to do with, those that matter most first, at most maxInUse.
+// inUse returns the agents that t's conversation involves, the most important first, at most maxInUse.
 func inUse(t *llm.Turn) []string {
 	var ids []string
 	add := func(tasks []prompt.Task) {
@@ -215,7 +214,7 @@ func inUse(t *llm.Turn) []string {
 	return ids
 }
 
-// best is the score of the first hit.
+// best returns the score of the first hit.
 func best(hits []router.Hit) float64 {
 	if len(hits) == 0 {
 		return 0
@@ -223,7 +222,7 @@ func best(hits []router.Hit) float64 {
 	return hits[0].Score
 }
 
-// braid takes hits of a and b in turns, each agent once.
+// braid merges hits of a and b alternately, each agent once.
 func braid(a, b []router.Hit, limit int) []router.Hit {
 	var out []router.Hit
 	for i := 0; i < max(len(a), len(b)); i++ {
@@ -236,7 +235,7 @@ func braid(a, b []router.Hit, limit int) []router.Hit {
 	return out
 }
 
-// score is a score as it is logged: JSON has no NaN.
+// score returns a score for the log: JSON has no NaN.
 func score(s float64) float64 {
 	if !(s > 0) {
 		return 0

@@ -9,13 +9,13 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// agent is a card and the id that the index knows it by.
+// agent is a card with its id in the index.
 type agent struct {
 	id   string
 	card a2a.AgentCard
 }
 
-// directory is the agents of a measurement, in the order of the files.
+// directory has the agents of a measurement, in the order of the files.
 type directory struct {
 	agents []*agent
 	ids    map[string]place
@@ -59,7 +59,7 @@ func (d *directory) add(a *agent, at place) {
 	}
 }
 
-// resolve returns the agents that an id of a query stands for, and the skill if the id is a skill's.
+// resolve returns the agents that an id in a query stands for, and the skill if the id is that of a skill.
 func (d *directory) resolve(at place, id string) (agents []string, skill string, err error) {
 	if _, ok := d.ids[id]; ok {
 		return []string{id}, "", nil
@@ -70,8 +70,8 @@ func (d *directory) resolve(at place, id string) (agents []string, skill string,
 	return nil, "", at.errorf("no agent and no skill is called %s: name the file it is in with --agents", short(id))
 }
 
-// grow adds agents that are not needed until there are n, and returns how many of them repeat others: of the agents that have several
-// skills, each skill that says what no card says yet; and then, if that is not enough, all with changed names.
+// grow adds agents, beyond those that are needed, until there are n, and returns how many of them repeat others. First it makes an agent of each
+// distinct skill of agents with several skills; if that is not enough, it repeats agents with changed names.
 func (d *directory) grow(n int, needed map[string]bool) (repeated int, err error) {
 	if n <= len(d.agents) {
 		return 0, nil
@@ -112,5 +112,5 @@ func (d *directory) grow(n int, needed map[string]bool) (repeated int, err error
 	}
 }
 
-// says is what tells cards apart.
+// says returns the text by which cards are distinguished.
 func says(c *a2a.AgentCard) string { return strings.ToLower(c.Name + "\x00" + c.Description) }

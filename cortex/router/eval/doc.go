@@ -1,22 +1,20 @@
-// Package eval measures how well a router.Index finds the agents that fit a request. It is for those who change the router, or
-// want to know what to expect of it on requests of their own. Run does what `cortex eval routing` does; Measure asks any Searcher.
+// Package eval measures how well a router.Index finds the agents that fit a request. It is for developers of the router, and for users who want to
+// know what to expect on their own requests. Run does what `cortex eval routing` does; Measure asks any Searcher.
 //
 // # Files
 //
-// All files are JSON, one object on each line, at most 1 MiB long; other fields than these are passed over.
+// All files are JSON, one object on each line, at most 1 MiB long; other fields than these are ignored.
 //
-// Agents: {"id", "name", "description", "skills": [{"id", "name", "description", "examples": [], "tags": []}]}. No two have
-// the same id.
+// Agents: {"id", "name", "description", "skills": [{"id", "name", "description", "examples": [], "tags": []}]}. No two have the same id.
 //
-// Queries: {"query", "agents": [id, …]}, and where wanted "any_of": [[id, …], …] and "pool": [id, …]. An id in "agents" or
-// "any_of" that is no agent's is a skill's, and stands for the agents that have this skill. "agents" empty, without "any_of",
-// says that no agent fits: the query is out of scope. "pool" are the only agents that are offered for the query.
+// Queries: {"query", "agents": [id, …]}, and where wanted "any_of": [[id, …], …] and "pool": [id, …]. An id in "agents" or "any_of" that is not the
+// id of an agent is that of a skill, and stands for the agents that have this skill. "agents" empty, without "any_of", says that no agent fits: the
+// query is out of scope. "pool" are the only agents that are offered for the query.
 //
 // # Definitions
 //
-// A query in scope has needs. Each list of "any_of" is one: one agent of it is needed. The agents of "agents" are one need
-// together, so that any of them is right; with Config.Multi each is a need of its own. Shares are means over the queries in
-// scope, from 0 to 1.
+// A query in scope has needs. Each list of "any_of" is one: one agent of it is needed. The agents of "agents" together are one need, so that any of
+// them is right; with Config.Multi each is a need of its own. Shares are means over the queries in scope, from 0 to 1.
 //
 //   - top1: the best hit meets a need.
 //   - recall@k: the share of a query's needs that the first k hits meet.
@@ -25,23 +23,21 @@
 //     half. The score of a query without a hit is 0.
 //   - oos_refused: the share of the queries out of scope with a best score below router.Fits.
 //   - in_scope_kept: the share of the queries in scope with a best score of at least router.Fits.
-//   - p50, p99: the wall time of one Search, one at a time, after 100 searches that are not counted.
+//   - p50, p99: the wall time of one Search, one at a time, after 100 searches that do not count.
 //
 // The last three shares need queries out of scope, in Config.Queries or in Config.OOS; without any they are nil.
 //
 // # Learning and growing
 //
-// The queries of Config.Learn are first given to the index as delegations that completed now: one piece of evidence for each
-// query and agent of its "agents", each query asked by somebody else. What is in both files is measured all the same;
-// Report.Shared counts it.
+// The queries of Config.Learn are first given to the index as delegations that completed now: one piece of evidence for each query and agent of its
+// "agents", each query from a different user. Queries that are in both files are measured nevertheless; Report.Shared counts them.
 //
-// With Config.New each so many-th agent, in the order of the files, learns nothing, and top1 is also counted apart: of the queries
-// for which none but such agents are right (top1_new), and of all others (top1_others). So one sees what it costs an agent that
-// others have learned. Without Config.Learn the same agents are counted apart, none of which has learned anything.
+// With Config.New every nth agent, in the order of the files, has no evidence, and top1 is also reported separately: for the queries that only such
+// agents fit (top1_new), and for all others (top1_others). This shows how much evidence of other agents disadvantages a new one. Without Config.Learn
+// the same agents are reported separately, but none has evidence.
 //
-// Config.Grow (the flag --grow, which help does not show) adds agents until there are that many: the way to measure among ten
-// thousand. First each skill of the agents that no query needs and that have several becomes an agent of its own, unless some card
-// has its name and description: such cards are as different as those of agents. When there are none left, those agents are
-// repeated, with "-2", "-3" and so on after the id and a number after the name; Report.Repeated counts these, among which it is
-// easier to find what is right.
+// Config.Grow (the flag --grow, which help does not show) adds agents until there are that many, to measure with ten thousand, for example. First
+// each skill of agents that no query needs and that have several skills becomes an agent, unless some card has the same name and description: such
+// cards are as different as those of agents. When there are none left, those agents are repeated, with "-2", "-3" and so on after the id and a number
+// after the name; Report.Repeated counts these, among which the right agent is easier to find.
 package eval

@@ -8,14 +8,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// lesson is what a file of queries teaches: the evidence of each agent, and the texts it came from.
+// lesson is the evidence from a file of queries, by agent, and the texts that it came from.
 type lesson struct {
 	evidence map[string][]router.Evidence
 	texts    map[string]bool
 }
 
-// readLesson turns a file of queries into evidence, as if the agents that fit had answered each of them at now. Each query is
-// asked by somebody else, as the evidence of many is what an index trusts.
+// readLesson converts a file of queries to evidence, as if the agents that fit had answered each of them at now. Each query is from a different user,
+// because the index trusts evidence from many users.
 func readLesson(ctx context.Context, file string, d *directory, now time.Time) (*lesson, error) {
 	s := &lesson{map[string][]router.Evidence{}, map[string]bool{}}
 	err := readLines(ctx, file, func(at place, l *queryLine) error {

@@ -11,13 +11,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
-// Bounds of a file and of a line in it, in bytes. All of it is kept in memory.
+// Bounds of a file and of a line, in bytes. Files are read into memory.
 const (
 	maxFile = 256 << 20
 	maxLine = 1 << 20
 )
 
-// place is where something was read.
+// place is a position in a file.
 type place struct {
 	file string
 	line int
@@ -27,7 +27,7 @@ func (p place) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", p.file, p.line, fmt.Errorf(format, args...))
 }
 
-// readLines gives each JSON object of a file to f. Blank lines are passed over; a file without an object is an error.
+// readLines passes each JSON object of a file to f. It skips blank lines; a file without an object is an error.
 func readLines[T any](ctx context.Context, file string, f func(place, *T) error) error {
 	r, err := document.Open(ctx, file, maxFile)
 	if err != nil {
@@ -55,7 +55,7 @@ func readLines[T any](ctx context.Context, file string, f func(place, *T) error)
 		at.line++
 		return at.errorf("the line is longer than %d bytes", maxLine)
 	} else if err != nil {
-		return err // it names the file
+		return err // it names the file already
 	}
 	if objects == 0 {
 		return fmt.Errorf("%s: the file is empty: one JSON object is expected on each line", file)
@@ -63,7 +63,7 @@ func readLines[T any](ctx context.Context, file string, f func(place, *T) error)
 	return nil
 }
 
-// short is a stranger's text in an error: quoted, and not too long to read.
+// short quotes an external text for an error, and truncates it.
 func short(s string) string {
 	if len(s) > 80 {
 		return fmt.Sprintf("%q…", s[:80])

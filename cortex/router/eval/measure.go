@@ -22,7 +22,7 @@ const warmUp = 100
 // maxK bounds the number of hits of a search.
 const maxK = 10_000
 
-// CheckK says what is wrong with the numbers of first hits to look at: there must be one, and each must be from 1 to 10,000.
+// CheckK returns an error unless ks has at least one number, and all are from 1 to 10,000.
 func CheckK(ks []int) error {
 	if len(ks) == 0 {
 		return errors.New("no number of first hits is given: 5,10,20 is usual")
@@ -35,9 +35,9 @@ func CheckK(ks []int) error {
 	return nil
 }
 
-// Measure asks s all queries, one after the other, and reports what came of it, for each number k of first hits. It sets the
-// shares, the times, InScope and OutOfScope, and Queries to all of them. It fails when CheckK does, when no query is in scope,
-// and when ctx ends.
+// Measure searches s for all queries, one after the other, and reports the results for each number k of first hits. It sets the shares, the times,
+// InScope and OutOfScope, and Queries to the number of all queries. It returns an error when CheckK does, when no query is in scope, and when ctx
+// ends.
 func Measure(ctx context.Context, s Searcher, queries []*Query, ks []int) (*Report, error) {
 	if err := CheckK(ks); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func Measure(ctx context.Context, s Searcher, queries []*Query, ks []int) (*Repo
 	return r, nil
 }
 
-// options are those of a search for q.
+// options returns the search options for q.
 func (q *Query) options(limit int) *router.SearchOptions {
 	o := &router.SearchOptions{Limit: limit}
 	if len(q.Pool) > 0 {
@@ -120,7 +120,7 @@ func (q *Query) options(limit int) *router.SearchOptions {
 	return o
 }
 
-// met counts the needs that hits meet.
+// met returns the number of needs that hits meet.
 func (q *Query) met(hits []router.Hit) int {
 	n := 0
 	for _, need := range q.Needs {
@@ -131,8 +131,7 @@ func (q *Query) met(hits []router.Hit) int {
 	return n
 }
 
-// auroc is the share of pairs of a score in scope and one out of scope in which the first is higher; a tie is one half. It
-// sorts out.
+// auroc returns the share of pairs of a score in scope and one out of scope in which the first is higher; a tie counts one half. It sorts out.
 func auroc(in, out []float64) float64 {
 	slices.Sort(out)
 	sum := 0.0
@@ -149,7 +148,7 @@ func auroc(in, out []float64) float64 {
 	return sum / float64(len(in)) / float64(len(out))
 }
 
-// fitting is the share of scores that say that an agent fits.
+// fitting returns the share of scores that say that an agent fits.
 func fitting(scores []float64) float64 {
 	n := 0
 	for _, s := range scores {
@@ -160,8 +159,7 @@ func fitting(scores []float64) float64 {
 	return float64(n) / float64(len(scores))
 }
 
-// percentile is the smallest of the sorted times that p percent of them do not exceed, in microseconds with one digit after
-// the point.
+// percentile returns the smallest of the sorted times that at least p percent of them do not exceed, in microseconds with one decimal.
 func percentile(times []time.Duration, p int) float64 {
 	t := times[(len(times)*p+99)/100-1]
 	return round(float64(t)/float64(time.Microsecond), 1)

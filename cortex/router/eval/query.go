@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Query is a request whose right answer is known.
+// Query is a request with a known correct answer.
 type Query struct {
 	Text string
-	// Needs are lists of agents' ids; one agent of each is needed. Empty: no agent fits, the query is out of scope.
+	// Needs are lists of agents' ids; one agent of each list is needed. Empty: no agent fits, so the query is out of scope.
 	Needs [][]string
-	// Pool are the ids of the only agents that are offered. Empty: all are.
+	// Pool has the ids of the only agents that are offered. Empty: all are.
 	Pool []string
-	// New says that the agents it needs were taught nothing, so that Report.Top1New counts it.
+	// New says that the needed agents have no evidence, so that the query counts in Report.Top1New.
 	New bool
 }
 
 func (q *Query) inScope() bool { return len(q.Needs) > 0 }
 
-// queryLine is a query as files have it.
+// queryLine is a query in a file.
 type queryLine struct {
 	Query  string     `json:"query"`
 	Agents []string   `json:"agents"`
@@ -27,8 +27,8 @@ type queryLine struct {
 	Pool   []string   `json:"pool"`
 }
 
-// readQueries reads a file of queries, whose ids must all be known to d. With multi each listed agent is a need of its own; with
-// outOfScope there must be none.
+// readQueries reads a file of queries, whose ids must all be in d. With multi each listed agent is a need of its own; with outOfScope a query must
+// have no needs.
 func readQueries(ctx context.Context, file string, d *directory, multi, outOfScope bool) ([]*Query, error) {
 	var queries []*Query
 	err := readLines(ctx, file, func(at place, l *queryLine) error {

@@ -2,7 +2,7 @@ package eval
 
 import "math"
 
-// Report is what was measured; the package doc has the definitions. Shares are from 0 to 1, rounded to 4 digits.
+// Report is the result of a measurement; the package documentation has the definitions. Shares are from 0 to 1, rounded to 4 digits.
 type Report struct {
 	Agents      int             `json:"agents"`
 	Queries     int             `json:"queries"` // of Config.Queries, in scope or not
@@ -15,19 +15,19 @@ type Report struct {
 	P50         float64         `json:"p50_us"` // microseconds
 	P99         float64         `json:"p99_us"` // microseconds
 
-	// Top1 of the queries that are New, and of the others; nil unless there are both.
+	// Top1 of the queries with and without New; nil unless there are both.
 	Top1New    *float64 `json:"top1_new,omitempty"`
 	Top1Others *float64 `json:"top1_others,omitempty"`
 
 	InScope      int     `json:"-"` // queries that some agent fits
-	OutOfScope   int     `json:"-"` // queries that none fits, of both files
+	OutOfScope   int     `json:"-"` // queries that no agent fits, of both files
 	Repeated     int     `json:"-"` // agents that repeat others, for Config.Grow
-	Shared       int     `json:"-"` // queries of Config.Queries that were learned from
-	PutPerSecond float64 `json:"-"` // agents that the index takes in a second
-	Memory       int64   `json:"-"` // bytes of the index, with what it learned
+	Shared       int     `json:"-"` // queries of Config.Queries that are also in Config.Learn
+	PutPerSecond float64 `json:"-"` // agents that the index adds per second
+	Memory       int64   `json:"-"` // bytes of the index, including evidence
 }
 
-// round keeps so many digits after the point.
+// round rounds x to this many decimals.
 func round(x float64, digits int) float64 {
 	p := math.Pow10(digits)
 	return math.Round(x*p) / p

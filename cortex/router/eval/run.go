@@ -11,20 +11,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 )
 
-// Config says what Run measures. Agents, Queries and K are required.
+// Config configures Run. Agents, Queries and K are required.
 type Config struct {
 	Agents  []string         // files of agents
 	Queries string           // file of queries
-	OOS     string           // file of queries that no agent fits; empty is none
-	Learn   string           // file of queries to learn from first; empty is none
+	OOS     string           // file of queries that no agent fits; "": none
+	Learn   string           // file of queries to learn from first; "": none
 	Multi   bool             // every listed agent of a query is needed, rather than any
 	K       []int            // numbers of first hits to look at
-	New     int              // each so many-th agent learns nothing of Learn, and its queries are counted apart; 0 is none
-	Grow    int              // add agents until there are so many; see the package doc
-	Now     func() time.Time // nil is time.Now; when the queries of Learn were done
+	New     int              // every nth agent learns nothing, and its queries are reported separately; 0: none
+	Grow    int              // add agents until there are this many; see the package documentation
+	Now     func() time.Time // when the queries of Learn were answered; nil is time.Now
 }
 
-// Run measures a new router.Index with all agents of c. An error names the file and line that is wrong. It stops when ctx ends.
+// Run measures a new router.Index with all agents of c. Errors name the file and line. It stops when ctx ends.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if len(c.Agents) == 0 || c.Queries == "" {
 		return nil, errors.New("files of agents and of queries are needed")
@@ -82,7 +82,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, nil
 }
 
-// needed are the agents that a query asks for, or is learned for.
+// needed returns the agents that queries need, or that have evidence.
 func needed(queries []*Query, learned *lesson) map[string]bool {
 	m := map[string]bool{}
 	for _, q := range queries {
@@ -96,7 +96,7 @@ func needed(queries []*Query, learned *lesson) map[string]bool {
 	return m
 }
 
-// renew takes what was learned from each nth agent, and marks the queries for which no other is right.
+// renew removes the evidence of every nth agent, and marks the queries that no other agent fits.
 func (d *directory) renew(n int, queries []*Query, learned *lesson) {
 	fresh := map[string]bool{}
 	for i := n - 1; i < len(d.agents); i += n {
@@ -108,7 +108,7 @@ func (d *directory) renew(n int, queries []*Query, learned *lesson) {
 	}
 }
 
-// fill returns an index of d's agents with what was learned, how many agents it took in a second, and its size in bytes.
+// fill returns an index of d's agents with their evidence, how many agents per second it added, and its size in bytes.
 func fill(
 	ctx context.Context, d *directory, learned *lesson, now func() time.Time,
 ) (x *router.Index, rate float64, size int64, err error) {
@@ -128,12 +128,12 @@ func fill(
 		}
 	}
 	size = heap() - before
-	runtime.KeepAlive(d) // what was read is in both sums
+	runtime.KeepAlive(d) // d counts in both heap sizes
 	runtime.KeepAlive(learned)
 	return x, rate, size, nil
 }
 
-// heap is the number of bytes in use. The second collection takes what pools have kept from the first.
+// heap returns the number of bytes in use. The second collection frees what pools have kept after the first.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -12,13 +12,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// lookAhead is how many files of one event are looked for at a time.
-const lookAhead = 8
+// fileChecks is how many files of one event are checked at the same time.
+const fileChecks = 8
 
-// missing tells people which of the files that e brings are not there for its conversation, or returns "". A file that nothing speaks of goes some
-// time after it was stored, and each goes with its conversation, so that one of another conversation would be kept by nothing. It is asked before
-// e becomes an entry, and never about the log: an event that comes once more may name files that were erased since.
-func (o *Orchestrator) missing(ctx context.Context, e *transport.Event) (string, error) {
+// unusableFiles returns a text for people that says which of e's files its conversation cannot use, or "". An unreferenced file is removed some
+// minutes after it was stored, and every file is erased with its own conversation, so nothing would keep a file of another one. It is called before
+// e becomes an entry, and not for redelivered events, whose files may have been erased since.
+func (o *Orchestrator) unusableFiles(ctx context.Context, e *transport.Event) (string, error) {
 	parts := conversation.Brought(e)
 	files, ok := o.cfg.Transport.(transport.Files)
 	if !ok || len(parts) == 0 {
@@ -26,10 +26,10 @@ func (o *Orchestrator) missing(ctx context.Context, e *transport.Event) (string,
 	}
 	why := make([]string, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(lookAhead)
+	g.SetLimit(fileChecks)
 	for i, p := range parts {
 		g.Go(func() (err error) {
-			why[i], err = o.amiss(gctx, files, e.ContextID, p)
+			why[i], err = o.unusableFile(gctx, files, e.ContextID, p)
 			return err
 		})
 	}
@@ -53,8 +53,8 @@ func (o *Orchestrator) missing(ctx context.Context, e *transport.Event) (string,
 	return text, nil
 }
 
-// amiss tells people why the file that a reference names cannot be had in a conversation, or returns "".
-func (o *Orchestrator) amiss(ctx context.Context, files transport.Files, contextID string, p *a2a.Part) (string, error) {
+// unusableFile returns a text for people that says why a conversation cannot use the file that p refers to, or "".
+func (o *Orchestrator) unusableFile(ctx context.Context, files transport.Files, contextID string, p *a2a.Part) (string, error) {
 	ref, err := transport.RefOf(o.cfg.Tenant, p)
 	switch {
 	case err != nil:
