@@ -234,11 +234,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 		}
 		return e.runAgent(cmd.Context(), card, worklog{h, name, say}, &f.agentFlags)
 	}
-	id, err := transport.AgentID(card.Name)
-	if err != nil {
-		return usageError{err}
-	}
-	o.Questions = filepath.Join(e.settings.data, "questions", id)
+	o.Questions = filepath.Join(e.settings.data, "questions")
 	o.Log = func(line string) { say("%s: %s", name, prompt.Clean(line, maxLogged)) }
 	if f.keep {
 		return e.runKept(cmd.Context(), card, o, &f.agentFlags)
