@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -134,6 +136,15 @@ func talker([]string) {
 			tell("result", map[string]any{"text": fmt.Sprintf("%s with %s after %s", t.Text, t.State, history)})
 		case "ask":
 			tell("ask", map[string]any{"ask": "a1", "text": rest, "agent": "other"})
+		case "long":
+			tell("text", map[string]any{"text": strings.Repeat("x", jsonl.MaxLine)})
+		case "slowly":
+			tell("text", map[string]any{"text": "half of "})
+			go func() {
+				<-time.After(20 * time.Millisecond)
+				tell("text", map[string]any{"text": rest})
+				tell("result", map[string]any{})
+			}()
 		case "raw":
 			fmt.Println(rest)
 		case "ID": // a bad line that says which task it is about
@@ -434,6 +445,69 @@ func TestKeptDies(t *testing.T) {
 	if got := c.Do("echo well"); got.Text != "well" {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// A program that is killed again and again while it does many tasks loses none, and gives each result once and whole.
+func TestKeptKilled(t *testing.T) {
+	t.Parallel()
+	starts := filepath.Join(t.TempDir(), "starts")
+	c := agentstest.Serve(t, kept(t, agents.ExecOptions{Env: []string{"STARTS=" + starts}}))
+	stop := make(chan struct{})
+	var working sync.WaitGroup
+	var mu sync.Mutex
+	done, unlucky := 0, 0
+	for n := range 8 {
+		working.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				want := fmt.Sprintf("half of %d.%d", n, i)
+				got := c.Do("slowly" + strings.TrimPrefix(want, "half of"))
+				mu.Lock()
+				switch {
+				case got.State == a2a.TaskStateCompleted && got.Text == want:
+					done++
+				case strings.Contains(got.Text, "ended 3 times while it worked on this: signal: killed"):
+					unlucky++
+				default:
+					t.Errorf("%s: %+v", want, got)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for n := 0; n < 5; n++ {
+		pid := 0
+		for ; pid == 0; <-time.After(5 * time.Millisecond) {
+			b, _ := os.ReadFile(starts)
+			if pids := strings.Fields(string(b)); len(pids) > n {
+				pid, _ = strconv.Atoi(pids[len(pids)-1])
+			}
+		}
+		<-time.After(time.Duration(rand.IntN(60)) * time.Millisecond)
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
+	}
+	close(stop)
+	working.Wait()
+	t.Logf("%d tasks are done, %d were killed three times", done, unlucky)
+	if done == 0 {
+		t.Error("no task is done")
+	}
+}
+
+func TestLinesBounds(t *testing.T) {
+	t.Parallel()
+	eachWay(t, agents.ExecOptions{}, func(t *testing.T, c *agentstest.Cortex) {
+		want := `: a line is not of the protocol jsonl: the line has more than 1048576 bytes: "{\"id\":\"task-`
+		if got := c.Do("long"); got.State != a2a.TaskStateFailed || !strings.Contains(got.Text, want) {
+			t.Errorf("%s %.300q, want %q", got.State, got.Text, want)
+		}
+	})
 }
 
 func TestLinesDies(t *testing.T) {
