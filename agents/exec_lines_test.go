@@ -113,7 +113,7 @@ func talker([]string) {
 			tell("file", map[string]any{"path": "plot.txt"})
 			tell("result", map[string]any{})
 		case "late": // says the last things just before it ends
-			for n := range 2000 {
+			for n := range 6000 {
 				tell("text", map[string]any{"text": fmt.Sprintln(n)})
 			}
 			tell("result", map[string]any{})
@@ -160,6 +160,7 @@ func talker([]string) {
 			tell("result", map[string]any{})
 		case "twice":
 			tell("result", map[string]any{"text": "one"})
+			<-time.After(50 * time.Millisecond) // the task has ended by now
 			tell("result", map[string]any{"text": "two"})
 			tell("progress", map[string]any{"text": "late"})
 		}
@@ -224,7 +225,7 @@ func TestLines(t *testing.T) {
 			"outside none":                           {a2a.TaskStateFailed, "none: no such file or directory"},
 			"raw Hi!":                                {a2a.TaskStateFailed, `a line is not of the protocol jsonl: it is no JSON object: "Hi!"`},
 			`raw {"type":"text","id":"x","text":""}`: {a2a.TaskStateFailed, `a line is not of the protocol jsonl: it has no task of this id: "text x"`},
-			"late":                                   {a2a.TaskStateCompleted, "\n1998\n1999\n"},
+			"late":                                   {a2a.TaskStateCompleted, "\n5998\n5999\n"},
 		} {
 			got := c.Do(text)
 			if got.State != want.state || !strings.Contains(got.Text, want.text) {
@@ -431,7 +432,14 @@ func TestKeptDies(t *testing.T) {
 	card := agentcard.Attach(&a2a.AgentCard{Name: "a", Skills: []a2a.AgentSkill{{ID: "careful"}, {ID: "other"}}}, &agentcard.Spec{
 		Abilities: map[string]agentcard.Ability{"careful": {Once: true}},
 	})
-	c := agentstest.Serve(t, kept(t, agents.ExecOptions{Card: card}))
+	starts := filepath.Join(t.TempDir(), "starts")
+	c := agentstest.Serve(t, kept(t, agents.ExecOptions{Card: card, Env: []string{"STARTS=" + starts}}))
+	for _, text := range []string{"twice", "ID a", "echo"} { // what comes late or is wrong for one task does not end it
+		_ = c.Do(text)
+	}
+	if b, _ := os.ReadFile(starts); strings.Count(string(b), "\n") != 1 {
+		t.Errorf("it was started %d times, want once", strings.Count(string(b), "\n"))
+	}
 	if got := c.Do("die1"); got.State != a2a.TaskStateCompleted || got.Text != "delivery 2 " {
 		t.Errorf("got %+v", got)
 	}
