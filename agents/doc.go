@@ -13,5 +13,5 @@
 //
 // A [Host] serves thousands of agents in one process. Package agentstest runs an agent in a test in three lines.
 //
-// [Exec] makes an agent of any program in any language. [Lookup] finds the built-in agents. [LoadCard] reads a card from a file.
+// [Exec] makes an agent of any program in any language. [ExecLines] and [Keep] do so of programs that have more to say, in lines of JSON. [Lookup] finds the built-in agents. [LoadCard] reads a card from a file.
 package agents

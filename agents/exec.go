@@ -50,6 +50,10 @@ type ExecOptions struct {
 	JSON bool
 	// Timeout limits each run; with 0 only the task's deadline does.
 	Timeout time.Duration
+	// Questions is a folder in which [ExecLines] and [Keep] keep what a program needs to go on after a question; "" keeps nothing.
+	Questions string
+	// Log receives lines of standard error of a program that speaks lines of JSON; nil discards them. It is called concurrently.
+	Log func(line string)
 }
 
 // Exec returns a handler that runs a program for each task. The program reads the task on stdin and may ignore it. Its stdout is the result,
@@ -73,6 +77,14 @@ type ExecOptions struct {
 //
 // Exec returns an error when the program cannot be found or run.
 func Exec(o ExecOptions) (Handler, error) {
+	p, err := newProgram(o)
+	if err != nil {
+		return nil, err
+	}
+	return p.run, nil
+}
+
+func newProgram(o ExecOptions) (*program, error) {
 	if len(o.Argv) == 0 || o.Argv[0] == "" {
 		return nil, errors.New("no program to run: give a command after --")
 	}
@@ -82,8 +94,7 @@ func Exec(o ExecOptions) (Handler, error) {
 	}
 	process.KillOrphans()
 	removeFolders(time.Now())
-	p := &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}
-	return p.run, nil
+	return &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}, nil
 }
 
 // findProgram returns the absolute path of a program, or an error that says what to do.
@@ -125,12 +136,17 @@ type program struct {
 	givesData  map[string]bool // by the skill names that a task may use
 }
 
-func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
-	if p.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("%s did not end within %v", p.name, p.Timeout))
-		defer cancel()
+// timed returns the context for a task, which ends after Timeout.
+func (p *program) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.Timeout <= 0 {
+		return ctx, func() {}
 	}
+	return context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("%s did not end within %v", p.name, p.Timeout))
+}
+
+func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
+	ctx, cancel := p.timed(ctx)
+	defer cancel()
 	running, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	files, err := newFolder(t)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -55,6 +56,10 @@ type folder struct {
 	dir   string
 	root  *os.Root             // of dir as it was made, even if its path leads elsewhere now
 	paths map[*a2a.Part]string // of the files of the task
+
+	mu    sync.Mutex
+	size  int64           // of all files that were written
+	taken map[string]bool // names in in()
 }
 
 // newFolder makes a folder for a task. When none can be made, as in a container without room for temporary files, a task without files runs
@@ -67,7 +72,7 @@ func newFolder(t *Task) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no folder for the files of the task: %w", err)
 	}
-	f := &folder{dir: dir, paths: map[*a2a.Part]string{}}
+	f := &folder{dir: dir, paths: map[*a2a.Part]string{}, taken: map[string]bool{}}
 	for _, d := range []string{f.in(), f.out()} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			f.remove()
@@ -111,18 +116,30 @@ func (f *folder) remove() {
 
 // fill writes the files of a task into the folder, under names that are safe and distinct.
 func (f *folder) fill(ctx context.Context, t *Task) error {
-	room, taken := int64(maxTaskFiles), map[string]bool{}
 	for _, file := range t.Files() {
-		if room -= file.Size; room < 0 {
-			return fmt.Errorf("%w: the files of the task have more than %d bytes together", transport.ErrTooLarge, int64(maxTaskFiles))
-		}
-		name := freeName(file.Name, taken)
-		if err := f.write(ctx, file, name); err != nil {
+		path, err := f.add(ctx, file)
+		if err != nil {
 			return err
 		}
-		f.paths[file.part] = filepath.Join(f.in(), name)
+		f.paths[file.part] = path
 	}
 	return nil
+}
+
+// add writes a file into the folder, and returns its path. It is safe for concurrent use.
+func (f *folder) add(ctx context.Context, file File) (string, error) {
+	if f.dir == "" {
+		return "", fmt.Errorf("%s: there is no folder for files", file.Name)
+	}
+	f.mu.Lock()
+	if file.Size > maxTaskFiles-f.size {
+		f.mu.Unlock()
+		return "", fmt.Errorf("%w: the files of the task have more than %d bytes together", transport.ErrTooLarge, int64(maxTaskFiles))
+	}
+	f.size += file.Size
+	name := freeName(file.Name, f.taken)
+	f.mu.Unlock()
+	return filepath.Join(f.in(), name), f.write(ctx, file, name)
 }
 
 // message returns the task as the program reads it, with a file: URL for each stored file. The program cannot use a reference and must not see
@@ -132,14 +149,20 @@ func (f *folder) message(m *a2a.Message) *a2a.Message {
 		return m
 	}
 	said := *m
-	said.Parts = slices.Clone(m.Parts)
-	for i, p := range said.Parts {
-		if path, ok := f.paths[p]; ok && transport.IsFileRef(p) {
+	said.Parts = f.located(m.Parts, transport.IsFileRef)
+	return &said
+}
+
+// located returns parts with a file: URL for each file in the folder for which it is wanted.
+func (f *folder) located(parts a2a.ContentParts, wanted func(*a2a.Part) bool) a2a.ContentParts {
+	parts = slices.Clone(parts)
+	for i, p := range parts {
+		if path, ok := f.paths[p]; ok && wanted(p) {
 			at := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
-			said.Parts[i] = &a2a.Part{Content: a2a.URL(at.String()), Filename: p.Filename, MediaType: p.MediaType}
+			parts[i] = &a2a.Part{Content: a2a.URL(at.String()), Filename: p.Filename, MediaType: p.MediaType}
 		}
 	}
-	return &said
+	return parts
 }
 
 func (f *folder) write(ctx context.Context, file File, name string) error {

@@ -65,7 +65,8 @@ var programs = map[string]func(args []string){
 		signal.Notify(c, os.Interrupt)
 		<-c
 	},
-	"host": host,
+	"host":   host,
+	"talker": talker,
 }
 
 // host is a process that runs a script with Exec until it is killed.

@@ -143,3 +143,31 @@ func TestExecBadInterpreter(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
+
+// A program that stays is ended with all that it started, also if that holds its output open.
+func TestKeptLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"a program that ends with its input": `exec 3>"$1"; sleep 1000 & cat >/dev/null`,
+		"a deaf one":                         `trap "" TERM; exec 3>"$1"; sleep 1000; sleep 1000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrip(t)
+			k, err := agents.Keep(agents.ExecOptions{Argv: []string{"/bin/sh", "-c", script, "sh", g.path}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ran := make(chan error)
+			go func() { ran <- k.Run(ctx) }()
+			g.wait(t, g.held, "it does not start")
+			cancel()
+			if err := <-ran; err != nil {
+				t.Error(err)
+			}
+			k.Close()
+			g.wait(t, g.gone, "a process lives on")
+		})
+	}
+}

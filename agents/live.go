@@ -63,6 +63,13 @@ func (l *live) stream(text string) {
 	l.begin()
 }
 
+// startOver has the next text replace what was shown.
+func (l *live) startOver() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said, l.began = nil, false
+}
+
 // begin starts sending unless a goroutine is sending already; l.mu is held.
 func (l *live) begin() {
 	if !l.sending {

@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
@@ -64,15 +67,19 @@ func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, erro
 // execFlags are the flags of the commands that run a program.
 type execFlags struct {
 	agentFlags
-	dir     string
-	json    bool
-	timeout time.Duration
+	dir      string
+	json     bool
+	protocol string
+	keep     bool
+	timeout  time.Duration
 }
 
 func (f *execFlags) add(c *cobra.Command) {
 	f.agentFlags.add(c)
 	c.Flags().StringVar(&f.dir, "dir", "", "`DIR`: working directory of the program")
 	c.Flags().BoolVar(&f.json, "json", false, "give the whole task as one JSON object on standard input")
+	c.Flags().StringVar(&f.protocol, "protocol", "text", "`NAME`: what the program speaks, text or jsonl")
+	c.Flags().BoolVar(&f.keep, "keep", false, "with --protocol jsonl: run one program that stays, and give it all tasks")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "`TIME`: time limit of the program (default: as in the card, else the task's deadline)")
 	setting(c.Flags(), "card", "spec", "timeout") // not for built-in agents, which would otherwise announce themselves with the card of a program
 }
@@ -170,8 +177,13 @@ The card is a YAML or JSON file; a name is enough, a description and examples he
 
 A skill may have input_schema and output_schema, JSON Schemas: the program then finds the task's input as JSON in the
 variable CORTEX_INPUT (if under 64 KiB; with --json it is in the task), and what it prints as JSON is the result as data.
-Cards of A2A 1.0 and before, and AgentSpec documents are read too.`,
-		Example: "  cortex agent exec --card wordcount.yaml -- wc -w\n  cortex agent exec --card weather.yaml --json -- ./weather.py",
+Cards of A2A 1.0 and before, and AgentSpec documents are read too.
+
+With --protocol jsonl a program says more: it reads and writes lines of JSON, shows text as it makes it, asks you and other agents, refuses,
+and is told when a task is canceled. Its standard error is its log. With --keep it is started once, gets many tasks at a time, and is
+started again when it ends. ` + "`cortex agent new --lang python`" + ` or typescript writes one.`,
+		Example: "  cortex agent exec --card wordcount.yaml -- wc -w\n  cortex agent exec --card weather.yaml --json -- ./weather.py\n" +
+			"  cortex agent exec --card weather.yaml --protocol jsonl --keep -- ./weather.py",
 		Args: func(_ *cobra.Command, args []string) error {
 			if !f.given() {
 				return usagef("--card is missing: a YAML file with at least `name: myagent`")
@@ -206,12 +218,58 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	if e.settings.given["timeout"] == 0 {
 		o.Timeout = agentcard.SpecOf(card).Limits.TaskTimeout
 	}
-	h, err := agents.Exec(o)
+	switch {
+	case f.protocol != "text" && f.protocol != "jsonl":
+		return usagef("--protocol %q: it is text or jsonl", f.protocol)
+	case f.protocol == "text" && f.keep:
+		return usagef("--keep needs --protocol jsonl: a program that stays has to be told which task is which")
+	case f.protocol == "jsonl" && f.json:
+		return usagef("--json and --protocol jsonl both say how a task is given: give one of them")
+	}
+	name, say := prompt.Clean(card.Name, 64), e.speaker()
+	if f.protocol == "text" {
+		h, err := agents.Exec(o)
+		if err != nil {
+			return usageError{err}
+		}
+		return e.runAgent(cmd.Context(), card, worklog{h, name, say}, &f.agentFlags)
+	}
+	o.Questions = filepath.Join(e.settings.data, "questions")
+	o.Log = func(line string) { say("%s: %s", name, prompt.Clean(line, maxLogged)) }
+	if f.keep {
+		return e.runKept(cmd.Context(), card, o, &f.agentFlags)
+	}
+	h, err := agents.ExecLines(o)
 	if err != nil {
 		return usageError{err}
 	}
-	return e.runAgent(cmd.Context(), card, worklog{h, prompt.Clean(card.Name, 64), e.speaker()}, &f.agentFlags)
+	return e.runAgent(cmd.Context(), card, worklog{h, name, say}, &f.agentFlags)
 }
+
+// maxLogged bounds a line of a program's log, in characters.
+const maxLogged = 500
+
+// runKept runs a program that stays as an agent.
+func (e *env) runKept(ctx context.Context, card *a2a.AgentCard, o agents.ExecOptions, f *agentFlags) error {
+	k, err := agents.Keep(o)
+	if err != nil {
+		return usageError{err}
+	}
+	defer k.Close() // tasks may go on until runAgent returns
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return k.Run(ctx) })
+	running.Go(func() error {
+		err := e.runAgent(ctx, card, worklog{k, prompt.Clean(card.Name, 64), e.speaker()}, f)
+		return cmp.Or(err, errLeft) // ends Run
+	})
+	if err := running.Wait(); !errors.Is(err, errLeft) {
+		return err
+	}
+	return nil
+}
+
+// errLeft says that an agent has left.
+var errLeft = errors.New("the agent has left")
 
 func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Executor, f *agentFlags) error {
 	ctx, end := context.WithCancelCause(ctx)

@@ -111,7 +111,11 @@ func (u quietUnavailable) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements [slog.Handler].
-func (u quietUnavailable) WithAttrs(attrs []slog.Attr) slog.Handler { return quietUnavailable{u.Handler.WithAttrs(attrs)} }
+func (u quietUnavailable) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quietUnavailable{u.Handler.WithAttrs(attrs)}
+}
 
 // WithGroup implements [slog.Handler].
-func (u quietUnavailable) WithGroup(name string) slog.Handler { return quietUnavailable{u.Handler.WithGroup(name)} }
+func (u quietUnavailable) WithGroup(name string) slog.Handler {
+	return quietUnavailable{u.Handler.WithGroup(name)}
+}

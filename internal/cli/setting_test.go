@@ -25,7 +25,7 @@ var settingFlags = strings.Fields(`
 
 // actionFlags belong to one call of a command.
 var actionFlags = strings.Fields(`
-	name url wait agent skill input file output config help conversation continue json verbose once dir all yes force limit seen revoke repair new online
+	name url wait agent skill input file output config help conversation continue json protocol verbose once dir all yes force limit seen revoke repair new online
 	ability tag text version state owner lang
 	queries oos learn multi k grow
 	turns tcp llm-delay delegations time-limit entries conversations for

@@ -14,6 +14,8 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/sdk"
 )
 
 // starters are the templates of files for new agents and programs.
@@ -146,7 +148,10 @@ Then say in the chat: count the words: to be or not to be
 }
 
 // languages are the programming languages with a template of an agent.
-var languages = []string{"bash", "python", "go"}
+var languages = []string{"bash", "python", "typescript", "go"}
+
+// keeps are the flags for a program that speaks jsonl and stays.
+const keeps = " --protocol jsonl --keep"
 
 // goodNewName matches names that can be a folder, a file, a module and an agent.
 var goodNewName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
@@ -156,7 +161,7 @@ func (e *env) newAgentNew() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write an agent to start from",
-		Long: `Write an agent that runs: a card, and a program in bash, python or go. They go into a new folder of its name. What is there is never
+		Long: `Write an agent that runs: a card, and a program in bash, python, typescript or go. They go into a new folder of its name. What is there is never
 written over. Say what it does in the card: by that Cortex finds it.`,
 		Example: "  cortex agent new weather\n  cortex agent new weather --lang python\n  cortex agent new weather --lang go --dir agents/weather",
 		Args:    exactArgs("NAME"),
@@ -196,11 +201,14 @@ func (e *env) beginAgent(name, lang, dir string) error {
 	from := []string{"card.yaml"}
 	card := shellWord(filepath.Join(dir, "card.yaml"))
 	var program starter
+	speaks := ""
 	switch lang {
 	case "bash":
 		program.name = name + ".sh"
 	case "python":
-		program.name = name + ".py"
+		program.name, speaks = name+".py", keeps
+	case "typescript":
+		program.name, speaks = name+".mjs", keeps
 	case "go":
 		program.name = "main.go"
 	default:
@@ -208,7 +216,7 @@ func (e *env) beginAgent(name, lang, dir string) error {
 	}
 	program.about, program.program = "its program", lang != "go"
 	files, from = append(files, program), append(from, lang)
-	run := "    cortex agent exec --card " + card + " -- ./" + shellWord(filepath.ToSlash(filepath.Join(dir, program.name))) + "\n"
+	run := "    cortex agent exec --card " + card + speaks + " -- ./" + shellWord(filepath.ToSlash(filepath.Join(dir, program.name))) + "\n"
 	if filepath.IsAbs(dir) {
 		run = strings.Replace(run, "-- ./", "-- ", 1)
 	}
@@ -224,6 +232,12 @@ func (e *env) beginAgent(name, lang, dir string) error {
 		if err := files[i].read("agent/"+from[i], words); err != nil {
 			return err
 		}
+	}
+	for _, f := range sdk.Files(lang) {
+		if f.Name == program.name {
+			return usagef("%s is the name of a file that an agent in %s needs: choose another name", f.Name, lang)
+		}
+		files = append(files, starter{name: f.Name, about: f.About, text: f.Text})
 	}
 	if err := writeStarters(dir, files); err != nil {
 		return err

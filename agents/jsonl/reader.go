@@ -1,0 +1,77 @@
+package jsonl
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+)
+
+// maxQuoted bounds how much of a line an error quotes, in bytes.
+const maxQuoted = 120
+
+// BadLine is the error for a line that breaks the protocol.
+type BadLine struct {
+	ID    string // of the task that the line is about, or ""
+	Begin string // of the line
+	Err   error
+}
+
+// Error implements error.
+func (e *BadLine) Error() string {
+	return fmt.Sprintf("a line is not of the protocol jsonl: %v: %q", e.Err, e.Begin)
+}
+
+// Unwrap returns what is wrong with the line.
+func (e *BadLine) Unwrap() error { return e.Err }
+
+// Reader reads the lines of a program.
+type Reader struct{ lines *bufio.Reader }
+
+// NewReader returns a reader of lines from r.
+func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 64<<10)} }
+
+// Read returns the next line and its size in bytes. It skips empty lines. The error is [io.EOF] at the end, a [*BadLine], or that of the underlying
+// reader. A last line without a line feed counts.
+func (r *Reader) Read() (*Line, int, error) {
+	for {
+		b, err := r.next()
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(bytes.TrimSpace(b)) == 0 {
+			continue
+		}
+		l, err := Parse(b)
+		if err != nil {
+			bad := &BadLine{Begin: shorten.Marked(string(bytes.TrimSpace(b)), maxQuoted, "…"), Err: err}
+			if l != nil {
+				bad.ID = l.ID
+			}
+			return nil, 0, bad
+		}
+		return l, len(b), nil
+	}
+}
+
+// next returns the next line.
+func (r *Reader) next() ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.lines.ReadSlice('\n')
+		if len(line)+len(piece) > MaxLine+1 { // the line feed does not count
+			line = append(line, piece...)
+			return nil, &BadLine{Begin: shorten.Marked(string(line[:2*maxQuoted]), maxQuoted, "…"), Err: fmt.Errorf("the line has more than %d bytes", MaxLine)}
+		}
+		line = append(line, piece...)
+		switch {
+		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
