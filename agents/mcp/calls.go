@@ -30,6 +30,7 @@ type calls struct {
 // call is a call in progress.
 type call struct {
 	token string
+	posts posts
 	asked chan *live    // the server's question; buffered
 	done  chan struct{} // closed when there is a result
 	stop  context.CancelCauseFunc
@@ -58,7 +59,7 @@ func (c *calls) begin(ctx context.Context, s *sdk.ClientSession, token string, p
 	}
 	p.SetProgressToken(token)
 	go func() {
-		one.result, one.err = s.CallTool(running, p)
+		one.result, one.err = s.CallTool(withPosts(running, &one.posts), p)
 		c.leave(one)
 		close(one.done)
 		stop(nil)

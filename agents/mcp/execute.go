@@ -171,7 +171,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		}
 		res, err := a.follow(ctx, t, of, r, one)
 		switch {
-		case err != nil && isUnsent(err):
+		case err != nil && one.posts.isUnsent(err):
 			a.recover(s, err)
 			if round == 0 && !isRefused(err) {
 				select { // the call was not started: try once more with a new session

@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 			_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600)
 		}
 		fmt.Fprintln(os.Stderr, "the key is", os.Getenv("KEY"))
+		if address := os.Getenv(asAddress); address != "" {
+			fmt.Fprintln(os.Stderr, serveAt(address))
+			os.Exit(1)
+		}
 		if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 			os.Exit(1)
 		}
@@ -107,6 +111,14 @@ func newServer() *sdk.Server {
 		err := note(in.Text)
 		time.Sleep(pause)
 		return text("noted " + in.Text), nil, err
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "hold", Description: "Adds a line to a file, and works until nobody waits", Annotations: &sdk.ToolAnnotations{DestructiveHint: no()}}, func(ctx context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
+		b, _ := os.ReadFile(os.Getenv("NOTES"))
+		err := note(in.Text)
+		if !strings.Contains(string(b), in.Text) { // a repeated call is seen at once
+			<-ctx.Done()
+		}
+		return nil, nil, err
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "die", Annotations: &sdk.ToolAnnotations{DestructiveHint: yes()}}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
 		if err := note(in.Text); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -151,7 +150,7 @@ func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bo
 func newHTTPClient(s *Server) *http.Client {
 	home, _ := url.Parse(s.URL) // check has parsed it
 	return &http.Client{
-		Transport: &headers{of: s, home: home, next: httpclient.NewTransport(0)},
+		Transport: exchange{&headers{of: s, home: home, next: httpclient.NewTransport(0)}},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if r.URL.Host != home.Host || r.URL.Scheme != home.Scheme || len(via) > 3 {
 				return http.ErrUseLastResponse
@@ -189,12 +188,6 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &refusedError{resp.Status}
 	}
 	return resp, err
-}
-
-// isUnsent reports whether err means that the server did not start the call.
-func isUnsent(err error) bool {
-	var op *net.OpError
-	return errors.Is(err, sdk.ErrSessionMissing) || isRefused(err) || errors.As(err, &op) && op.Op == "dial"
 }
 
 func isRefused(err error) bool {
