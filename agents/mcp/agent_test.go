@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
@@ -209,7 +210,7 @@ func TestCard(t *testing.T) {
 		}
 	}
 	want := map[string]effect{
-		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "paid": {},
+		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "deafen": {}, "paid": {},
 		"note": {Once: true}, "hold": {Once: true}, "die": {true, true}, "order": {true, true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -313,6 +314,38 @@ func TestServerDies(t *testing.T) {
 	}
 	if b, err := os.ReadFile(notes); err != nil || string(b) != "once\n" {
 		t.Errorf("notes %q, %v", b, err)
+	}
+}
+
+// A server that does not read its input is started again when a task is given up, and holds nobody up.
+func TestServerDoesNotRead(t *testing.T) {
+	t.Parallel()
+	a := open(t, program(t), t.TempDir(), nil)
+	if _, err := do(t, a, task("1", "m", "deafen", "", map[string]any{})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // by then they are written, as far as they can be
+	defer cancel()
+	ended := make(chan error, 2)
+	for _, id := range []string{"2", "3"} {
+		go func() {
+			for _, err := range a.Execute(ctx, task(id, "m", "upper", strings.Repeat("x", 300<<10), nil)) {
+				ended <- err
+			}
+		}()
+	}
+	for range 2 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("a server that does not read answers")
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("the task has not ended within 30 s")
+		}
+	}
+	if got, err := do(t, a, task("4", "m", "upper", "x", nil)); err != nil || got != "X" {
+		t.Errorf("behind it: %q, %v", got, err)
 	}
 }
 

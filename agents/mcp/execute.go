@@ -165,7 +165,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		if err := a.keep(t, of, r); err != nil {
 			return nil, err
 		}
-		one, err := s.calls.begin(ctx, s.ClientSession, uuid.NewString(), p, t.Progress)
+		one, err := s.calls.begin(ctx, s, uuid.NewString(), p, t.Progress)
 		if err != nil {
 			return nil, a.unsent(t, of, r, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, serveAt(address))
 			os.Exit(1)
 		}
-		if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		if err := newServer().Run(context.Background(), &sdk.IOTransport{Reader: ears{os.Stdin}, Writer: os.Stdout}); err != nil {
 			os.Exit(1)
 		}
 		return
@@ -39,6 +40,19 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// deaf is set when the server reads no more.
+var deaf atomic.Bool
+
+// ears reads until deaf is set.
+type ears struct{ io.ReadCloser }
+
+func (e ears) Read(p []byte) (int, error) {
+	if deaf.Load() {
+		select {}
+	}
+	return e.ReadCloser.Read(p)
 }
 
 type (
@@ -141,6 +155,10 @@ func newServer() *sdk.Server {
 			return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{{Mode: "url", Message: "Please pay", URL: "https://pay.example/1", ElicitationID: "1"}})
 		}
 		return text("paid"), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "deafen", Description: "Reads nothing more", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		deaf.Store(true)
+		return text("what?"), nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "order", Description: "Orders a meal"}, order)
 	sdk.AddTool(s, &sdk.Tool{Name: "grow", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
