@@ -377,3 +377,19 @@ func TestTwice(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Tools that cannot be remembered need a yes.
+func TestPinsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s := program(t)
+	folder := filepath.Join(dir, "mcp_test")
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "tools.json"), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, s, dir, nil)
+	for name, ability := range agentcard.SpecOf(a.Card()).Abilities {
+		if !ability.Confirm {
+			t.Errorf("%s needs no yes", name)
+		}
+	}
+}
