@@ -210,7 +210,7 @@ func TestCard(t *testing.T) {
 		}
 	}
 	want := map[string]effect{
-		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "deafen": {}, "paid": {},
+		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "deafen": {}, "nag": {}, "paid": {},
 		"note": {Once: true}, "hold": {Once: true}, "die": {true, true}, "order": {true, true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -36,7 +36,7 @@ func openPins(folder string) *pins { return &pins{filepath.Join(folder, "tools.j
 func (p *pins) compare(tools []*tool, now time.Time) (changed, strange []string, err error) {
 	known, err := p.read()
 	if err != nil {
-		return nil, nameAll(tools), fmt.Errorf("%s: %w: remove it to have the tools remembered as they are now", p.path, err)
+		return nil, nameAll(tools), fmt.Errorf("%w: remove it to have the tools remembered as they are now", err)
 	}
 	was, today := maps.Clone(known), now.Format(time.DateOnly)
 	var fresh []*tool
@@ -82,13 +82,16 @@ func (p *pins) read() (map[string]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return known, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &known)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(b, &known); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.path, err)
 	}
 	if known == nil {
-		err = errors.New("it has no object")
+		return nil, fmt.Errorf("%s has no object", p.path)
 	}
-	return known, err
+	return known, nil
 }
 
 func (p *pins) write(known map[string]string) error {

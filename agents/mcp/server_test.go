@@ -156,6 +156,18 @@ func newServer() *sdk.Server {
 		}
 		return text("paid"), nil, nil
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "nag", Description: "Asks for too much, without end", Annotations: harmless}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		fields := map[string]any{}
+		for i := range 25 {
+			fields[fmt.Sprint("field", i)] = map[string]any{"type": "string"}
+		}
+		for range 2000 {
+			if _, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Mode: "form", Message: "Well?", RequestedSchema: map[string]any{"type": "object", "properties": fields}}); err != nil {
+				return nil, nil, err
+			}
+		}
+		return text("enough"), nil, nil
+	})
 	sdk.AddTool(s, &sdk.Tool{Name: "deafen", Description: "Reads nothing more", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		deaf.Store(true)
 		return text("what?"), nil, nil
