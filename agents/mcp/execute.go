@@ -172,10 +172,10 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		}
 		res, err := a.follow(ctx, t, of, r, one)
 		switch {
-		case err != nil && one.posts.isUnsent(err):
+		case err != nil && (one.posts.isUnsent(err) || of.repeatable() && errors.Is(err, sdk.ErrConnectionClosed)):
 			a.recover(s, err)
 			if round == 0 && !isRefused(err) {
-				select { // the call was not started: try once more with a new session
+				select { // the call was not started, or may be repeated: try once more with a new session
 				case <-s.ended:
 				case <-ctx.Done():
 				}
@@ -238,7 +238,8 @@ func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record,
 	}
 	err := errors.New("it asks again and again what cannot be shown to the user")
 	one.stop(err)
-	go one.in.end() // it would go on
+	one.in.lost.Store(true) // the next call waits for another session
+	go one.in.end()         // it would go on
 	<-one.done
 	return nil, err
 }
@@ -269,13 +270,11 @@ func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record,
 	return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
 }
 
-// recover ends a failed session with a URL, so that Run opens another one.
+// recover ends a failed session, so that Run opens another one. That of a program mostly ends by itself.
 func (a *Agent) recover(s *session, err error) {
 	a.log.Warn("server was lost", "err", a.server.hide(plainURL(err).Error()))
-	if s != nil && errors.Is(err, sdk.ErrConnectionClosed) {
+	if s != nil && (s.program == nil || errors.Is(err, sdk.ErrConnectionClosed)) {
 		s.lost.Store(true) // the next call waits for another session
-	}
-	if s != nil && s.program == nil {
 		go s.end()
 	}
 }
