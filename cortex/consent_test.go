@@ -570,6 +570,17 @@ func TestQuestionCannotBeForged(t *testing.T) {
 	})
 }
 
+// TestQuestionShowsJSONOnce checks that a task whose words are its input is shown as it is, and once.
+func TestQuestionShowsJSONOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, simple(func(t *llm.Turn) *llm.Decision {
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: `{"path": "x.txt", "content": "hi"}`, Input: json.RawMessage(`{"path":"x.txt","content":"hi"}`)})
+		}))
+		w.say("m1", "go")
+		w.wantAnswer("m1", `alpha is to: {"path":"x.txt","content":"hi"}. Do it? Answer yes or no.`)
+	})
+}
+
 // TestQuestionsAreBounded has many people ask in one conversation: the number of tasks that wait for a yes is bounded.
 func TestQuestionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

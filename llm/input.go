@@ -114,13 +114,16 @@ func quoted(format string, args ...any) error {
 }
 
 // SchemaFields describes in one line what a schema requires: the properties of the object, the required ones first, or the schema itself when it has
-// no properties.
+// no properties. It returns "" for an object of which the schema says nothing.
 func SchemaFields(schema json.RawMessage) string {
 	var object struct {
 		Properties map[string]json.RawMessage
 		Required   []string
 	}
 	if err := json.Unmarshal(schema, &object); err != nil || len(object.Properties)+len(object.Required) == 0 {
+		if isPlainObject(schema) {
+			return ""
+		}
 		return excerpt(string(schema))
 	}
 	names := slices.Clone(object.Required)
@@ -149,6 +152,26 @@ func SchemaFields(schema json.RawMessage) string {
 		b.WriteString(field)
 	}
 	return b.String()
+}
+
+// isPlainObject reports whether a schema says of a value at most that it is an object, beside what is no condition.
+func isPlainObject(schema json.RawMessage) bool {
+	var s map[string]any
+	if json.Unmarshal(schema, &s) != nil || s["type"] != "object" {
+		return false
+	}
+	for key, v := range s {
+		switch key {
+		case "type", "$schema", "$id", "$comment", "title", "description", "properties", "required":
+		case "additionalProperties":
+			if _, ok := v.(bool); !ok {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // fieldName returns a name, quoted if it contains unusual characters.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
@@ -209,8 +210,8 @@ func TestCard(t *testing.T) {
 		}
 	}
 	want := map[string]effect{
-		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "paid": {},
-		"note": {Once: true}, "die": {true, true}, "order": {true, true},
+		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "deafen": {}, "nag": {}, "paid": {},
+		"note": {Once: true}, "hold": {Once: true}, "die": {true, true}, "order": {true, true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("effects (-want +got)\n%s", diff)
@@ -316,6 +317,38 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
+// A server that does not read its input is started again when a task is given up, and holds nobody up.
+func TestServerDoesNotRead(t *testing.T) {
+	t.Parallel()
+	a := open(t, program(t), t.TempDir(), nil)
+	if _, err := do(t, a, task("1", "m", "deafen", "", map[string]any{})); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // by then they are written, as far as they can be
+	defer cancel()
+	ended := make(chan error, 2)
+	for _, id := range []string{"2", "3"} {
+		go func() {
+			for _, err := range a.Execute(ctx, task(id, "m", "upper", strings.Repeat("x", 300<<10), nil)) {
+				ended <- err
+			}
+		}()
+	}
+	for range 2 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("a server that does not read answers")
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("the task has not ended within 30 s")
+		}
+	}
+	if got, err := do(t, a, task("4", "m", "upper", "x", nil)); err != nil || got != "X" {
+		t.Errorf("behind it: %q, %v", got, err)
+	}
+}
+
 // What cannot be started or reached is told.
 func TestOpenFails(t *testing.T) {
 	refused := address(t, "stateless")
@@ -342,5 +375,21 @@ func TestTwice(t *testing.T) {
 	open(t, program(t), dir, nil)
 	if _, err := mcp.Open(t.Context(), program(t), &mcp.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "another process works with") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Tools that cannot be remembered need a yes.
+func TestPinsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s := program(t)
+	folder := filepath.Join(dir, "mcp_test")
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "tools.json"), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, s, dir, nil)
+	for name, ability := range agentcard.SpecOf(a.Card()).Abilities {
+		if !ability.Confirm {
+			t.Errorf("%s needs no yes", name)
+		}
 	}
 }

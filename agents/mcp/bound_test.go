@@ -1,9 +1,11 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -154,5 +156,48 @@ func TestAddressGoesAway(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(notes); string(b) != "line\n" {
 		t.Errorf("notes %q", b)
+	}
+}
+
+// A response that does not end is not read into memory.
+func TestEndlessResponse(t *testing.T) {
+	const most, endless = 64 << 20, 512 << 20
+	for name, status := range map[string]int{"result": http.StatusOK, "error": http.StatusBadRequest} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer()
+			h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
+			written := make(chan int, 1)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				if r.Body = io.NopCloser(bytes.NewReader(b)); !bytes.Contains(b, []byte(`"text":"endless"`)) {
+					h.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				n, spaces := 0, bytes.Repeat([]byte(" "), 1<<20)
+				for n < endless {
+					if _, err := w.Write(spaces); err != nil {
+						break
+					}
+					n += len(spaces)
+				}
+				written <- n
+			}))
+			t.Cleanup(func() {
+				web.CloseClientConnections()
+				web.Close()
+			})
+			a := open(t, at(t, web.URL), t.TempDir(), nil)
+			if got, err := do(t, a, task("1", "m", "upper", "endless", nil)); err == nil || !strings.Contains(err.Error(), "the server was lost while it worked") {
+				t.Errorf("got %.100q, %v", got, err)
+			}
+			if n := <-written; n > most {
+				t.Errorf("%d bytes were read", n)
+			}
+			if got, err := do(t, a, task("2", "m", "upper", "back", nil)); err != nil || got != "BACK" {
+				t.Errorf("behind it: %q, %v", got, err)
+			}
+		})
 	}
 }

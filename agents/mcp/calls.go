@@ -30,6 +30,8 @@ type calls struct {
 // call is a call in progress.
 type call struct {
 	token string
+	in    *session
+	posts posts
 	asked chan *live    // the server's question; buffered
 	done  chan struct{} // closed when there is a result
 	stop  context.CancelCauseFunc
@@ -49,16 +51,18 @@ type live struct {
 }
 
 // begin starts a call, which may outlive ctx: it runs until it has a result, is stopped, or the session ends. ctx bounds the wait for its turn.
-func (c *calls) begin(ctx context.Context, s *sdk.ClientSession, token string, p *sdk.CallToolParams, tell func(string)) (*call, error) {
+func (c *calls) begin(ctx context.Context, s *session, token string, p *sdk.CallToolParams, tell func(string)) (*call, error) {
 	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	one := &call{token: token, asked: make(chan *live, 1), done: make(chan struct{}), stop: stop, tell: tell}
+	one := &call{token: token, in: s, asked: make(chan *live, 1), done: make(chan struct{}), stop: stop, tell: tell}
 	if err := c.enter(ctx, one); err != nil {
 		stop(nil)
 		return nil, err
 	}
 	p.SetProgressToken(token)
 	go func() {
-		one.result, one.err = s.CallTool(running, p)
+		over := s.unblock(running)
+		one.result, one.err = s.CallTool(withPosts(running, &one.posts), p)
+		over()
 		c.leave(one)
 		close(one.done)
 		stop(nil)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -132,14 +133,14 @@ func (a *Agent) list(ctx context.Context, s *session) error {
 		}
 		list, by[t.Name] = append(list, t), t
 	}
-	changed, err := a.pins.compare(list)
+	changed, strange, err := a.pins.compare(list, time.Now())
 	if err != nil {
-		a.log.Warn("tools are not remembered", "err", err)
+		a.log.Warn("tools are not remembered, and need a yes", "tools", len(strange), "err", err)
 	}
 	for _, name := range changed {
 		a.log.Warn("tool is not what it was, and needs a yes: what it says of itself has changed; its line in the file is what it was", "tool", name, "file", a.pins.path)
 	}
-	card := a.newCard(s.InitializeResult(), list, changed)
+	card := a.newCard(s.InitializeResult(), list, append(changed, strange...))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tools, a.card = by, card

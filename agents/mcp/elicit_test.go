@@ -124,6 +124,15 @@ func TestOldElicitation(t *testing.T) {
 			t.Errorf("got %q, %v, want that it is unknown", got, err)
 		}
 	})
+	t.Run("it asks without end", func(t *testing.T) {
+		a := open(t, program(t, "REVISION=2025-06-18"), t.TempDir(), nil)
+		if got, err := do(t, a, task("1", "m1", "nag", "", nil)); err == nil || !strings.Contains(err.Error(), "it asks again and again what cannot be shown") {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if got, err := do(t, a, task("2", "m2", "upper", "x", nil)); err != nil || got != "X" {
+			t.Errorf("behind it: %q, %v", got, err)
+		}
+	})
 	t.Run("the agent is another one", func(t *testing.T) {
 		a := open(t, program(t), t.TempDir(), nil)
 		if got, err := do(t, a, reply("1", "r1", "soup")); err == nil || !strings.Contains(err.Error(), "ask again for all of it") {

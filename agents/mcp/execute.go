@@ -27,6 +27,7 @@ const (
 	parkedTime = 24 * time.Hour // until a parked call is canceled
 	maxRounds  = 20             // attempts at a call that a busy server postpones
 	roundPause = time.Second
+	maxUnshown = 20 // questions during a call that cannot be shown
 )
 
 // unknown is the error for an interrupted call that must not be repeated.
@@ -165,18 +166,18 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		if err := a.keep(t, of, r); err != nil {
 			return nil, err
 		}
-		one, err := s.calls.begin(ctx, s.ClientSession, uuid.NewString(), p, t.Progress)
+		one, err := s.calls.begin(ctx, s, uuid.NewString(), p, t.Progress)
 		if err != nil {
 			return nil, a.unsent(t, of, r, err)
 		}
 		res, err := a.follow(ctx, t, of, r, one)
 		switch {
-		case err != nil && isUnsent(err):
+		case err != nil && (one.posts.isUnsent(err) || of.repeatable() && errors.Is(err, sdk.ErrConnectionClosed)):
 			if !isScoped(err) {
 				a.recover(s, err)
 			}
 			if round == 0 && !isRefused(err) {
-				select { // the call was not started: try once more with a new session
+				select { // the call was not started, or may be repeated: try once more with a new session
 				case <-s.ended:
 				case <-ctx.Done():
 				}
@@ -219,33 +220,34 @@ func (a *Agent) unsent(t *agents.Task, of *tool, r *record, why error) error {
 
 // follow waits for a call's result or error. If both are nil the server has asked a question, which is in r.
 func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record, one *call) (*sdk.CallToolResult, error) {
-	select {
-	case <-one.done:
-		return one.result, one.err
-	case q := <-one.asked:
-		r.Question = &question{Requests: sdk.InputRequestMap{"": q.params}, Answers: sdk.InputResponseMap{}, Live: true}
-		r.State = asking
-		var err error
-		if r.Question.Shown, err = words(a.server.Name, q.params); err != nil {
-			q.reply <- &sdk.ElicitResult{Action: "cancel"}
-			return a.follow(ctx, t, of, r, one)
+	for range maxUnshown {
+		select {
+		case <-one.done:
+			return one.result, one.err
+		case q := <-one.asked:
+			shown, err := words(a.server.Name, q.params)
+			if err != nil || !a.park(t, one, q) {
+				q.reply <- &sdk.ElicitResult{Action: "cancel"}
+				continue
+			}
+			r.Question = &question{Requests: sdk.InputRequestMap{"": q.params}, Answers: sdk.InputResponseMap{}, Live: true, Shown: shown}
+			r.State = asking
+			return nil, a.keep(t, of, r)
+		case <-ctx.Done():
+			one.stop(context.Cause(ctx)) // notifies the server
+			<-one.done
+			if one.err == nil {
+				return one.result, nil // it had just ended
+			}
+			return nil, context.Cause(ctx)
 		}
-		if !a.park(t, one, q) {
-			q.reply <- &sdk.ElicitResult{Action: "cancel"}
-			return a.follow(ctx, t, of, r, one)
-		}
-		if err := a.keep(t, of, r); err != nil {
-			return nil, err
-		}
-		return nil, nil
-	case <-ctx.Done():
-		one.stop(context.Cause(ctx)) // notifies the server
-		<-one.done
-		if one.err == nil {
-			return one.result, nil // it had just ended
-		}
-		return nil, context.Cause(ctx)
 	}
+	err := errors.New("it asks again and again what cannot be shown to the user")
+	one.stop(err)
+	one.in.lost.Store(true) // the next call waits for another session
+	go one.in.end()         // it would go on
+	<-one.done
+	return nil, err
 }
 
 // own lists the codes that the SDK uses for failed connections. These errors have the same type as errors in a server's response.
@@ -274,13 +276,11 @@ func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record,
 	return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
 }
 
-// recover ends a failed session with a URL, so that Run opens another one.
+// recover ends a failed session, so that Run opens another one. That of a program mostly ends by itself.
 func (a *Agent) recover(s *session, err error) {
 	a.log.Warn("server was lost", "err", a.server.hide(plainURL(err).Error()))
-	if s != nil && errors.Is(err, sdk.ErrConnectionClosed) {
+	if s != nil && (s.program == nil || errors.Is(err, sdk.ErrConnectionClosed)) {
 		s.lost.Store(true) // the next call waits for another session
-	}
-	if s != nil && s.program == nil {
 		go s.end()
 	}
 }

@@ -56,11 +56,10 @@ func (a *Agent) unpark(ctx context.Context, t *agents.Task, of *tool, r *record,
 	}
 	p.call.listen(t.Progress)
 	p.question.reply <- said
-	s := a.current()
 	res, err := a.follow(ctx, t, of, r, p.call)
 	switch {
 	case err != nil:
-		return nil, a.failed(ctx, t, of, r, s, err)
+		return nil, a.failed(ctx, t, of, r, p.call.in, err)
 	case res == nil:
 		return a.asked(r), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -23,7 +24,11 @@ func TestMain(m *testing.M) {
 			_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600)
 		}
 		fmt.Fprintln(os.Stderr, "the key is", os.Getenv("KEY"))
-		if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		if address := os.Getenv(asAddress); address != "" {
+			fmt.Fprintln(os.Stderr, serveAt(address))
+			os.Exit(1)
+		}
+		if err := newServer().Run(context.Background(), &sdk.IOTransport{Reader: ears{os.Stdin}, Writer: os.Stdout}); err != nil {
 			os.Exit(1)
 		}
 		return
@@ -42,6 +47,19 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// deaf is set when the server reads no more.
+var deaf atomic.Bool
+
+// ears reads until deaf is set.
+type ears struct{ io.ReadCloser }
+
+func (e ears) Read(p []byte) (int, error) {
+	if deaf.Load() {
+		select {}
+	}
+	return e.ReadCloser.Read(p)
 }
 
 type (
@@ -115,6 +133,14 @@ func newServer() *sdk.Server {
 		time.Sleep(pause)
 		return text("noted " + in.Text), nil, err
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "hold", Description: "Adds a line to a file, and works until nobody waits", Annotations: &sdk.ToolAnnotations{DestructiveHint: no()}}, func(ctx context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
+		b, _ := os.ReadFile(os.Getenv("NOTES"))
+		err := note(in.Text)
+		if !strings.Contains(string(b), in.Text) { // a repeated call is seen at once
+			<-ctx.Done()
+		}
+		return nil, nil, err
+	})
 	sdk.AddTool(s, &sdk.Tool{Name: "die", Annotations: &sdk.ToolAnnotations{DestructiveHint: yes()}}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
 		if err := note(in.Text); err != nil {
 			return nil, nil, err
@@ -136,6 +162,22 @@ func newServer() *sdk.Server {
 			return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{{Mode: "url", Message: "Please pay", URL: "https://pay.example/1", ElicitationID: "1"}})
 		}
 		return text("paid"), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "nag", Description: "Asks for too much, without end", Annotations: harmless}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		fields := map[string]any{}
+		for i := range 25 {
+			fields[fmt.Sprint("field", i)] = map[string]any{"type": "string"}
+		}
+		for range 2000 {
+			if _, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Mode: "form", Message: "Well?", RequestedSchema: map[string]any{"type": "object", "properties": fields}}); err != nil {
+				return nil, nil, err
+			}
+		}
+		return text("enough"), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "deafen", Description: "Reads nothing more", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		deaf.Store(true)
+		return text("what?"), nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "order", Description: "Orders a meal"}, order)
 	sdk.AddTool(s, &sdk.Tool{Name: "grow", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {

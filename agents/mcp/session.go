@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -21,6 +20,7 @@ const (
 	connectTimeout = 2 * time.Minute // npx may have to download the program first
 	listTimeout    = 30 * time.Second
 	closeTimeout   = 5 * time.Second
+	stopTimeout    = 5 * time.Second  // from the end of a request's context to the end of the request
 	keepAlive      = 30 * time.Second // interval of pings to a URL, in revisions that have them
 	maxPages       = 100              // of tools/list
 
@@ -33,7 +33,7 @@ type session struct {
 	*sdk.ClientSession
 	program *program // nil for a URL
 	ended   chan struct{}
-	lost    atomic.Bool // a call failed with the connection; ended follows
+	lost    atomic.Bool // it ends, or a call failed with the connection; ended follows
 	stop    context.CancelFunc
 	once    sync.Once
 
@@ -105,6 +105,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 
 // end ends the session and the server's program.
 func (n *session) end() {
+	n.lost.Store(true)
 	n.once.Do(func() {
 		if n.program != nil {
 			n.program.end()
@@ -122,6 +123,24 @@ func (n *session) end() {
 	})
 }
 
+// unblock ends the session if a request goes on after its context has ended: when a program does not read its input, the SDK's write to it does not
+// end. The returned function says that the request is over.
+func (n *session) unblock(ctx context.Context) (over func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-done:
+		case <-time.After(stopTimeout):
+			n.calls.log.Warn("server does not read what it is sent, and is started again")
+			n.end()
+		}
+	})
+	return func() {
+		stop()
+		close(done)
+	}
+}
+
 // tools returns at most most tools of the server; more is true if it has others.
 func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bool, err error) {
 	if caps := n.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
@@ -129,6 +148,7 @@ func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bo
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	defer n.unblock(ctx)()
 	var p sdk.ListToolsParams
 	for range maxPages {
 		page := p
@@ -151,7 +171,7 @@ func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bo
 func newHTTPClient(s *Server) *http.Client {
 	home, _ := url.Parse(s.URL) // check has parsed it
 	return &http.Client{
-		Transport: &headers{of: s, home: home, next: httpclient.NewTransport(0)},
+		Transport: exchange{&headers{of: s, home: home, next: httpclient.NewTransport(0)}},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if r.URL.Host != home.Host || r.URL.Scheme != home.Scheme || len(via) > 3 {
 				return http.ErrUseLastResponse
@@ -185,12 +205,6 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &refusedError{text: resp.Status + ": give the token that it wants, in the headers of the configuration or in " + TokenVar}
 	}
 	return resp, err
-}
-
-// isUnsent reports whether err means that the server did not start the call.
-func isUnsent(err error) bool {
-	var op *net.OpError
-	return errors.Is(err, sdk.ErrSessionMissing) || isRefused(err) || errors.As(err, &op) && op.Op == "dial"
 }
 
 func isRefused(err error) bool {

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,9 +46,17 @@ func (d *decision) question(ds []llm.Delegation) string {
 		if del.Skill != "" {
 			line += `, skill "` + quotable(del.Skill) + `"` + hidden(del.Skill) + ","
 		}
-		line += ` is to: "` + quotable(del.Task) + `"` + hidden(del.Task)
+		input := ""
 		if len(del.Input) > 0 && string(del.Input) != "null" {
-			line += ", with " + prompt.Shown(string(del.Input), maxAsked) + hidden(string(del.Input))
+			input = prompt.Shown(string(del.Input), maxAsked) + hidden(string(del.Input))
+		}
+		switch {
+		case input != "" && sameJSON(del.Task, string(del.Input)):
+			line += " is to: " + input
+		case input != "":
+			line += ` is to: "` + quotable(del.Task) + `"` + hidden(del.Task) + ", with " + input
+		default:
+			line += ` is to: "` + quotable(del.Task) + `"` + hidden(del.Task)
 		}
 		lines = append(lines, line+withFiles(d.conv.Along(d.turn, del)))
 	}
@@ -60,6 +70,12 @@ func (d *decision) question(ds []llm.Delegation) string {
 	}
 	b.WriteString("Do all of it? Answer yes or no.")
 	return b.String()
+}
+
+// sameJSON reports whether two texts are the same JSON, apart from space.
+func sameJSON(a, b string) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, []byte(a)) == nil && json.Compact(&y, []byte(b)) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
 // lookalikes returns the ids of agents, and reserved names.

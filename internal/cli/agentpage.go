@@ -79,8 +79,8 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 		field("  about", prompt.Clean(s.Description, pageText))
 		field("  tags", wordsText(s.Tags))
 		field("  sent as", prompt.Clean(spec.DispatchKey, pageWord))
-		field("  input", schemaText(spec.InputSchema))
-		field("  output", schemaText(spec.OutputSchema))
+		field("  input", schemaText(spec.InputSchema, "none"))
+		field("  output", schemaText(spec.OutputSchema, "an object"))
 		if len(s.Examples) > 0 {
 			field("  example", prompt.Clean(s.Examples[0], pageText))
 		}
@@ -144,10 +144,10 @@ func confidenceText(c *float64) string {
 	return fmt.Sprintf("%.2f", *c)
 }
 
-// schemaText returns the fields of a JSON schema, in one line.
-func schemaText(raw json.RawMessage) string {
+// schemaText returns the fields of a JSON schema, in one line, or plain if it is an object of which the schema says nothing.
+func schemaText(raw json.RawMessage, plain string) string {
 	if raw == nil {
 		return ""
 	}
-	return llm.SchemaFields(raw)
+	return cmp.Or(llm.SchemaFields(raw), plain)
 }

@@ -77,6 +77,15 @@ func ended(e a2a.Event) string {
 // bytesText describes the amount of text, data and files in parts.
 func bytesText(parts a2a.ContentParts) string {
 	n := len(transport.Text(parts))
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		if d, ok := p.Content.(a2a.Data); ok {
+			b, _ := transport.EncodeValue(d.Value) // what cannot be encoded was not sent
+			n += len(b)
+		}
+	}
 	text := fmt.Sprintf("%d bytes", n)
 	if n == 1 {
 		text = "1 byte"
