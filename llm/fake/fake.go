@@ -17,7 +17,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -160,20 +159,26 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 			return tooLong(len(p.task))
 		}
 		agent := &m.agents[p.agent]
-		work := llm.Delegation{ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: cmp.Or(p.skill, m.skill(agent, p.about)), Task: p.task}
+		if p.named && !hasSkill(agent, p.skill) {
+			return respond(fmt.Sprintf("%s has no skill %q; it has %s.", agent.ID, prompt.Clean(p.skill, 64), skillsOf(agent)), "asked for a skill that is not there")
+		}
+		if p.skill == "" {
+			p.skill = m.skill(agent, p.about)
+		}
+		if !p.named && !strings.HasPrefix(p.task, "{") {
+			p.skill = m.nearestSkill(agent, p.skill, p.about)
+		}
+		work := llm.Delegation{ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: p.skill, Task: p.task}
 		if t.Veto != nil {
 			if why := t.Veto(work.Agent, work.Skill); why != "" {
 				return respond(fmt.Sprintf("%s cannot be asked for this: %s.", work.Agent, prompt.Clean(why, 200)), "not allowed")
 			}
 		}
-		if schema := agentcard.SpecOf(agent.Card).Abilities[work.Skill].InputSchema; len(schema) > 0 {
-			input, ok := llm.InputFor(schema, p.task)
-			if !ok {
-				return respond(fmt.Sprintf("%s needs more than words for this. Without a model I can only hand on JSON that fits: @%s {…}", agent.ID, agent.ID),
-					"the skill takes structured input")
-			}
-			work.Input = input
+		input, hint := m.handOver(agent, &p, work.Skill)
+		if hint != "" {
+			return respond(hint, "the skill takes structured input")
 		}
+		work.Input = input
 		decision.Delegations = append(decision.Delegations, work)
 		reasons = append(reasons, p.reason)
 	}

@@ -180,13 +180,20 @@ func (m *matcher) skill(a *prompt.Agent, task string) string {
 	if s := onlySkill(a); s != "" || a.Card == nil || len(a.Card.Skills) == 0 {
 		return s
 	}
-	if strings.HasPrefix(strings.TrimSpace(task), "{") { // input for one of them
-		abilities := agentcard.SpecOf(a.Card).Abilities
+	abilities := agentcard.SpecOf(a.Card).Abilities
+	if strings.HasPrefix(strings.TrimSpace(task), "{") { // input for one of them, if it can be for no other
+		var fit []string
 		for i := range a.Card.Skills {
 			id := skillID(&a.Card.Skills[i])
-			if _, fits := llm.InputFor(abilities[id].InputSchema, task); fits && len(abilities[id].InputSchema) > 0 {
-				return id
+			if meantFor(abilities[id].InputSchema, task) {
+				fit = append(fit, id)
 			}
+		}
+		if len(fit) == 1 {
+			return fit[0]
+		}
+		if len(fit) > 1 {
+			return ""
 		}
 	}
 	for _, f := range m.search(head(task)) {
@@ -194,9 +201,9 @@ func (m *matcher) skill(a *prompt.Agent, task string) string {
 			return skillOf(&f)
 		}
 	}
-	for _, ability := range agentcard.SpecOf(a.Card).Abilities {
-		if len(ability.InputSchema) > 0 { // a skill has to be named: the first one
-			return skillID(&a.Card.Skills[0])
+	for i := range a.Card.Skills { // one that takes what is asked for in any words
+		if id := skillID(&a.Card.Skills[i]); asking[onlyRequired(abilities[id].InputSchema)] && !abilities[id].Once {
+			return id
 		}
 	}
 	return ""
