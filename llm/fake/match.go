@@ -73,10 +73,13 @@ func (m *matcher) best(text string) choice {
 		return choice{agent: -1, reason: "it asks for nothing"}
 	}
 	found := m.search(words)
+	m.told(found, words)
+	if c, ok := m.calculation(words); ok && (len(found) == 0 || !m.calculates(&found[0]) || !m.takes(&found[0], words)) {
+		return c
+	}
 	if len(found) == 0 {
 		return choice{agent: -1, reason: "it has nothing in common with any card"}
 	}
-	m.told(found, words)
 	first := &found[0]
 	c := choice{agent: -1, score: first.Score, reason: fmt.Sprintf("%s %.2f", first.ID, first.Score)}
 	if len(found) > 1 {
@@ -86,6 +89,11 @@ func (m *matcher) best(text string) choice {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)
 	}
 	return c
+}
+
+// takes reports whether an agent that was found is one for these words.
+func (m *matcher) takes(f *llm.Found, words string) bool {
+	return f.Fits && m.sure(f, words) && !needsMore(&f.Agent, skillOf(f))
 }
 
 // sure reports whether an agent gets what fits it: without doubt, or by a word that says something. One that does not run gets nothing but
@@ -227,7 +235,7 @@ func (m *matcher) speaksOf(agent int, s string) bool {
 
 // has reports whether the card of an agent of the turn has a term.
 func (m *matcher) has(agent int, term []byte) bool {
-	return agent < len(m.cards) && m.cards[agent].has(term)
+	return agent >= 0 && agent < len(m.cards) && m.cards[agent].has(term)
 }
 
 // begin reports whether a description or an example begins with the first word of s.

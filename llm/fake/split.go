@@ -43,7 +43,7 @@ func (m *matcher) split(text string, narrow bool) []span {
 		i += n
 	}
 	spans[len(spans)-1].end = len(text)
-	return spans
+	return joinCalculations(text, spans)
 }
 
 // bullet is what a line of a list begins with.

@@ -81,6 +81,7 @@ func TestStructured(t *testing.T) {
 		`{"path":"directory"}`:                      needs(`@mcp_files/`),
 		"@mcp_files/mkdir x":                        `respond mcp_files has no skill "mkdir"; it has create_directory, `,
 		"@mcp_files hello":                          `respond Name a skill of mcp_files, as in @mcp_files/SKILL {…}; it has create_directory, `,
+		"add 5 and 7":                               "calculate ",
 		"add observations to entities":              needs(`@mcp_memory/add_observations {"observations":[…]}`),
 		`@mcp_memory {"entityNames":["Ada"]}`:       `delete_entities {"entityNames":["Ada"]}`,
 		"search the knowledge graph nodes for Ada":  `search_nodes {"query":"search the knowledge graph nodes for Ada"}`,
