@@ -9,8 +9,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// calculator is the id of the built-in agent that calculates.
-const calculator = "agent_calc"
+// The built-in agents that read what they are asked with a grammar of their own.
+const (
+	calculator = "agent_calc"
+	clockID    = "agent_clock"
+)
+
+// running returns the place of an agent that runs; -1 when it does not.
+func (m *matcher) running(id string) int {
+	at := m.find(id)
+	if at < 0 && m.lookup != nil {
+		if a, ok := m.lookup(id); ok {
+			at = m.place(a)
+		}
+	}
+	if at >= 0 && !m.agents[at].Seen {
+		return -1
+	}
+	return at
+}
 
 // calculation returns the choice of who calculates, for a text that is a calculation or a conversion and nothing more, in any words that the built-in
 // agent itself understands: no words of its card have to be in it. It reports false for other texts, and when the agent does not run.
@@ -19,13 +36,8 @@ func (m *matcher) calculation(text string) (choice, bool) {
 	if skill == "" {
 		return choice{}, false
 	}
-	at := m.find(calculator)
-	if at < 0 && m.lookup != nil {
-		if a, ok := m.lookup(calculator); ok {
-			at = m.place(a)
-		}
-	}
-	if at < 0 || !m.agents[at].Seen {
+	at := m.running(calculator)
+	if at < 0 {
 		return choice{}, false
 	}
 	if !hasSkill(&m.agents[at], skill) {

@@ -76,13 +76,16 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 const notUnderstood = "I did not understand this: deciding offline, I only know the agents' words.\n" +
 	"For a language model start with --llm …; `cortex llm list` names them."
 
+// notUnderstoodEither is the answer where the first one is not far above.
+const notUnderstoodEither = "I did not understand this either: offline, I only know the words of the agents named above."
+
 // understand finds out what is asked of whom: as it stands, behind what was asked before, or with its words as they were meant.
 func (m *matcher) understand(t *llm.Turn) []piece {
 	if pieces := m.follow(t); len(pieces) > 0 {
 		return pieces
 	}
 	text := strings.TrimSpace(t.User)
-	if operation.MatchString(text) {
+	if continues(text) {
 		return nil // it goes on with a result that is not there: "times 2" is about no time
 	}
 	if len(t.History) > 0 && len(text) <= maxFollow {
@@ -131,7 +134,11 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 				return respond(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
 			}
 		}
-		return respond(fmt.Sprintf("No agent %q is online.%s\n%s", name, m.meant(p.unknown), online(t)), "asked for an agent that is not there")
+		say := fmt.Sprintf("No agent %q is online.%s", name, m.meant(p.unknown))
+		if !listed(t, "No agent ") {
+			say += "\n" + online(t)
+		}
+		return respond(say, "asked for an agent that is not there")
 	}
 	most := t.MaxParallel
 	if most <= 0 {
@@ -143,7 +150,10 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	case len(pieces) == 0 && m.unsure != "":
 		return respond(fmt.Sprintf("I am not sure what is to be done with this. If it is the same as before, say it in full: %s", prompt.Clean(m.unsure, 200)), "it may go on with what was asked before")
 	case len(pieces) == 0:
-		return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
+		if !listed(t, notUnderstood) {
+			return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
+		}
+		return respond(notUnderstoodEither, m.closest(t.User))
 	case len(pieces) > most:
 		return &llm.Decision{
 			Kind:   llm.KindClarify,

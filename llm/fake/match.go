@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/agents/clock"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -87,6 +88,8 @@ func (m *matcher) best(text string) choice {
 	}
 	if first.Fits && m.sure(first, words) && (first.Score >= likely || !m.foreign(words)) {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)
+	} else if at := m.running(clockID); at >= 0 && clock.Understands(words) {
+		return choice{agent: at, score: 1, reason: clockID + ": it asks for a day"}
 	}
 	return c
 }
