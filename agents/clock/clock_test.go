@@ -123,6 +123,9 @@ func TestUnderstands(t *testing.T) {
 			t.Errorf("Understands(%q) = %t, want %t", text, got, want)
 		}
 	}
+	if got, err := clock.Answer("time in Tokio and Praha", now); err != nil || strings.Contains(got, "no place") {
+		t.Errorf("places by other names: %q, %v", got, err)
+	}
 	for _, text := range []string{"what day is it on 5 May", "time on the world clock"} {
 		if got, err := clock.Answer(text, time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)); err != nil || !strings.HasPrefix(got, "UTC: ") {
 			t.Errorf("Answer(%q) = %q, %v", text, got, err)

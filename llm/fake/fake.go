@@ -2,9 +2,10 @@
 // network and no key, costs nothing, and decides the same for the same turn, every time.
 //
 // It gives a request to the agent that the router finds to fit best, and answers itself when none does; a request for several
-// things is taken apart. "@agent_id …", "agent_id: …" and "ask agent_id to …" go to that agent.
+// things is taken apart. "@agent_id …", "agent_id: …" and "ask agent_id to …" go to that agent, "@agent_id/skill …" to one of its skills.
 // What the agents answer becomes the answer. It understands nothing: a request that shares no words with a card finds no
-// agent.
+// agent, but for what the built-in agents themselves can read, such as a calculation. A skill that takes structured input gets
+// JSON, or the one value that the user named as such; no sentence is made one.
 package fake
 
 import (

@@ -149,7 +149,10 @@ func TestTalk(t *testing.T) {
 		// A calculation is one in words, too, and goes on behind "then".
 		{{"what is 3 + 4 and then times 5", "(3 + 4) times 5 = 35"}},
 		{
-			{"what time is it in Rome, what is 3 + 4, then times 5, then minus 2, and echo hi", "agent_clock: Rome"},
+			{
+				"what time is it in Rome, what is 3 + 4, then times 5, then minus 2, and echo hi",
+				"@agent_clock: what time is it in Rome@agent_calc: what is 3 + 4, then times 5, then minus 2@agent_echo: echo hi",
+			},
 			{"what is 3 + 4 and then what time is it in Rome", "agent_calc: 3 + 4 = 7\nagent_clock: Rome"},
 			{"what is 2+2 and 3+3", "agent_calc: 2+2 = 4\nagent_calc: 3+3 = 6"},
 		},
