@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"transport/transporttest":                  {"transport"},
 	"prompt":                                   {"agentcard", "internal/document", "internal/lookalike", "internal/shorten"},
 	"llm":                                      {"prompt", "agentcard", "internal/size", "internal/shorten"},
-	"llm/fake":                                 {"llm", "prompt", "agentcard", "cortex/router", "internal/recent", "internal/token"},
+	"llm/fake":                                 {"llm", "prompt", "agentcard", "agents/calc", "agents/clock", "cortex/router", "internal/recent", "internal/token"},
 	"llm/llmtest":                              {"llm", "prompt", "internal/shorten"},
 	"llm/middleware":                           {"llm"},
 	"llm/openai":                               {"llm", "internal/httpclient"},

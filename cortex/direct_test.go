@@ -74,7 +74,7 @@ func TestDirectRequest(t *testing.T) {
 		"a skill":           {text: "hello", to: transport.Direct{Agent: "alpha", Skill: "skill"}, task: "hello", answer: "did hello"},
 		"unknown agent":     {text: "hello", to: transport.Direct{Agent: "alhpa"}, answer: `Nothing was done: there is no agent "alhpa". The nearest names: alpha, beta, gamma, shop.`},
 		"unknown skill":     {text: "hello", to: transport.Direct{Agent: "shop", Skill: "fnid"}, answer: `Nothing was done: agent "shop" has no skill "fnid"; it has "find", "chat".`},
-		"no skill":          {text: "hello", to: transport.Direct{Agent: "shop"}, answer: `Nothing was done: skill is empty, and some of those that agent "shop" has take structured input; it has "find", "chat".`},
+		"no skill":          {text: "hello", to: transport.Direct{Agent: "shop"}, answer: `Nothing was done: no skill is named, and some of those that agent "shop" has take structured input; it has "find", "chat". Name it behind the agent, as in @shop/find.`},
 		"input":             {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find", Input: json.RawMessage(`{"query":"shoes","price":50}`)}, task: "shoes", input: `{"price":50,"query":"shoes"}`, answer: "did shoes"},
 		"words that fit":    {text: `{"query":"shoes","price":50}`, to: transport.Direct{Agent: "shop", Skill: "find"}, task: `{"query":"shoes","price":50}`, input: `{"price":50,"query":"shoes"}`, answer: `did {"query":"shoes","price":50}`},
 		"words that do not": {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find"}, answer: `Nothing was done: skill "find" needs input that fits its schema: `},

@@ -22,6 +22,9 @@ const (
 	maxInputReason = 300
 )
 
+// ErrNoSkill is why a delegation without a skill is refused by an agent whose skills differ in what they take.
+var ErrNoSkill = errors.New("no skill is named")
+
 // SkillOf returns the id of the skill of c that d is for: the one that d names, or the only one of c, or "".
 func (d *Delegation) SkillOf(c *a2a.AgentCard) string {
 	if d.Skill != "" || c == nil || len(c.Skills) != 1 {
@@ -40,7 +43,7 @@ func checkInput(t *Turn, a *prompt.Agent, d *Delegation) error {
 	if skill == "" { // naming no skill would evade the schemas
 		for id := range abilities {
 			if len(abilities[id].InputSchema) > 0 {
-				return fmt.Errorf("skill is empty, and some of those that agent %s has take structured input; %s", excerpt(d.Agent), skillsOf(a.Card))
+				return fmt.Errorf("%w, and some of those that agent %s has take structured input; %s", ErrNoSkill, excerpt(d.Agent), skillsOf(a.Card))
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func TestCheckInput(t *testing.T) {
 		{"no schema, absent", "a", "shop", "talk", "", nil},
 		{"schema that is none", "a", "shop", "broken", `{"any":"thing"}`, nil},
 		{"schema that is none, absent", "a", "shop", "broken", "", nil},
-		{"no skill named of many", "a", "shop", "", `{"any":"thing"}`, []string{`skill is empty, and some of those that agent "shop" has take structured input; it has "search", `}},
+		{"no skill named of many", "a", "shop", "", `{"any":"thing"}`, []string{`no skill is named, and some of those that agent "shop" has take structured input; it has "search", `}},
 		{"no skill named of one", "a", "single", "", `{"query":7}`, []string{`skill "only"`, "/query"}},
 		{"no skill named of one, fits", "a", "single", "", `{"query":"lamp"}`, nil},
 		{"no skill named of one, absent", "a", "single", "", "", []string{`skill "only" needs input`}},

@@ -7,7 +7,14 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
+)
+
+// The two things that can be asked for.
+const (
+	Calculate = "calculate"
+	Convert   = "convert"
 )
 
 // maxText bounds a request, in bytes.
@@ -31,7 +38,7 @@ func Answer(text string) (string, error) {
 	if answer, ok, err := convert(request); ok {
 		return answer, err
 	}
-	request = rephrase(request)
+	request = sequence(request)
 	v, err := evaluate(request)
 	if _, ok := errors.AsType[*unknownError](err); ok {
 		// Ignore words around one expression.
@@ -46,7 +53,42 @@ func Answer(text string) (string, error) {
 	return equation(request, v, ""), nil
 }
 
-// equation formats a result.
+// Understands returns what all of text plainly asks for: Calculate, Convert, or "" when it is something else or has words around it.
+func Understands(text string) string {
+	if len(text) > maxText {
+		return ""
+	}
+	request := clean(text)
+	if _, ok, err := convert(request); ok && err == nil {
+		return Convert
+	}
+	request = sequence(request)
+	tokens, err := lex(request)
+	if err != nil {
+		return ""
+	}
+	operands, binary := 0, false
+	for _, t := range tokens {
+		switch t.kind {
+		case number, constant:
+			operands++
+		case function:
+			operands++
+			binary = true
+		case operator, percent:
+			binary = true
+		}
+	}
+	if operands < 2 || !binary {
+		return "" // a number, or an operation on another one
+	}
+	if _, err := evaluate(request); err != nil && !errors.Is(err, errZero) && !errors.Is(err, errTooLarge) {
+		return ""
+	}
+	return Calculate
+}
+
+// equation writes a result.
 func equation(left string, v *big.Rat, unit string) string {
 	s, exact := format(v)
 	sign := "="
@@ -95,6 +137,28 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)^(?:the )?(?:average|mean) of (.+)$`), "average($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:maximum|largest|biggest|max) of (.+)$`), "max($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:minimum|smallest|min) of (.+)$`), "min($1)"},
+}
+
+var (
+	andThen   = regexp.MustCompile(`(?i)[,;]?\s+(?:and\s+then|then|and)\s+`)
+	goesOnBy  = regexp.MustCompile(`(?i)^(?:[-+*/×÷^−]|(?:plus|minus|times|(?:multipl(?:y|ied)|divided?)\s+by|add|subtract|take away|to the power of)\b)`)
+	maxChains = 10
+)
+
+// sequence turns "3 + 4 and then times 5" into "(3 + 4) times 5", as one hears it. Each part is rephrased.
+func sequence(s string) string {
+	all := andThen.FindAllStringIndex(s, -1)
+	if len(all) > maxChains {
+		return rephrase(s)
+	}
+	for _, at := range slices.Backward(all) {
+		rest := s[at[1]:]
+		if !goesOnBy.MatchString(rest) || rephrase(rest) != rest || strings.ContainsAny(rest, "()") {
+			continue
+		}
+		return "(" + sequence(s[:at[0]]) + ") " + rest
+	}
+	return rephrase(s)
 }
 
 var listAnd = regexp.MustCompile(`(?i),?\s+and\s+`)

@@ -29,6 +29,10 @@ func TestAnswer(t *testing.T) {
 		{"subtract 3 from 10", "10 - 3 = 7"},
 		{"subtract 3 + 1 from 10", "10 - (3 + 1) = 6"},
 		{"add 3 and 4", "3 + 4 = 7"},
+		{"12 multiply by 3", "12 multiply by 3 = 36"},
+		{"what is 3 + 4 and then times 5?", "(3 + 4) times 5 = 35"},
+		{"add 3 and 4, then multiply by 5 and subtract 1", "((3 + 4) multiply by 5) subtract 1 = 34"},
+		{"add 3 and 4 times 5", "3 + (4 times 5) = 23"},
 		{"multiply 6 by 7", "6 * 7 = 42"},
 		{"sum of 1, 2 and 3", "sum(1, 2, 3) = 6"},
 		{"the average of 2 and 4", "average(2, 4) = 3"},
@@ -106,6 +110,20 @@ func TestAnswer(t *testing.T) {
 		got, err := calc.Answer(tt.text)
 		if err != nil || got != tt.want {
 			t.Errorf("Answer(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+func TestUnderstands(t *testing.T) {
+	for text, want := range map[string]string{
+		"17x23": calc.Calculate, "what is seven times eight": calc.Calculate, "sum of 3, 4 and 5": calc.Calculate, "1e400 * 10": calc.Calculate, "1/0": calc.Calculate,
+		"sqrt 16": calc.Calculate, "20% of 50": calc.Calculate, "3+4 and then times 5": calc.Calculate,
+		"12 lbs in kg": calc.Convert, "how many kg are 12 lbs?": calc.Convert, "70 kg in pounds": calc.Convert, "50 mph in km/h": calc.Convert,
+		"42": "", "": "", "times 5": "", "minus two": "", "echo 2+2": "", "one": "", "10 foo in km": "", "5 people in Tokyo": "", "17 23": "", "2+2, 3+3": "",
+		"what time is it": "", "back in a second": "", "a cup to go": "", "2x + 3 = 7": "", strings.Repeat("1+", 600) + "1": "",
+	} {
+		if got := calc.Understands(text); got != want {
+			t.Errorf("Understands(%.40q) = %q, want %q", text, got, want)
 		}
 	}
 }

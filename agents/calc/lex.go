@@ -59,6 +59,7 @@ func (e *unknownError) Error() string {
 // lexemes maps words, phrases and signs to tokens.
 var lexemes = map[string]token{
 	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "multiplied by": op("*"), "over": op("/"), "divided by": op("/"),
+	"add": op("+"), "subtract": op("-"), "take away": op("-"), "multiply by": op("*"), "divide by": op("/"),
 	"mod": op("mod"), "modulo": op("mod"), "raised to": op("^"), "to the power of": op("^"), "raised to the power of": op("^"),
 	"square root": fn("sqrt"), "square root of": fn("sqrt"), "cube root of": fn("cbrt"), "absolute value of": fn("abs"),
 	"percent": {kind: percent, text: "percent"}, "per cent": {kind: percent, text: "percent"}, "of": {kind: of}, "off": {kind: off},

@@ -57,7 +57,34 @@ func Answer(text string, now time.Time) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
+// Understands reports whether text plainly asks if it is some day of the week, such as "is it friday in Tokyo?", and nothing more.
+func Understands(text string) bool {
+	if len(text) > maxText {
+		return false
+	}
+	words := split(text)
+	if len(words) == 0 || words[0].plain != "is" {
+		return false
+	}
+	asked := false
+	for i := 1; i < len(words); {
+		n, _ := index().match(words[i:])
+		switch w := words[i].plain; {
+		case n > 0:
+			i += n
+			continue
+		case weekday.MatchString(w):
+			asked = true
+		case !slices.Contains(fillers, w) && !slices.Contains(before, w):
+			return false
+		}
+		i++
+	}
+	return asked
+}
+
 var (
+	weekday     = regexp.MustCompile(`^(?:mon|tues|wednes|thurs|fri|satur|sun)day$`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
 	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:at noon|at midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
 		`\bin (?:an?|\d+) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)
@@ -133,17 +160,21 @@ func unmatched(words []word, known []bool) (strange, doubtful []string) {
 		to := &strange
 		switch words[i].plain {
 		case "in":
-		case "at", "for":
+		case "at", "for", "on":
 			to = &doubtful
 		default:
 			i++
 			continue
 		}
+		on := words[i].plain == "on"
 		var phrase []string
 		hasKnown, afterKnown := false, false
 		flush := func() {
 			name := strings.Join(phrase, " ")
 			isState := afterKnown && len(name) <= 3 // as in "Portland, ME"
+			if on && strings.ContainsFunc(name, unicode.IsDigit) {
+				name = "" // a date
+			}
 			if name != "" && !hasKnown && !isState && len(*to) < maxPlaces {
 				*to = append(*to, cut(name))
 			}
@@ -164,9 +195,9 @@ func unmatched(words []word, known []bool) (strange, doubtful []string) {
 }
 
 var (
-	// before are words that precede a place.
-	before = []string{"in", "at", "for"}
-	// fillers are words that are not part of a place's name.
+	// before are the words that a place follows.
+	before = []string{"in", "at", "for", "on"}
+	// fillers are words that are no part of a place's name where one is expected.
 	fillers = strings.Fields(`a an the this that now right currently current present please today tomorrow yesterday moment time times date day
 		week weekday hour hours local zone timezone zones timezones city of town country capital both is it what whats be there
 		here me us you my your place places world around respectively 12 24 12h 24h format clock english words iso also too same tell

@@ -88,6 +88,7 @@ func TestAnswerUnknown(t *testing.T) {
 	for text, want := range map[string]string{
 		"What time is it in Atlantis?":       `I know no place called "Atlantis"; name`,
 		"time in Middle Earth, or Atlantis":  `I know no place called "Middle Earth" or "Atlantis"; name`,
+		"time on Mars":                       `I know no place called "Mars"; name`,
 		"time in Europe/Atlantis":            `I know no place called "Europe/Atlantis"; name`,
 		"time in ../../etc/passwd":           `I know no place called `,
 		"time in " + strings.Repeat("x", 99): `I know no place called "` + strings.Repeat("x", 60) + `…"; name`,
@@ -111,4 +112,23 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("Answer(%q) is %d bytes long", text, len(got))
 		}
 	})
+}
+
+func TestUnderstands(t *testing.T) {
+	for text, want := range map[string]bool{
+		"is it friday?": true, "Is today Monday": true, "is it friday now in New York and in Paris?": true,
+		"": false, "is": false, "friday": false, "is it friday on mars?": false, "is Bob here on friday?": false, "is it raining": false, "what is the time": false,
+	} {
+		if got := clock.Understands(text); got != want {
+			t.Errorf("Understands(%q) = %t, want %t", text, got, want)
+		}
+	}
+	if got, err := clock.Answer("time in Tokio and Praha", now); err != nil || strings.Contains(got, "no place") {
+		t.Errorf("places by other names: %q, %v", got, err)
+	}
+	for _, text := range []string{"what day is it on 5 May", "time on the world clock"} {
+		if got, err := clock.Answer(text, time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)); err != nil || !strings.HasPrefix(got, "UTC: ") {
+			t.Errorf("Answer(%q) = %q, %v", text, got, err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,10 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	} else if raw := agentcard.SpecOf(a.Card).Abilities[del.SkillOf(a.Card)].InputSchema; len(del.Input) == 0 && len(raw) > 0 {
 		del.Input, _ = llm.InputFor(raw, del.Task) // an error shows below as missing input
 	}
-	if err := llm.CheckDelegation(t, &del); err != nil {
+	if err := llm.CheckDelegation(t, &del); errors.Is(err, llm.ErrNoSkill) {
+		example := prompt.Clean(agentcard.SkillID(&a.Card.Skills[0]), 64)
+		return nil, conversation.Failure(fmt.Sprintf("Nothing was done: %v. Name it behind the agent, as in @%s/%s.", err, a.ID, example))
+	} else if err != nil {
 		return nil, conversation.Failure("Nothing was done: " + err.Error() + ".")
 	}
 	// No model is paid, but the agent's own requests may cost something.

@@ -7,11 +7,13 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// address is a request that names its agent: "@agent_echo hello", "agent_echo: hello", "ask agent_echo to say hello".
+// address is a request that names its agent: "@agent_echo hello", "@agent_echo/echo hello", "agent_echo: hello", "ask agent_echo to say hello".
 type address struct {
 	agent int    // -1: no such agent
 	name  string // as written
-	rest  string // the request to the agent
+	skill string // that is named, too
+	rest  string // what is asked of the agent
+	asked bool   // in a sentence
 }
 
 // addressed parses the address at the start of text.
@@ -24,6 +26,11 @@ func (m *matcher) addressed(text string) (address, bool) {
 			a.name = strings.TrimRightFunc(name, unicode.IsPunct)
 			a.agent = m.named(a.name)
 		}
+		if agent, skill, ok := strings.Cut(a.name, "/"); ok && a.agent < 0 {
+			if at := m.named(agent); at >= 0 {
+				a.agent, a.name, a.skill = at, agent, skill
+			}
+		}
 		if a.rest == "" {
 			a.rest = text
 		}
@@ -35,7 +42,7 @@ func (m *matcher) addressed(text string) (address, bool) {
 			if rest = strings.TrimSpace(text[i+1:]); rest == "" {
 				rest = text
 			}
-			return address{at, word[:i], rest}, true
+			return address{agent: at, name: word[:i], rest: rest}, true
 		}
 	}
 	return m.asked(text)
@@ -58,7 +65,7 @@ func (m *matcher) asked(text string) (address, bool) {
 		word, after = nextWord(after)
 		name = strings.TrimSpace(name + " " + strings.TrimRight(strings.TrimPrefix(word, "@"), ",:"))
 		if at := m.named(name); at >= 0 {
-			return address{at, name, behind(after, text)}, true
+			return address{agent: at, name: name, rest: behind(after, text), asked: true}, true
 		}
 		// No agent has that name. Is it meant as a name at all?
 		to, _ := nextWord(after)
@@ -74,7 +81,7 @@ func (m *matcher) asked(text string) (address, bool) {
 		if the || role != strings.ToLower(name) { // "the calculator" may be agent_calc
 			at = m.best(role).agent
 		}
-		return address{at, name, behind(after, text)}, true
+		return address{agent: at, name: name, rest: behind(after, text), asked: true}, true
 	}
 	return address{}, false
 }

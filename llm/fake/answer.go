@@ -2,6 +2,7 @@ package fake
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -37,4 +38,12 @@ func online(t *llm.Turn) string {
 		fmt.Fprintf(&b, "\nand %d more", more)
 	}
 	return b.String()
+}
+
+// listed reports whether an earlier answer that began with the same words has named all who are online.
+func listed(t *llm.Turn, begin string) bool {
+	list := online(t)
+	return slices.ContainsFunc(t.History, func(h prompt.Turn) bool {
+		return strings.HasPrefix(h.Answer, begin) && strings.Contains(h.Answer, list)
+	})
 }

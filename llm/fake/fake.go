@@ -16,7 +16,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -76,14 +75,17 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 const notUnderstood = "I did not understand this: deciding offline, I only know the agents' words.\n" +
 	"For a language model start with --llm …; `cortex llm list` names them."
 
-// understand assigns the request to agents: as it is, as a continuation of an earlier request, or with its typing errors corrected.
+// notUnderstoodEither is the answer where the first one is not far above.
+const notUnderstoodEither = "I did not understand this either: offline, I only know the words of the agents named above."
+
+// understand finds out what is asked of whom: as it stands, behind what was asked before, or with its words as they were meant.
 func (m *matcher) understand(t *llm.Turn) []piece {
 	if pieces := m.follow(t); len(pieces) > 0 {
 		return pieces
 	}
 	text := strings.TrimSpace(t.User)
-	if operation.MatchString(text) {
-		return nil // it continues a result that does not exist: "times 2" is not about time
+	if continues(text) {
+		return nil // it goes on with a result that is not there: "times 2" is about no time
 	}
 	if len(t.History) > 0 && len(text) <= maxFollow {
 		text, _ = opening(whereThere(text, t.History))
@@ -131,7 +133,11 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 				return respond(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
 			}
 		}
-		return respond(fmt.Sprintf("No agent %q is online.%s\n%s", name, m.meant(p.unknown), online(t)), "asked for an agent that is not there")
+		say := fmt.Sprintf("No agent %q is online.%s", name, m.meant(p.unknown))
+		if !listed(t, "No agent ") {
+			say += "\n" + online(t)
+		}
+		return respond(say, "asked for an agent that is not there")
 	}
 	most := t.MaxParallel
 	if most <= 0 {
@@ -143,7 +149,10 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	case len(pieces) == 0 && m.unsure != "":
 		return respond(fmt.Sprintf("I am not sure what is to be done with this. If it is the same as before, say it in full: %s", prompt.Clean(m.unsure, 200)), "it may go on with what was asked before")
 	case len(pieces) == 0:
-		return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
+		if !listed(t, notUnderstood) {
+			return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
+		}
+		return respond(notUnderstoodEither, m.closest(t.User))
 	case len(pieces) > most:
 		return &llm.Decision{
 			Kind:   llm.KindClarify,
@@ -159,20 +168,26 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 			return tooLong(len(p.task))
 		}
 		agent := &m.agents[p.agent]
-		work := llm.Delegation{ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: cmp.Or(p.skill, m.skill(agent, p.about)), Task: p.task}
+		if p.named && !hasSkill(agent, p.skill) {
+			return respond(fmt.Sprintf("%s has no skill %q; it has %s.", agent.ID, prompt.Clean(p.skill, 64), skillsOf(agent)), "asked for a skill that is not there")
+		}
+		if p.skill == "" {
+			p.skill = m.skill(agent, p.about)
+		}
+		if !p.named && !strings.HasPrefix(p.task, "{") {
+			p.skill = m.nearestSkill(agent, p.skill, p.about)
+		}
+		work := llm.Delegation{ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: p.skill, Task: p.task}
 		if t.Veto != nil {
 			if why := t.Veto(work.Agent, work.Skill); why != "" {
 				return respond(fmt.Sprintf("%s cannot be asked for this: %s.", work.Agent, prompt.Clean(why, 200)), "not allowed")
 			}
 		}
-		if schema := agentcard.SpecOf(agent.Card).Abilities[work.Skill].InputSchema; len(schema) > 0 {
-			input, ok := llm.InputFor(schema, p.task)
-			if !ok {
-				return respond(fmt.Sprintf("%s needs more than words for this. Without a model I can only hand on JSON that fits: @%s {…}", agent.ID, agent.ID),
-					"the skill takes structured input")
-			}
-			work.Input = input
+		input, hint := m.handOver(agent, &p, work.Skill)
+		if hint != "" {
+			return respond(hint, "the skill takes structured input")
 		}
+		work.Input = input
 		decision.Delegations = append(decision.Delegations, work)
 		reasons = append(reasons, p.reason)
 	}

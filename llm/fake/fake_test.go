@@ -322,7 +322,7 @@ func TestInput(t *testing.T) {
 		"search the catalog for red shoes":   `{"query":"search the catalog for red shoes"}`,
 		`@shop {"query":"shoes","price":50}`: `{"query":"shoes","price":50}`,
 		"@shop xyzzy":                        `{"query":"xyzzy"}`,
-		"compare two products":               "respond shop needs more than words for this. Without a model I can only hand on JSON that fits: @shop {…}",
+		"compare two products":               "respond shop needs more than words for this. Without a model I can only hand on JSON that fits: @shop/compare {\"ids\":[…]}",
 	} {
 		tn := turn(user)
 		shop := agent("shop", "Searches and compares products", a2a.AgentSkill{ID: "search", Description: "Search the product catalog"},

@@ -86,13 +86,18 @@ func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 
 // Read only.
 var (
-	opener = regexp.MustCompile(`(?i)^(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|i meant?\b)[\s,:]*|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
+	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|i meant?\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
 		`(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$`)
-	// operation matches a text that begins with an operator, and continues the last result.
-	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|x\b|divided by\b|multiplied by\b|to the power of\b)\s*[\d.(]`)
-	// ofThat matches a reference to the last result; onThat matches an operation on it.
+	// operation is what begins with an operator: it goes on with the last result.
+	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|x\b|divided? by\b|multipl(?:y|ied) by\b|add\b|subtract\b|take away\b|to the power of\b)\s*[\d.(]`)
+	// command begins what may also be an operation on two numbers of its own: "add 5", "add 5 and 7".
+	command = regexp.MustCompile(`(?i)^(?:add|subtract)\b`)
+	// lastOperand is what an operation in words does with a number.
+	lastOperand = regexp.MustCompile(`(?i)(?:\bby|\btimes|\bplus|\bminus|\badd|\bsubtract|[-+*/×÷−])\s*(\d[\d.,]*)$`)
+	byNumber    = regexp.MustCompile(`(?i)^by (\d[\d.,]*)$`)
+	// ofThat is an operation on the last result, by another word for it.
 	ofThat = regexp.MustCompile(`(?i)\b(?:that|it|this|the result|the answer|the last one)\b`)
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
 		`[\d.]+\s*%|[\d.]+ percent) (?:.* )?(?:that|it|this|the result|the answer)\b|(?:that|it|this|the result|the answer) ` +
@@ -102,9 +107,11 @@ var (
 	aQuantity  = regexp.MustCompile(`[-−]?\d[\d,.]*(?:\s*[\p{L}°]+)?`)
 	day        = regexp.MustCompile(`(?i)\b(?:(?:today|tomorrow|tonight|yesterday|now)\b|(?:(?:on|this|next|last) )?(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|` +
 		`(?:this|next|last|in the) (?:week|weekend|month|year|morning|afternoon|evening)\b)`)
-	theOf = regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`)
-	there = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
-	// places and aims are sets of interchangeable prepositions.
+	// somePlace is what the card of an agent has that is asked about places.
+	somePlace = regexp.MustCompile(`\b(?:[iI]n|[aA]t|[nN]ear|[aA]round|[fF]or) \p{Lu}|(?i:\b(?:places?|city|cities|country|countries|locations?|where|anywhere)\b)`)
+	theOf     = regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`)
+	there     = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
+	// places and aims are prepositions that stand for each other.
 	places = set(`in at for near around`)
 	aims   = set(`to into in as`)
 )
@@ -148,6 +155,12 @@ func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) 
 	case quotedAt(bare) == len(bare):
 		if had := lastQuoted(before.Text); had != nil {
 			return inPlace(before.Text, had, bare)
+		}
+		return ""
+	case byNumber.MatchString(bare):
+		asked := strings.TrimRight(before.Text, "?!. ")
+		if had := lastOperand.FindStringSubmatchIndex(asked); had != nil {
+			return inPlace(asked, had[2:], byNumber.FindStringSubmatch(bare)[1])
 		}
 		return ""
 	case n > 6 && word != "of" || n > 4 && !opened || operation.MatchString(rest) || strings.HasSuffix(word, ":"):
@@ -231,18 +244,39 @@ func (m *matcher) goFurther(before prompt.Task, at int, rest string) string {
 	if bare == "" || contentAt(before.Text) > 0 || lastQuoted(before.Text) != nil || !place && day.FindString(bare) != bare || strings.ContainsFunc(before.Text, unicode.IsDigit) {
 		return ""
 	}
+	if place && !m.speaksOfSome(at, somePlace) || !place && !m.speaksOfSome(at, day) {
+		return "" // it would be one word more of what somebody is to be told, or to repeat
+	}
 	asked := strings.TrimRight(before.Text, "?!. ")
 	return asked + " " + bare + before.Text[len(asked):]
 }
 
-// withResult returns an operation such as "times 2" or "half of that" with the number that a task ended with; "" when rest is none, or there is no
-// such number.
+// speaksOfSome reports whether the card of an agent has what a pattern finds.
+func (m *matcher) speaksOfSome(at int, pattern *regexp.Regexp) bool {
+	card := m.agents[at].Card
+	if card == nil {
+		return false
+	}
+	texts := []string{card.Description}
+	for i := range card.Skills {
+		s := &card.Skills[i]
+		texts = append(append(append(texts, s.Name, s.Description), s.Tags...), s.Examples...)
+	}
+	return slices.ContainsFunc(texts, func(text string) bool { return pattern.MatchString(head(text)) })
+}
+
+// continues reports whether a text begins with an operator, and so goes on with the last result.
+func continues(text string) bool {
+	return operation.MatchString(text) && (!command.MatchString(text) || understood(text) == "")
+}
+
+// withResult returns an operation on the number that a task ended with, "times 2" or "half of that"; "" when rest is none, or there is none.
 func withResult(before prompt.Task, rest string) string {
 	n := lastNumber.FindStringSubmatch(strings.TrimSpace(before.Result))
 	switch {
 	case n == nil:
 		return ""
-	case operation.MatchString(rest):
+	case continues(rest):
 		return n[1] + " " + rest
 	case onThat.MatchString(rest):
 		return ofThat.ReplaceAllLiteralString(rest, n[1])

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/agents/clock"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -72,10 +73,13 @@ func (m *matcher) best(text string) choice {
 		return choice{agent: -1, reason: "it asks for nothing"}
 	}
 	found := m.search(words)
+	m.told(found, words)
+	if c, ok := m.calculation(words); ok && (len(found) == 0 || !m.calculates(&found[0]) || !m.takes(&found[0], words)) {
+		return c
+	}
 	if len(found) == 0 {
 		return choice{agent: -1, reason: "it has nothing in common with any card"}
 	}
-	m.told(found, words)
 	first := &found[0]
 	c := choice{agent: -1, score: first.Score, reason: fmt.Sprintf("%s %.2f", first.ID, first.Score)}
 	if len(found) > 1 {
@@ -83,12 +87,19 @@ func (m *matcher) best(text string) choice {
 	}
 	if first.Fits && m.sure(first, words) && (first.Score >= likely || !m.foreign(words)) {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)
+	} else if at := m.running(clockID); at >= 0 && clock.Understands(words) {
+		return choice{agent: at, score: 1, reason: clockID + ": it asks for a day"}
 	}
 	return c
 }
 
-// sure reports whether an agent fits well enough: with a high score, or by a significant word. An agent that does not run needs both, since the user
-// would have to wait for it.
+// takes reports whether an agent that was found is one for these words.
+func (m *matcher) takes(f *llm.Found, words string) bool {
+	return f.Fits && m.sure(f, words) && !needsMore(&f.Agent, skillOf(f))
+}
+
+// sure reports whether an agent gets what fits it: without doubt, or by a word that says something. One that does not run gets nothing but
+// what it has both for, since whoever asked would wait for it.
 func (m *matcher) sure(f *llm.Found, words string) bool {
 	if !f.Seen {
 		return f.Score >= likely && m.evidence(f.ID, words)
@@ -179,13 +190,20 @@ func (m *matcher) skill(a *prompt.Agent, task string) string {
 	if s := onlySkill(a); s != "" || a.Card == nil || len(a.Card.Skills) == 0 {
 		return s
 	}
-	if strings.HasPrefix(strings.TrimSpace(task), "{") { // structured input for one of them
-		abilities := agentcard.SpecOf(a.Card).Abilities
+	abilities := agentcard.SpecOf(a.Card).Abilities
+	if strings.HasPrefix(strings.TrimSpace(task), "{") { // input for one of them, if it can be for no other
+		var fit []string
 		for i := range a.Card.Skills {
 			id := skillID(&a.Card.Skills[i])
-			if _, fits := llm.InputFor(abilities[id].InputSchema, task); fits && len(abilities[id].InputSchema) > 0 {
-				return id
+			if meantFor(abilities[id].InputSchema, task) {
+				fit = append(fit, id)
 			}
+		}
+		if len(fit) == 1 {
+			return fit[0]
+		}
+		if len(fit) > 1 {
+			return ""
 		}
 	}
 	for _, f := range m.search(head(task)) {
@@ -193,9 +211,9 @@ func (m *matcher) skill(a *prompt.Agent, task string) string {
 			return skillOf(&f)
 		}
 	}
-	for _, ability := range agentcard.SpecOf(a.Card).Abilities {
-		if len(ability.InputSchema) > 0 { // a skill must be named: the first one
-			return skillID(&a.Card.Skills[0])
+	for i := range a.Card.Skills { // one that takes what is asked for in any words
+		if id := skillID(&a.Card.Skills[i]); asking[onlyRequired(abilities[id].InputSchema)] && !abilities[id].Once {
+			return id
 		}
 	}
 	return ""
@@ -219,7 +237,7 @@ func (m *matcher) speaksOf(agent int, s string) bool {
 
 // has reports whether the card of an agent of the turn has a term.
 func (m *matcher) has(agent int, term []byte) bool {
-	return agent < len(m.cards) && m.cards[agent].has(term)
+	return agent >= 0 && agent < len(m.cards) && m.cards[agent].has(term)
 }
 
 // begin reports whether a description or an example begins with the first word of s.

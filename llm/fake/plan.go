@@ -13,9 +13,12 @@ type piece struct {
 	agent   int
 	skill   string
 	task    string
-	about   string // the words by which the agent was chosen
+	content string // what stood behind a colon
+	about   string // the words that chose the agent
 	reason  string
-	unknown string // an agent that was named but does not exist; nothing else is set then
+	called  bool   // by "@agent" or "agent:"
+	named   bool   // the skill, too
+	unknown string // the agent that was asked for by name, when there is none; nothing else is set then
 }
 
 // plan splits a request and finds an agent for each part. It returns nil when no agent fits any.
@@ -74,6 +77,7 @@ func (m *matcher) planContent(text string, at int) ([]piece, bool) {
 			}
 		}
 	}
+	p.content = tidy(content)
 	if m.says(instruction, p.agent) {
 		p.task = tidy(content)
 	} else {
@@ -110,7 +114,10 @@ func (m *matcher) join(text string, spans []span) []piece {
 			ps = append(ps, piece{unknown: a.name})
 			called = true
 		case ok:
-			ps = append(ps, piece{agent: a.agent, task: tidy(a.rest), about: a.rest, reason: m.agents[a.agent].ID + ": called by name"})
+			ps = append(ps, piece{
+				agent: a.agent, skill: a.skill, task: tidy(a.rest), about: a.rest, called: !a.asked, named: a.skill != "",
+				reason: m.agents[a.agent].ID + ": called by name",
+			})
 			called = true
 		case called && len(ps) > 0:
 			extend(&ps[len(ps)-1], text, s)

@@ -42,7 +42,7 @@ func (m *matcher) split(text string, narrow bool) []span {
 		i += n
 	}
 	spans[len(spans)-1].end = len(text)
-	return spans
+	return joinCalculations(text, spans)
 }
 
 // bullet matches the beginning of a list item.

@@ -140,7 +140,29 @@ func TestTalk(t *testing.T) {
 		{{"how much is 12% of 80", "12% of 80 = 9.6"}, {"and of 90?", "12% of 90 = 10.8"}},
 		{{"remind me to be there", "@notes"}, {"and of: one two three", lost}, {"and Alice?", lost}},
 		{tokyo, {"and in: Paris?", "Paris (Europe/Paris)"}, {"and of: one two three", lost}},
-		// Continuations of nothing.
+		// What stands behind the result, or in the place of something, in other words.
+		{{"add 5 and 7", "5 + 7 = 12"}, {"then multiply by 3", "12 multiply by 3 = 36"}, {"no, by 4", "12 multiply by 4 = 48"}, {"subtract 8", "48 subtract 8 = 40"}, {"add 5 and 7", "5 + 7 = 12"}},
+		{{"10 / 4", "10 / 4 = 2.5"}, {"no, by 5", "10 / 5 = 2"}, {"sorry, no, I meant 3*4", "3*4 = 12"}},
+		{{"what time is it in Berlin", "Berlin"}, {"no, I meant London", "London (Europe/London)"}, {"wait, by 3", lost}},
+		{{"what time is it in Rome and echo hi", "agent_clock: Rome"}, {"tomorrow?", "Rome (Europe/Rome), tomorrow"}},
+		{{"what time is it in Rome and echo hi", "agent_clock: Rome"}, {"echo hi", "Echo: echo hi"}, {"tomorrow?", "@weather: tomorrow?"}},
+		// A calculation is one in words, too, and goes on behind "then".
+		{{"what is 3 + 4 and then times 5", "(3 + 4) times 5 = 35"}},
+		{
+			{
+				"what time is it in Rome, what is 3 + 4, then times 5, then minus 2, and echo hi",
+				"@agent_clock: what time is it in Rome@agent_calc: what is 3 + 4, then times 5, then minus 2@agent_echo: echo hi",
+			},
+			{"what is 3 + 4 and then what time is it in Rome", "agent_calc: 3 + 4 = 7\nagent_clock: Rome"},
+			{"what is 2+2 and 3+3", "agent_calc: 2+2 = 4\nagent_calc: 3+3 = 6"},
+		},
+		{{"what is seven times eight", "seven times eight = 56"}, {"what is three times four?", "three times four = 12"}, {"two plus two", "two plus two = 4"}},
+		{{"12 lbs in kg", "12 lbs = 5.4"}, {"70 kg in pounds", "70 kg ≈ 154.3"}, {"how many kg are 12 lbs?", "12 lbs = 5.4"}, {"50 mph in km/h", "50 mph = 80.4"}},
+		{{"17x23", "17x23 = 391"}, {"sum of 3, 4 and 5", "sum(3, 4, 5) = 12"}, {"1e400 * 10", "1e400 * 10 = 1000"}, {"2026-11-20", lost}},
+		{{"is it friday?", "UTC:"}, {"is it friday in Tokyo?", "Tokyo"}},
+		{{"time on mars", `agent_clock could not do it: I know no place called "mars"`}},
+		{{"wat tiem is it in berlin", "Berlin (Europe/Berlin)"}},
+		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},
 		{{"times 2", lost}},
@@ -207,7 +229,34 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// TestMaterialOfManyTasks checks that a continuation is quickly resolved after many turns with many tasks.
+// TestListedOnce holds that who is online is said once, and again when it is others.
+func TestListedOnce(t *testing.T) {
+	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8}}
+	for i, c := range []struct {
+		say, want string
+		lines     int
+	}{
+		{"xyzzy", "I did not understand this:", 11},
+		{"plugh", "I did not understand this either:", 1},
+		{"fnord", "I did not understand this either:", 1},
+		{"@nobody hello", "No agent \"nobody\" is online.", 10},
+		{"@eco hello", "No agent \"eco\" is online. Did you mean @agent_echo?", 1},
+		{"help", "Say what you want", 10},
+		{"xyzzy", "I did not understand this:", 10},
+	} {
+		if i == 6 {
+			tn.Agents = tn.Agents[1:]
+		}
+		tn.User = c.say
+		d := decide(t, tn)
+		if n := strings.Count(d.Say, "\n") + 1; !strings.HasPrefix(d.Say, c.want) || n != c.lines {
+			t.Errorf("%d: %q: %d lines, want %d:\n%s", i, c.say, n, c.lines, d.Say)
+		}
+		tn.History = append(tn.History, prompt.Turn{User: c.say, Answer: d.Say})
+	}
+}
+
+// TestMaterialOfManyTasks holds that what goes on is found quickly behind many turns of many tasks that go on with each other.
 func TestMaterialOfManyTasks(t *testing.T) {
 	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8, User: "and of: one two"}}
 	for range 60 {

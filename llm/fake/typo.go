@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	shortestTypo = 5  // letters of a word that may be corrected
+	shortestTypo = 4  // letters of a word that is taken for another one, in which two changed places
+	shortestSlip = 5  // letters of one with any slip
 	longestTypo  = 24 // and at most
 	maxTypos     = 8  // words that are examined
 )
@@ -114,7 +115,7 @@ func oneSlip(a, b []rune) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
-	if len(b)-len(a) > 1 || len(a) < shortestTypo-1 || a[0] != b[0] {
+	if len(b)-len(a) > 1 || len(a) < shortestTypo || a[0] != b[0] {
 		return false
 	}
 	i := 0
@@ -122,11 +123,11 @@ func oneSlip(a, b []rune) bool {
 		i++
 	}
 	if len(a) < len(b) {
-		return string(a[i:]) == string(b[i+1:])
+		return len(a) >= shortestSlip && string(a[i:]) == string(b[i+1:])
 	}
 	if i == len(a) {
 		return false // the same
 	}
 	swapped := i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && string(a[i+2:]) == string(b[i+2:])
-	return swapped || string(a[i+1:]) == string(b[i+1:])
+	return swapped || len(a) >= shortestSlip && string(a[i+1:]) == string(b[i+1:])
 }

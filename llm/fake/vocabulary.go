@@ -88,7 +88,7 @@ func readVocabulary(a *prompt.Agent, scan *scanner) *vocabulary {
 	field := func(s string, told bool) {
 		v.size += len(s)
 		for w := range strings.FieldsFuncSeq(strings.ToLower(head(s)), func(r rune) bool { return !unicode.IsLetter(r) }) {
-			if n := utf8.RuneCountInString(w); n >= shortestTypo && n <= longestTypo && !stop[w] && len(v.words) < maxWords {
+			if n := utf8.RuneCountInString(w); n >= shortestTypo && n <= longestTypo && !stop[w] && !v.words[w] && len(v.words) < maxWords {
 				v.words[w] = true
 				v.size += termSize + len(w)
 			}

@@ -1,0 +1,81 @@
+package fake
+
+import (
+	"slices"
+	"unicode"
+
+	"github.com/cortex-orchestrator/cortex/agents/calc"
+	"github.com/cortex-orchestrator/cortex/internal/token"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// The built-in agents that read what they are asked with a grammar of their own.
+const (
+	calculator = "agent_calc"
+	clockID    = "agent_clock"
+)
+
+// running returns the place of an agent that runs; -1 when it does not.
+func (m *matcher) running(id string) int {
+	at := m.find(id)
+	if at < 0 && m.lookup != nil {
+		if a, ok := m.lookup(id); ok {
+			at = m.place(a)
+		}
+	}
+	if at >= 0 && !m.agents[at].Seen {
+		return -1
+	}
+	return at
+}
+
+// calculation returns the choice of who calculates, for a text that is a calculation or a conversion and nothing more, in any words that the built-in
+// agent itself understands: no words of its card have to be in it. It reports false for other texts, and when the agent does not run.
+func (m *matcher) calculation(text string) (choice, bool) {
+	skill := understood(text)
+	if skill == "" {
+		return choice{}, false
+	}
+	at := m.running(calculator)
+	if at < 0 {
+		return choice{}, false
+	}
+	if !hasSkill(&m.agents[at], skill) {
+		skill = ""
+	}
+	return choice{agent: at, score: 1, skill: skill, reason: calculator + ": it is a calculation"}, true
+}
+
+// understood returns which skill of who calculates a text is for; "" for none. A date is no subtraction.
+func understood(text string) string {
+	for i, r := range text {
+		if unicode.IsDigit(r) && token.Date(text[i:]) > 0 {
+			return ""
+		}
+	}
+	return calc.Understands(text)
+}
+
+// calculates reports whether an agent that was found may be one that calculates: it is the built-in one, or its card shows numbers.
+func (m *matcher) calculates(f *llm.Found) bool {
+	at := m.find(f.ID)
+	return f.ID == calculator || m.has(at, []byte(calcTerm)) || m.has(at, []byte(numberTerm))
+}
+
+// maxJoined bounds the spans that are tried to be one calculation.
+const maxJoined = 6
+
+// joinCalculations joins spans that are one calculation together, and not each for itself: "3 + 4" and "times 5", "add 5" and "7".
+func joinCalculations(text string, spans []span) []span {
+	for i := 0; i < len(spans); i++ {
+		for j := min(len(spans), i+maxJoined) - 1; j > i; j-- {
+			single := func(s span) bool { return understood(text[s.start:s.end]) != "" }
+			if understood(text[spans[i].start:spans[j].end]) != "" && slices.ContainsFunc(spans[i:j+1], func(s span) bool { return !single(s) }) {
+				spans[i].end = spans[j].end
+				spans = slices.Delete(spans, i+1, j+1)
+				break
+			}
+		}
+	}
+	return spans
+}
