@@ -158,3 +158,71 @@ func TestGoneIsCortexs(t *testing.T) {
 		}
 	})
 }
+
+// TestGoneAfterTakeover has another process take over a conversation in which nothing happens any more, since the agent of its task has gone: before
+// the takeover or after it.
+func TestGoneAfterTakeover(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gone  func(w *leaving)
+		after time.Duration
+	}{
+		"it goes later":       {func(w *leaving) { w.restart(w.config(once(toAlpha))); pass(5 * time.Second); w.leave("alpha") }, 10 * time.Second},
+		"it goes at once":     {func(w *leaving) { w.restart(w.config(once(toAlpha))); w.leave("alpha") }, 10 * time.Second},
+		"it has gone before":  {func(w *leaving) { w.away["alpha"] = true; w.restart(w.config(once(toAlpha))) }, 95 * time.Second},
+		"its going was known": {func(w *leaving) { w.leave("alpha"); pass(5 * time.Second); w.restart(w.config(once(toAlpha))) }, 95 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLeaving(t, once(toAlpha))
+				w.say("m1", "go")
+				pass(time.Second)
+				tt.gone(w)
+				w.wantTasks("beta", 0)
+				pass(tt.after)
+				w.finish("beta", w.onlyTask("beta"), "B")
+				w.wantAnswer("m1", "beta COMPLETED B; ")
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// TestPresentAfterTakeover has another process take over a task whose agent may not be given work, but is there: it drains, or is well known.
+func TestPresentAfterTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLeaving(t, once(toAlpha))
+		w.say("m1", "go")
+		w.away["alpha"] = true
+		cfg := w.config(once(toAlpha))
+		cfg.Present = func(string) bool { return true }
+		w.restart(cfg)
+		w.orch.AgentGone("alpha") // one of its processes
+		pass(3 * time.Minute)
+		w.wantTasks("beta", 0)
+		if n := len(entries(t, w.store)); n != 1 {
+			t.Errorf("%d entries, want 1", n)
+		}
+		w.finish("alpha", w.onlyTask("alpha"), "A")
+		w.wantAnswer("m1", "alpha COMPLETED A; ")
+	})
+}
+
+// TestSentToGone has a task sent after its agent has gone, since it had to wait for another task.
+func TestSentToGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLeaving(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "gamma", Task: "c"}, llm.Delegation{ID: "2", Agent: "alpha", Skill: "skill", Task: "a", DependsOn: []string{"1"}})
+			}
+			return respond(results(t))
+		}))
+		w.say("m1", "go")
+		w.leave("alpha")
+		pass(time.Minute)
+		w.finish("gamma", w.onlyTask("gamma"), "C")
+		w.wantTasks("beta", 0)
+		pass(95 * time.Second)
+		w.finish("beta", w.onlyTask("beta"), "B")
+		w.wantAnswer("m1", "gamma COMPLETED C; beta COMPLETED B; ")
+	})
+}

@@ -27,7 +27,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 		o.stats.Retries.Add(1)
 		o.log.Info("task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
 	}
-	o.maker.Track(conv.Conversation)
+	o.track(conv.Conversation)
 	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
 		o.folds.Put(conv) // it stands for the log, and the event comes again
 		return err

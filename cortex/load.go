@@ -46,7 +46,7 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cac
 		conv.Timer = time.Time{} // another process may have handled the timer
 	}
 	conv.Epoch, conv.Fresh = e.Epoch, true
-	o.maker.Track(conv.Conversation)
+	o.track(conv.Conversation)
 	return conv, nil
 }
 

@@ -32,6 +32,9 @@ type Config struct {
 	// Agents returns the agents that may be given work now, sorted by id. It is called for each decision, and when a
 	// task is tried again. Neither the list nor the cards may change afterwards.
 	Agents func(tenant string) []prompt.Agent
+	// Present reports whether an agent runs, or is well known, even if it may not be given work now. The tasks of an agent that is absent for long
+	// are tried with other agents. nil stands for the agents that Agents returns.
+	Present func(agentID string) bool
 	// Router finds the agents that fit a request; it must know the agents that Agents returns. With nil, prompts show all agents,
 	// however many there are.
 	Router *router.Index
@@ -76,6 +79,7 @@ type Orchestrator struct {
 	spending   *budget.Spending
 	maker      *decide.Maker
 	departures *departures
+	inherited  *inherited
 	outlines   *outlines
 	stats      counters
 	owned      atomic.Pointer[[]int]
@@ -140,7 +144,8 @@ func New(cfg Config) (*Orchestrator, error) {
 		Decisions: cfg.Decisions, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
 	})
 	return &Orchestrator{
-		cfg: cfg, log: cfg.Logger, folds: cache.NewFolds(), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), spending: spending,
+		cfg: cfg, log: cfg.Logger, folds: cache.NewFolds(), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), inherited: newInherited(),
+		spending: spending,
 		learner: learn.New(learn.Config{
 			Notes: notes, Transport: cfg.Transport, Router: cfg.Router, Tenant: cfg.Tenant, Logger: cfg.Logger, Now: cfg.Now,
 		}),
@@ -162,7 +167,11 @@ func (o *Orchestrator) run(ctx context.Context) error {
 		return err
 	}
 	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.SubscribeOptions{
-		Label: o.cfg.Label, OnOwned: func(p []int) { o.owned.Store(&p) }, OnGivenUp: o.givenUp,
+		Label: o.cfg.Label, OnGivenUp: o.givenUp,
+		OnOwned: func(p []int) {
+			o.owned.Store(&p)
+			o.inherited.own(p)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("subscribe to the inbox: %w", err)
@@ -203,6 +212,10 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		o.departures.serve(gctx, o.publishGone)
+		return nil
+	})
+	g.Go(func() error {
+		o.inherit(gctx)
 		return nil
 	})
 	g.Go(func() error {

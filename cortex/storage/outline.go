@@ -19,6 +19,7 @@ type Outline struct {
 	Owner   string               `json:"owner,omitempty"`  // likewise
 	Shared  []string             `json:"shared,omitempty"` // likewise
 	Usage   llm.Usage            `json:"usage,omitzero"`   // spent on the conversation
+	Idle    bool                 `json:"idle,omitempty"`   // known to have no task that is with an agent
 }
 
 // Whole reports whether o is an outline with all of its fields; o may be nil.
@@ -28,7 +29,7 @@ func (o *Outline) Whole() bool { return o != nil && o.Owner != "" }
 func OutlineOf(c *conversation.Conversation, title string, updated time.Time) Outline {
 	return Outline{
 		Version: c.Version, Entries: int(c.Seq), Title: title, Updated: updated, //nolint:gosec // the length of a log
-		Life: c.Life, Owner: c.Owner, Shared: c.Shared, Usage: c.Usage,
+		Life: c.Life, Owner: c.Owner, Shared: c.Shared, Usage: c.Usage, Idle: len(c.Running()) == 0,
 	}
 }
 

@@ -80,6 +80,14 @@ const NoteRefusal = "refusal"
 // NoteOutline is the kind of the notes in which a store may keep outlines, see [Outlines].
 const NoteOutline = "outline"
 
+// Clock is implemented by stores that date what they store by a clock that is not the caller's, as Entry.Time is.
+type Clock interface {
+	// Clock returns the time by that clock, and the time by it when an entry was last stored. Either is zero if it is unknown.
+	Clock(ctx context.Context) (now, last time.Time, err error)
+	// Stored returns the time by that clock when the last entry of a conversation was stored; zero if there is none.
+	Stored(ctx context.Context, tenant, contextID string) (time.Time, error)
+}
+
 // Eraser is implemented by stores that can erase a conversation.
 type Eraser interface {
 	// Erase removes the log of a conversation and everything stored beside it, so that nothing of it can be read from the store or from

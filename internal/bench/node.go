@@ -96,7 +96,7 @@ func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 	}
 	n.Directory = directory.New(registry.Config{OnEvent: cfg.onEvent, Announce: true, Keep: directory.Keeper{Notes: n.store}})
 	n.orch, err = cortex.New(cortex.Config{
-		Transport: n.cortex, Store: n.store, Decider: cfg.decider, Agents: n.Routable, Router: n.Index, Label: "bench",
+		Transport: n.cortex, Store: n.store, Decider: cfg.decider, Agents: n.Routable, Present: n.Present, Router: n.Index, Label: "bench",
 		TaskTimeout: cfg.timeout,
 	})
 	if err != nil {

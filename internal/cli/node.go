@@ -314,7 +314,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	if n.claim != nil {
 		remembered = clockFile(s.data)
 	}
-	n.clock = newWallClock(time.Now, newPassed(), remembered, time.Duration(s.node.retain), log)
+	n.clock = newWallClock(time.Now, newPassed(), remembered, lastStored(ctx, n.store), time.Duration(s.node.retain), log)
 	n.Directory = directory.New(registry.Config{
 		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: n.keeper(),
 		StrictAbilities: s.node.strict,
@@ -323,7 +323,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	n.orchestrator, err = cortex.New(cortex.Config{
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
 		Authenticated: n.sender != "", DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
-		Agents: n.Routable, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
+		Agents: n.Routable, Present: n.Present, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
 		Decisions: openfiles.Models(),
 	})
 	if err != nil {
@@ -431,12 +431,35 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	return n, nil
 }
 
-// leads reports whether this node does what one replica of a tenant does for all: the owner of the first partition does.
-func (n *node) leads() bool {
-	if n.server != nil {
-		return true // there are no replicas
+// lastStored returns when a store has stored an entry last; zero if that is unknown.
+func lastStored(ctx context.Context, store storage.Store) time.Time {
+	dates, ok := store.(storage.Clock)
+	if !ok {
+		return time.Time{}
 	}
-	return n.orchestrator != nil && slices.Contains(n.orchestrator.Owned(), 0)
+	_, last, err := dates.Clock(ctx)
+	if err != nil {
+		return time.Time{}
+	}
+	return last.Round(0)
+}
+
+// leads reports whether this node does what one replica of a tenant does for all: the owner of the first partition does. Others may have joined an
+// embedded server, too; until its node has begun to take work, it is that one.
+func (n *node) leads() bool {
+	var owned []int
+	if n.orchestrator != nil {
+		owned = n.orchestrator.Owned()
+	}
+	return leads(owned, n.server != nil)
+}
+
+// leads is node.leads for a node that owns some partitions, nil before it takes work, and may have the server in it.
+func leads(owned []int, embedded bool) bool {
+	if owned == nil {
+		return embedded
+	}
+	return slices.Contains(owned, 0)
 }
 
 // open connects to the external server, or claims the data folder and starts an embedded server.

@@ -54,3 +54,23 @@ func TestWhileAway(t *testing.T) {
 		})
 	}
 }
+
+// TestLeads holds that of a tenant's replicas one leads, also when one of them has the server in it.
+func TestLeads(t *testing.T) {
+	for _, test := range []struct {
+		owned    []int
+		embedded bool
+		want     bool
+	}{
+		{nil, true, true},
+		{nil, false, false},
+		{[]int{}, true, false},
+		{[]int{1, 3}, true, false},
+		{[]int{0, 2}, true, true},
+		{[]int{0, 2}, false, true},
+	} {
+		if got := leads(test.owned, test.embedded); got != test.want {
+			t.Errorf("leads(%v, %v) = %v, want %v", test.owned, test.embedded, got, test.want)
+		}
+	}
+}

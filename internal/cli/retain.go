@@ -58,6 +58,7 @@ func (r *retention) Type() string { return "TIME" }
 // keepRetained deletes every hour what has not changed for the time clock.retain, while leads reports that this process has to do it. It returns when
 // ctx ends.
 func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant string, clock *wallClock, log *slog.Logger) {
+	clock.agrees(ctx, store) // tells it in the log and in /readyz
 	next := time.NewTimer(retainFirst)
 	defer next.Stop()
 	for {
@@ -65,6 +66,10 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 		case <-ctx.Done():
 			return
 		case <-next.C:
+		}
+		if !clock.agrees(ctx, store) {
+			next.Reset(retainFirst)
+			continue
 		}
 		if leads() {
 			n, err := sweepRetained(ctx, store, bus, tenant, clock, log)
@@ -105,6 +110,12 @@ func sweepRetained(
 			if conv, err = storage.LoadWhole(ctx, store, tenant, info.ContextID); err == nil {
 				keepOutline(ctx, store, conv)
 				info.Updated = conv.Updated()
+			}
+		}
+		if dates, ok := store.(storage.Clock); ok && err == nil { // the clock of the process that made the entry may have been slow
+			var at time.Time
+			if at, err = dates.Stored(ctx, tenant, info.ContextID); err == nil && at.After(info.Updated) {
+				info.Updated = at
 			}
 		}
 		if err == nil && (!isOld(info.Updated) || busy(conv) != "") {
@@ -227,6 +238,10 @@ func keepFiles(
 				log.Warn("files of which nothing speaks are kept: some of what is stored is damaged or set aside; `cortex doctor` says what, and what to do")
 			}
 			files, told = nil, true
+			continue
+		}
+		if !clock.agrees(ctx, store) {
+			pause = orphansFirst
 			continue
 		}
 		clock.read()

@@ -3,13 +3,16 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 )
 
@@ -22,6 +25,8 @@ const (
 	// unprovenFor is how long a difference between two runs of the service counts, in running time of the service. A machine that was off
 	// cannot be told from a clock that was wrong, and a day leaves time to read the warning.
 	unprovenFor = 24 * time.Hour
+
+	clockLost = retainDays * 24 * time.Hour // the step that is assumed when the steps of the last run are lost
 )
 
 func clockFile(data string) string { return filepath.Join(data, "clock.json") }
@@ -37,6 +42,7 @@ type wallClock struct {
 	log    *slog.Logger
 
 	mu    sync.Mutex
+	off   time.Duration // how far the wall clock is ahead of the store's, when that is too far to delete anything by age
 	last  time.Time     // the wall clock at the last comparison
 	at    time.Duration // the time passed at the last comparison
 	saved time.Duration // the time passed at the last write of file
@@ -58,11 +64,19 @@ type clockMemory struct {
 	Steps []clockStep `json:"steps,omitempty"`
 }
 
-// newWallClock returns a clock that continues from file, if there is one.
-func newWallClock(now func() time.Time, passed func() time.Duration, file string, retain time.Duration, log *slog.Logger) *wallClock {
+// newWallClock returns a clock that continues from file, or, without a file, from the time when something was stored last; zero is never. After a
+// damaged file it takes nothing for old that was dated before, for unprovenFor.
+func newWallClock(now func() time.Time, passed func() time.Duration, file string, stored time.Time, retain time.Duration, log *slog.Logger) *wallClock {
 	c := &wallClock{now: now, passed: passed, file: file, retain: retain, log: log, last: now().Round(0), at: passed()}
-	var was clockMemory
-	if b, err := readLeft(file); file != "" && err == nil && json.Unmarshal(b, &was) == nil && !was.Last.IsZero() {
+	was, err := recallClock(file)
+	switch {
+	case err == nil && was.Last.IsZero():
+		was.Last = stored
+	case err != nil:
+		log.Warn("what is known of the clock is lost: nothing that was dated before is deleted for now", "err", err, "deletes_after", unprovenFor)
+		c.steps = append(c.steps, clockStep{From: c.last, By: clockLost, Left: unprovenFor, Told: true})
+	}
+	if !was.Last.IsZero() {
 		c.steps = was.Steps
 		from := was.Last.Add(clockSaved) // the last run dated nothing later, even after its last write
 		if by := c.last.Sub(from); by >= clockLeast {
@@ -78,6 +92,57 @@ func newWallClock(now func() time.Time, passed func() time.Duration, file string
 	}
 	c.save()
 	return c
+}
+
+// recallClock reads what the last run has left in file; nothing when there is no file.
+func recallClock(file string) (was clockMemory, err error) {
+	if file == "" {
+		return was, nil
+	}
+	b, err := readLeft(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return was, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &was)
+	}
+	if err == nil && was.Last.IsZero() {
+		err = errors.New("it has no time")
+	}
+	if err != nil {
+		return clockMemory{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return was, nil
+}
+
+// agrees compares the wall clock with that of the store, which others may use too. It returns false, so that nothing is deleted by age, when they differ
+// by clockLeast or more, or when the store cannot be asked.
+func (c *wallClock) agrees(ctx context.Context, store storage.Store) bool {
+	by, ok := store.(storage.Clock)
+	if !ok {
+		return true
+	}
+	theirs, _, err := by.Clock(ctx)
+	if err != nil {
+		c.log.Debug("nothing is deleted by age: the store's clock is unknown", "err", err)
+		return false
+	}
+	ours := c.read()
+	if theirs.IsZero() {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.off
+	c.off = 0
+	if by := ours.Sub(theirs); by.Abs() >= clockLeast {
+		c.off = by
+	}
+	if c.off != 0 && before == 0 {
+		c.log.Warn("the clock of this machine and that of the store's server differ: nothing is deleted by age until they agree; set the wrong one right",
+			"by", c.off.Round(time.Second), "now", ours, "server", theirs)
+	}
+	return c.off == 0
 }
 
 // read returns the time of the wall clock, after comparing it with the time that has passed.
@@ -147,8 +212,15 @@ func (c *wallClock) trouble() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var lines []string
+	if c.off != 0 {
+		lines = append(lines, fmt.Sprintf("clock: it differs from the store's server by %s; nothing is deleted by age until they agree", c.off.Round(time.Minute)))
+	}
 	for _, s := range c.steps {
-		if s.Told {
+		switch {
+		case s.By >= clockLost:
+			lines = append(lines, fmt.Sprintf("clock: what was known of it is lost; what was dated before %s is not deleted for %s more",
+				s.From.Format(time.DateTime), s.Left.Round(time.Minute)))
+		case s.Told:
 			lines = append(lines, fmt.Sprintf("clock: it went forward by %s at %s; what was dated before is taken for as much younger for %s more",
 				s.By.Round(time.Minute), s.From.Format(time.DateTime), s.Left.Round(time.Minute)))
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -19,7 +20,7 @@ import (
 // quartz returns a wall clock that is never set.
 func quartz(now func() time.Time, retain time.Duration) *wallClock {
 	began := now()
-	return newWallClock(now, func() time.Duration { return now().Sub(began) }, "", retain, slog.New(slog.DiscardHandler))
+	return newWallClock(now, func() time.Duration { return now().Sub(began) }, "", time.Time{}, retain, slog.New(slog.DiscardHandler))
 }
 
 // settable is a wall clock that a test sets, in a bubble of synctest.
@@ -29,7 +30,7 @@ func (s *settable) now() time.Time       { return time.Now().Add(time.Duration(s
 func (s *settable) set(by time.Duration) { s.ahead.Add(int64(by)) }
 func (s *settable) wall(file string, retain time.Duration, told *strings.Builder) *wallClock {
 	began := time.Now()
-	return newWallClock(s.now, func() time.Duration { return time.Since(began) }, file, retain, slog.New(slog.NewTextHandler(told, nil)))
+	return newWallClock(s.now, func() time.Duration { return time.Since(began) }, file, time.Time{}, retain, slog.New(slog.NewTextHandler(told, nil)))
 }
 
 // datedBy is a bus with the clock of a test.
@@ -165,4 +166,134 @@ func TestClockSetForthAndBack(t *testing.T) {
 			t.Errorf("months later something is %v old, and the clock was set %d times", got, clock.times())
 		}
 	})
+}
+
+// dated is a store with a clock of its own.
+type dated struct {
+	*memstore.Store
+	of   *settable
+	at   map[string]time.Time // when conversations were stored by that clock
+	last time.Time
+	err  error
+}
+
+func (s *dated) Clock(context.Context) (now, last time.Time, err error) {
+	return s.of.now(), s.last, s.err
+}
+
+func (s *dated) Stored(_ context.Context, _, contextID string) (time.Time, error) {
+	return s.at[contextID], s.err
+}
+
+// TestClockOfTheServer has the clock of this machine, or that of the server, be wrong all the time: nothing is deleted by age until they agree.
+func TestClockOfTheServer(t *testing.T) {
+	for name, by := range map[string]struct{ ours, theirs time.Duration }{
+		"ours is ahead": {40 * day, 0}, "ours is behind": {-40 * day, 0}, "theirs is ahead": {0, 11 * time.Minute}, "theirs is unknown": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told strings.Builder
+				var ours, theirs settable
+				ours.set(by.ours)
+				theirs.set(by.theirs)
+				store := &dated{Store: memstore.New(), of: &theirs}
+				if by == (struct{ ours, theirs time.Duration }{}) {
+					store.err = transport.ErrUnavailable
+				}
+				bus := memory.New(nil)
+				defer bus.Close()
+				clock := ours.wall("", 30*day, &told)
+				addTurn(t, store, "c", ours.now().Add(-31*day), true)
+				ref, err := transport.PutFile(t.Context(), bus, "", "c", "user:ada", strings.NewReader("words"), 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{}, 2)
+				log := slog.New(slog.DiscardHandler)
+				leads := func() bool { return true }
+				go func() {
+					keepRetained(ctx, leads, store, bus, "", clock, log)
+					done <- struct{}{}
+				}()
+				go func() {
+					keepFiles(ctx, leads, func() bool { return false }, store, bus, "", clock, func([]erase.Loose) {}, log)
+					done <- struct{}{}
+				}()
+				time.Sleep(3 * time.Hour)
+				synctest.Wait()
+				if _, err := bus.Chunk(t.Context(), ref.Object, 0); err != nil || !contextIDs(t, store)["c"] {
+					t.Errorf("the file: %v, and %v are left, want both", err, contextIDs(t, store))
+				}
+				if n := strings.Count(told.String(), "the clock of this machine and that of the store's server differ"); store.err == nil && n != 1 {
+					t.Errorf("it was told %d times that the clocks differ, want once: %s", n, told.String())
+				}
+				if lines := clock.trouble(); store.err == nil && (len(lines) != 1 || !strings.Contains(lines[0], "nothing is deleted by age")) {
+					t.Errorf("/readyz says %q, want that the clocks differ", lines)
+				}
+				cancel()
+				<-done
+				<-done
+			})
+		})
+	}
+}
+
+// TestStoredWhileSlow has a process whose clock is 40 days behind add to a conversation: by the server's clock that was just now, so it stays.
+func TestStoredWhileSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, bus := &dated{Store: memstore.New(), of: new(settable), at: map[string]time.Time{}}, memory.New(nil)
+		defer bus.Close()
+		for _, id := range []string{"new", "old"} {
+			addTurn(t, store, id, time.Now().Add(-40*day), true)
+			store.at[id] = time.Now().Add(-40 * day)
+		}
+		store.at["new"] = time.Now().Add(-time.Minute)
+		n, err := sweepRetained(t.Context(), store, bus, "", quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
+		if left := contextIDs(t, store); n != 1 || err != nil || !left["new"] {
+			t.Errorf("sweepRetained = %d, %v, and %v are left, want the new one", n, err, left)
+		}
+	})
+}
+
+// TestClockUnknown begins without what the last run knew of the clock: with a damaged file nothing dated before is taken for old for a day, and
+// without a file the time when something was stored last is that of the last run.
+func TestClockUnknown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clock.json")
+	for name, content := range map[string]string{"none": "", "cut": `{"last":"2026-`, "empty": `{}`, "another": "[1]"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told strings.Builder
+				var hands settable
+				stored := hands.now().Add(-40 * day)
+				if content == "" {
+					os.Remove(file)
+				} else if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				start := func() *wallClock {
+					return newWallClock(hands.now, func() time.Duration { return time.Since(began) }, file, stored, 30*day, slog.New(slog.NewTextHandler(&told, nil)))
+				}
+				clock := start()
+				if lines := clock.trouble(); len(lines) != 1 || strings.Count(told.String(), "level=WARN") != 1 {
+					t.Errorf("/readyz says %q, and the log %q, want one line in each", lines, told.String())
+				}
+				young := func() bool { return clock.read().Sub(clock.dated(stored)) < 30*day }
+				if !young() {
+					t.Error("what was stored last is old at once")
+				}
+				time.Sleep(time.Hour)
+				clock.read()
+				if clock = start(); !young() {
+					t.Error("what was stored last is old after a restart")
+				}
+				time.Sleep(unprovenFor)
+				clock.read()
+				if young() || len(clock.trouble()) > 0 {
+					t.Errorf("after a day it is young: %v, and /readyz says %q", young(), clock.trouble())
+				}
+			})
+		})
+	}
 }

@@ -77,6 +77,12 @@ func (d *Directory) Routable(string) []prompt.Agent {
 	return d.list
 }
 
+// Present reports whether an agent runs, or is well known, even if it may not be given work now.
+func (d *Directory) Present(id string) bool {
+	_, ok := d.Registry.Snapshot().Get(id)
+	return ok
+}
+
 // Routable returns the agents of a snapshot that may get work, in the form that prompts use.
 func Routable(s *registry.Snapshot) []prompt.Agent {
 	records := s.Routable()
