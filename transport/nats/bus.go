@@ -170,9 +170,6 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 			err = b.repartition(asking)
 		}
 		if err == nil {
-			err = b.sayNoRoom(asking)
-		}
-		if err == nil {
 			err = b.keep(ctx)
 		}
 	}

@@ -1,7 +1,9 @@
 package nats
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,22 +13,19 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // TestSmallDisk fills a small disk with files as fast as possible: the disk is never full, and the server keeps working. Where no disk can be
 // mounted, the test only logs that.
 func TestSmallDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
-		t.Logf("NOTHING WAS TESTED: a small disk cannot be mounted here: %v", err)
+	dir := smallDisk(t, "size=96m")
+	if dir == "" {
 		return
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
 	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -66,16 +65,10 @@ func TestSmallDisk(t *testing.T) {
 // TestStartOnFullDisk fills the disk of a store to the last byte: a start gives up its reserve, and what was stored can be deleted. The reserve is there
 // again when there is room. Where no disk may be mounted it has nothing to fill, and says so.
 func TestStartOnFullDisk(t *testing.T) {
-	root := t.TempDir()
-	if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "size=96m"); err != nil {
-		t.Logf("NOTHING WAS TESTED: a small disk cannot be mounted here: %v", err)
+	root := smallDisk(t, "size=96m")
+	if root == "" {
 		return
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(root, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
 	dir, reserve := filepath.Join(root, "nats"), filepath.Join(root, "nats", "reserve")
 	start := func() (*Server, *Bus) {
 		t.Helper()
@@ -142,4 +135,63 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
+}
+
+// TestFloodFromOutside has processes of their own flood Cortex with messages as fast as possible, in all accounts of a server with a small disk: the disk is
+// never full, and each sender is told. Where no disk can be mounted, the test only logs that.
+func TestFloodFromOutside(t *testing.T) {
+	dir := smallDisk(t, "size=160m")
+	if dir == "" {
+		return
+	}
+	trust := keys(t, "", "acme")
+	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Auth: trust})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	var all errgroup.Group
+	for n := range 8 {
+		tenant := []string{"", "acme"}[n%2]
+		b := outsider(t, srv, auth.Admin(trust, tenant))
+		all.Go(func() error {
+			inbox := transport.Inbox(tenant, transport.Cortex)
+			for end := time.Now().Add(patience); ; {
+				err := b.Publish(t.Context(), inbox, message(inbox, "c", strings.Repeat("x", 200<<10)))
+				if errors.Is(err, transport.ErrFull) {
+					return nil
+				}
+				if err != nil || time.Now().After(end) {
+					return fmt.Errorf("sender %d: %w", n, cmp.Or(err, errors.New("never refused")))
+				}
+			}
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-srv.Broken():
+		t.Errorf("the server has given its store up: %v", err)
+	default:
+	}
+	if free, _, err := diskOf(dir); err != nil || free < 16<<20 {
+		t.Errorf("%d bytes are free, %v, want what new messages leave free", free, err)
+	}
+}
+
+// smallDisk mounts a small disk; it returns "" where that is not possible.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
+		t.Logf("NOTHING WAS TESTED: a small disk cannot be mounted here: %v", err)
+		return ""
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
