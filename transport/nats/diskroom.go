@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -39,6 +40,8 @@ type diskRoom struct {
 	disk  func(dir string) (free, size uint64, err error)
 	log   *slog.Logger
 
+	held atomic.Pointer[string] // why no work is done; nil: it is done
+
 	mu      sync.Mutex
 	none    bool               // files are refused
 	near    bool               // porters look at what is sent to Cortex
@@ -50,6 +53,7 @@ type diskRoom struct {
 	talk    uint64 // bytes that new messages leave free
 	known   time.Time
 	reserve *reserve
+	given   uint64 // bytes of the reserve that were given up and have not been free since
 }
 
 // serve checks the disk until done is closed. When the server has run for a while, it also keeps the reserve: a short run needs none.
@@ -98,6 +102,9 @@ func (r *diskRoom) forMessage(size int) error {
 		}
 		r.free, r.talk, r.known = free, talkOf(size), now
 	}
+	if why := r.held.Load(); why != nil {
+		return fmt.Errorf("%w: %s", transport.ErrFull, *why)
+	}
 	least := r.talk + grows*(r.waiting+r.since+uint64(size))
 	if r.free >= least {
 		r.since += uint64(size)
@@ -130,11 +137,13 @@ func (r *diskRoom) look() time.Duration {
 	}
 	r.free, r.talk, r.known = free, talkOf(size), time.Now()
 	r.waiting, r.since = waitingIn(all), 0
+	r.hold(free, size)
 	files := r.files(free, size)
 	messages := r.messages(free, size)
 	if r.none || r.near { // each time: an account may be new
 		r.divert(all)
 	}
+	r.tellHeld()
 	// Much can arrive between two checks, and grows.
 	return min(max(min(files, messages/grows), diskSoon), diskEvery)
 }
@@ -167,7 +176,7 @@ func (r *diskRoom) messages(free, size uint64) time.Duration {
 	if r.near {
 		least += least / 4 // hysteresis
 	}
-	if free < least {
+	if free < least || r.held.Load() != nil {
 		r.near = true
 		return diskEvery
 	}
