@@ -91,7 +91,7 @@ const grows = 12
 const talkKnown = 50 * time.Millisecond
 
 // forMessage returns ErrFull for a new message of this size while the disk has less free than new messages leave free plus what the bytes that wait
-// in all inboxes may grow to. Events of work in progress are not checked, so that it can end.
+// in all inboxes may grow to. Of the events of work in progress only large ones are checked, so that it can end.
 func (r *diskRoom) forMessage(size int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

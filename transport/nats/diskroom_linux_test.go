@@ -164,8 +164,13 @@ func TestStartOnFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := <-got; c != "c" {
-		t.Errorf("the work that waited is %s", c)
+	select {
+	case c := <-got:
+		if c != "c" {
+			t.Errorf("the work that waited is %s", c)
+		}
+	case <-time.After(patience):
+		t.Error("with room again, the work that waited is not done")
 	}
 	srv.room.keepReserve()
 	size(32)

@@ -22,6 +22,10 @@ const (
 	cortexInboxes    = inboxPrefix + "$1." + transport.Cortex + ".$2.$3.$4"
 )
 
+// smallEvent is the size, in bytes, up to which an event of work in progress is taken however little is free. A larger one is held back like a new message:
+// its agent sends it again until there is room or its task has ended.
+const smallEvent = 64 << 10
+
 // porter answers, in one account, what the server does not take while its disk is nearly full, and passes everything else on.
 type porter struct {
 	room *diskRoom
@@ -111,7 +115,8 @@ func (p *porter) event(m *natsgo.Msg) {
 	tenant, rest, _ := strings.Cut(address, ".")
 	subject := inboxPrefix + tenant + "." + transport.Cortex + "." + rest
 	e, err := decodeInbox(m, subject)
-	if err != nil || isNewWork(transport.Inbox(e.Tenant, e.To), e) {
+	_, cancel := e.Payload.(*transport.Cancel)
+	if err != nil || isNewWork(transport.Inbox(e.Tenant, e.To), e) || !cancel && e.From != transport.Cortex && len(m.Data) > smallEvent {
 		if err := p.room.forMessage(len(m.Data)); err != nil {
 			p.refuse(m, err)
 			return

@@ -92,6 +92,10 @@ func TestOtherProcessesLeaveRoom(t *testing.T) {
 				if err := send(b, "r", done); err != nil {
 					t.Errorf("%v, a result on a disk that is nearly full: %v, want nil", b.who, err)
 				}
+				done.Status.Message = a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart(strings.Repeat("x", 1<<20)))
+				if err := send(b, "large", done); !errors.Is(err, transport.ErrFull) {
+					t.Errorf("%v, a large result on a disk that is nearly full: %v, want ErrFull", b.who, err)
+				}
 				if n, err := b.Waiting(t.Context(), transport.Inbox(o.Tenant, transport.Cortex)); err != nil || n < 3 {
 					t.Errorf("%v: %d events wait, %v, want those that were taken", b.who, n, err)
 				}
