@@ -48,7 +48,7 @@ type diskRoom struct {
 	silent  bool               // new messages are refused
 	waiting uint64             // bytes in the inboxes of all accounts
 	since   uint64             // bytes of new messages that were admitted since they were counted
-	porters map[string]*porter // by account
+	porters map[string]*porter // by account; nil: it was told that there is none
 	free    uint64
 	talk    uint64 // bytes that new messages leave free
 	known   time.Time
@@ -207,7 +207,8 @@ func (r *diskRoom) divert(all *server.JSInfo) {
 			continue // it was removed
 		}
 		hired := r.hire(detail.Id)
-		if hired != nil {
+		if _, told := r.porters[detail.Id]; hired != nil && !told {
+			r.porters[detail.Id] = nil
 			r.log.Warn("in one account of the server nobody can be told that the disk is nearly full", "account", detail.Id, "err", hired)
 		}
 		if r.none {

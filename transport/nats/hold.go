@@ -52,6 +52,9 @@ func (r *diskRoom) tellHeld() {
 		return
 	}
 	for _, p := range r.porters {
+		if p == nil {
+			continue
+		}
 		_ = p.nc.Publish(heldSubject, []byte(*why)) // again in a second
 	}
 }

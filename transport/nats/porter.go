@@ -37,6 +37,9 @@ func (r *diskRoom) hire(account string) error {
 	if r.porters[account] != nil {
 		return nil
 	}
+	if r.porters == nil {
+		r.porters = map[string]*porter{}
+	}
 	opts := []natsgo.Option{
 		natsgo.InProcessServer(r.conns), natsgo.Name("cortex (porter)"), natsgo.MaxReconnects(-1), natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 			r.log.Debug("porter", "account", account, "err", err)
@@ -75,9 +78,6 @@ func (r *diskRoom) hire(account string) error {
 		nc.Close()
 		return err
 	}
-	if r.porters == nil {
-		r.porters = map[string]*porter{}
-	}
 	r.porters[account] = p
 	return nil
 }
@@ -87,7 +87,9 @@ func (r *diskRoom) dismiss() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.porters {
-		p.nc.Close()
+		if p != nil {
+			p.nc.Close()
+		}
 	}
 	clear(r.porters)
 }
