@@ -50,6 +50,33 @@ func TestListAside(t *testing.T) {
 	}
 }
 
+// TestAsideSpeaks sets aside what a consumer has delivered, as a start after a full disk does, and then a block: only the latter keeps files of which
+// nothing speaks.
+func TestAsideSpeaks(t *testing.T) {
+	data := t.TempDir()
+	if asideSpeaks(data) {
+		t.Error("a folder that is missing speaks of files")
+	}
+	for _, tt := range []struct {
+		file   string
+		speaks bool
+	}{
+		{"20260102T030406.000Z/$G/CORTEX_LOG/obs/c/o.dat", false},
+		{"20260102T030405.000Z/$G/CORTEX_INBOX/msgs/1.blk", true},
+	} {
+		path := filepath.Join(asideDir(data), tt.file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if speaks := asideSpeaks(data); speaks != tt.speaks {
+			t.Errorf("with %s aside: %v, want %v", tt.file, speaks, tt.speaks)
+		}
+	}
+}
+
 func TestPathText(t *testing.T) {
 	for path, want := range map[string]string{
 		"/data/a b/é.jsonl":                  "/data/a b/é.jsonl",

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -55,7 +54,7 @@ func (n *node) left(loose []erase.Loose) {
 	}
 }
 
-// lacks reports whether stored data is missing, or was set aside and still is.
+// lacks reports whether stored data that may speak of files is missing, or was set aside and still is.
 func (n *node) lacks(data string) bool {
 	if len(n.damage()) > 0 {
 		return true
@@ -63,6 +62,26 @@ func (n *node) lacks(data string) bool {
 	if n.server == nil {
 		return false
 	}
-	aside, err := os.ReadDir(asideDir(data))
-	return len(aside) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
+	return asideSpeaks(data)
+}
+
+// asideSpeaks reports whether something was set aside that may have spoken of files: anything but what a consumer has delivered, which names no file
+// and whose messages are in the store still.
+func asideSpeaks(data string) bool {
+	root := asideDir(data)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		// The time, the account, the stream, and the file in the stream's folder.
+		if in := strings.SplitN(filepath.ToSlash(rel), "/", 4); len(in) < 4 || !strings.HasPrefix(in[3], "obs/") {
+			return errEnough
+		}
+		return nil
+	})
+	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }

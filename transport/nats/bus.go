@@ -77,8 +77,9 @@ type Bus struct {
 	dialed    atomic.Bool // Dial has succeeded
 	anonymous bool        // connected without credentials
 
-	reached  atomic.Bool // a program has accepted a connection
-	refusing atomic.Bool // refuseOldBuilds is running
+	held     atomic.Pointer[held] // nil: nothing was told
+	reached  atomic.Bool          // a program has accepted a connection
+	refusing atomic.Bool          // refuseOldBuilds is running
 
 	server  *Server                                 // in this process; nil: elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
@@ -168,9 +169,6 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		}
 		if err == nil {
 			err = b.repartition(asking)
-		}
-		if err == nil {
-			err = b.sayNoRoom(asking)
 		}
 		if err == nil {
 			err = b.keep(ctx)

@@ -1,9 +1,11 @@
 package nats
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,22 +13,19 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // TestSmallDisk fills a small disk with files as fast as possible: the disk is never full, and the server keeps working. Where no disk can be
 // mounted, the test only logs that.
 func TestSmallDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
-		t.Logf("NOTHING WAS TESTED: a small disk cannot be mounted here: %v", err)
+	dir := smallDisk(t, "size=96m")
+	if dir == "" {
 		return
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
 	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -63,76 +62,118 @@ func TestSmallDisk(t *testing.T) {
 	f.until(t, "when files were removed", func(err error) bool { return err == nil })
 }
 
-// TestStartOnFullDisk fills the disk of a store to the last byte: a start gives up its reserve, and what was stored can be deleted. The reserve is there
-// again when there is room. Where no disk may be mounted it has nothing to fill, and says so.
+// TestStartOnFullDisk fills the disk of a store to the last byte, twice: each start gives up half of the reserve, does none of the work that waits, and
+// what was stored can be deleted. When there is room, the work is done, and the reserve is whole again. Where no disk may be mounted it has nothing to
+// fill, and says so.
 func TestStartOnFullDisk(t *testing.T) {
-	root := t.TempDir()
-	if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "size=96m"); err != nil {
-		t.Logf("NOTHING WAS TESTED: a small disk cannot be mounted here: %v", err)
+	root := smallDisk(t, "size=128m")
+	if root == "" {
 		return
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(root, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
 	dir, reserve := filepath.Join(root, "nats"), filepath.Join(root, "nats", "reserve")
-	start := func() (*Server, *Bus) {
+	cortex := transport.Inbox("", transport.Cortex)
+	start := func() (srv *Server, b *Bus, got chan string) {
 		t.Helper()
-		srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir})
+		srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(srv.Shutdown)
-		b, err := Dial(t.Context(), &Options{Server: srv})
+		if b, err = Dial(t.Context(), &Options{Server: srv}); err != nil {
+			t.Fatal(err)
+		}
+		return srv, b, make(chan string, 100)
+	}
+	work := func(b *Bus, got chan string) {
+		t.Helper()
+		s, err := b.Subscribe(t.Context(), cortex, &transport.SubscribeOptions{Concurrency: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return srv, b
+		go s.Serve(t.Context(), func(_ context.Context, e *transport.Event) error { //nolint:errcheck // until the bus is closed
+			got <- e.ContextID
+			return nil
+		})
 	}
-	srv, b := start()
-	publish(t, b, transport.Inbox("", "away"), "c", strings.Repeat("x", 1<<20))
+	size := func(want int64) {
+		t.Helper()
+		if is, err := os.Stat(reserve); err != nil || is.Size() != want<<20 {
+			t.Fatalf("the reserve is %v, %v, want %d MiB", is, err, want)
+		}
+	}
+	srv, b, _ := start()
+	publish(t, b, cortex, "c", "accepted")
+	for n := range 30 {
+		publish(t, b, transport.Inbox("", "away"), fmt.Sprint("old", n), strings.Repeat("x", 1<<20))
+	}
 	srv.room.keepReserve()
-	if is, err := os.Stat(reserve); err != nil || is.Size() != 8<<20 {
-		t.Fatalf("the reserve is %v, %v, want 8 MiB", is, err)
-	}
-	b.Close()
-	srv.Shutdown()
+	size(32)
 
-	junk, err := os.Create(filepath.Join(root, "junk"))
-	if err != nil {
-		t.Fatal(err)
+	var junk []string
+	var got chan string
+	for n, half := range []int64{16, 0} {
+		b.Close()
+		srv.Shutdown()
+		junk = append(junk, filepath.Join(root, fmt.Sprint("junk", n)))
+		f, err := os.Create(junk[n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(f, zeros{}); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("filling the disk: %v, want ENOSPC", err)
+		}
+		f.Close()
+		srv, b, got = start()
+		size(half)
+		work(b, got)
+		if err := b.Publish(t.Context(), cortex, message(cortex, "c2", "new")); !errors.Is(err, transport.ErrFull) {
+			t.Errorf("a new message on a full disk: %v, want ErrFull", err)
+		}
+		for _, other := range []*Bus{b, outsider(t, srv, "")} {
+			defer other.hearHeld()()
+			eventually(t, "it is told that no work is done", func() bool {
+				err := other.Healthy(t.Context())
+				return err != nil && strings.Contains(err.Error(), "no work is done")
+			})
+		}
+		before, _, err := diskOf(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range 10 {
+			if err := b.Erase(t.Context(), "", fmt.Sprint("old", 10*n+c)); err != nil {
+				t.Errorf("deleting on a full disk: %v, want nil", err)
+			}
+		}
+		eventually(t, "deleting frees space", func() bool {
+			free, _, err := diskOf(dir)
+			return err == nil && free >= before+4<<20
+		})
+		select {
+		case err := <-srv.Broken():
+			t.Errorf("the server has given its store up: %v", err)
+		case c := <-got:
+			t.Errorf("work on %s is done on a full disk", c)
+		default:
+		}
+		srv.room.keepReserve()
+		size(half)
 	}
-	if _, err := io.Copy(junk, zeros{}); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("filling the disk: %v, want ENOSPC", err)
-	}
-	junk.Close()
-	srv, b = start()
-	if _, err := os.Stat(reserve); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the reserve on a full disk: %v, want it gone", err)
-	}
-	if err := b.Publish(t.Context(), transport.Inbox("", transport.Cortex), message(transport.Inbox("", transport.Cortex), "c2", "new")); !errors.Is(err, transport.ErrFull) {
-		t.Errorf("a new message on a full disk: %v, want ErrFull", err)
-	}
-	if err := b.Erase(t.Context(), "", "c"); err != nil {
-		t.Errorf("deleting on a full disk: %v, want nil", err)
+	for _, name := range junk {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	select {
-	case err := <-srv.Broken():
-		t.Errorf("the server has given its store up: %v", err)
-	default:
+	case c := <-got:
+		if c != "c" {
+			t.Errorf("the work that waited is %s", c)
+		}
+	case <-time.After(patience):
+		t.Error("with room again, the work that waited is not done")
 	}
 	srv.room.keepReserve()
-	if _, err := os.Stat(reserve); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the reserve while the disk is full: %v, want none", err)
-	}
-	if err := os.Remove(junk.Name()); err != nil {
-		t.Fatal(err)
-	}
-	srv.room.keepReserve()
-	if _, err := os.Stat(reserve); err != nil {
-		t.Errorf("the reserve when there is room: %v, want it", err)
-	}
+	size(32)
 	b.Close()
 }
 
@@ -142,4 +183,63 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
+}
+
+// TestFloodFromOutside has processes of their own flood Cortex with messages as fast as possible, in all accounts of a server with a small disk: the disk is
+// never full, and each sender is told. Where no disk can be mounted, the test only logs that.
+func TestFloodFromOutside(t *testing.T) {
+	dir := smallDisk(t, "size=160m")
+	if dir == "" {
+		return
+	}
+	trust := keys(t, "", "acme")
+	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Auth: trust})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	var all errgroup.Group
+	for n := range 8 {
+		tenant := []string{"", "acme"}[n%2]
+		b := outsider(t, srv, auth.Admin(trust, tenant))
+		all.Go(func() error {
+			inbox := transport.Inbox(tenant, transport.Cortex)
+			for end := time.Now().Add(patience); ; {
+				err := b.Publish(t.Context(), inbox, message(inbox, "c", strings.Repeat("x", 200<<10)))
+				if errors.Is(err, transport.ErrFull) {
+					return nil
+				}
+				if err != nil || time.Now().After(end) {
+					return fmt.Errorf("sender %d: %w", n, cmp.Or(err, errors.New("never refused")))
+				}
+			}
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-srv.Broken():
+		t.Errorf("the server has given its store up: %v", err)
+	default:
+	}
+	if free, _, err := diskOf(dir); err != nil || free < 16<<20 {
+		t.Errorf("%d bytes are free, %v, want what new messages leave free", free, err)
+	}
+}
+
+// smallDisk mounts a small disk; it returns "" where that is not possible.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, size); err != nil {
+		t.Logf("NOTHING WAS TESTED: a small disk cannot be mounted here: %v", err)
+		return ""
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }

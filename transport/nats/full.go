@@ -44,8 +44,8 @@ func isNewWork(t transport.Topic, e *transport.Event) bool {
 	return ok && t.Kind == transport.KindInbox && t.ID == transport.Cortex
 }
 
-// room counts an event of about size bytes, or returns ErrFull: the inboxes hold too much, or the disk of this process's server has too little free.
-// When the server does not answer, it admits everything: the publish that follows reports the error.
+// room counts an event of about size bytes, or returns ErrFull: the inboxes hold too much, or the disk of this process's server has too little free;
+// a server in another process refuses it itself. When the server does not answer, it admits everything: the publish that follows reports the error.
 func (b *Bus) room(ctx context.Context, size int) error {
 	g := &b.gauge
 	if before, due := g.due(time.Now()); due {
@@ -53,10 +53,7 @@ func (b *Bus) room(ctx context.Context, size int) error {
 		g.set(before, msgs, bytes, err)
 	}
 	if b.server != nil && b.server.room != nil {
-		g.mu.Lock()
-		waiting := g.bytes + uint64(size)
-		g.mu.Unlock()
-		if err := b.server.room.forMessage(waiting); err != nil {
+		if err := b.server.room.forMessage(size); err != nil {
 			return err
 		}
 	}

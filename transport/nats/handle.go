@@ -88,7 +88,7 @@ func (p *partition) handle(ctx context.Context, h transport.Handler, d *delivery
 	return nil
 }
 
-// enter waits for a slot and for the lease of p, and returns the epoch of that lease.
+// enter waits for a slot and for the lease of p, and, in an ordered inbox, until work may be done. It returns the epoch of the lease.
 func (p *partition) enter(ctx context.Context) (epoch uint64, err error) {
 	for {
 		select {
@@ -99,7 +99,7 @@ func (p *partition) enter(ctx context.Context) (epoch uint64, err error) {
 		p.in.mu.Lock()
 		epoch, lapsed := p.lease.Epoch, p.lapsed()
 		p.in.mu.Unlock()
-		if !lapsed {
+		if !lapsed && (!p.in.ordered || p.in.bus.mayWork() == nil) {
 			return epoch, nil
 		}
 		<-p.in.slots

@@ -27,6 +27,9 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	if err := b.tooOld(); err != nil {
 		return err
 	}
+	if err := b.mayWork(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	s, err := b.js.Stream(ctx, inboxStream)

@@ -105,6 +105,7 @@ func (b *Bus) serveOrdered(in *inbox) (end func()) {
 func (in *inbox) runOwned(ctx context.Context, h transport.Handler) {
 	defer in.keepAlive()()
 	defer in.bus.serveOrdered(in)()
+	defer in.bus.hearHeld()()
 	in.tell()
 	in.rebalance(ctx, h)
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,12 +13,14 @@ import (
 )
 
 const (
-	maxReserveFile = 32 << 20         // bytes; on a small disk, half of what new messages leave free
-	reserveAfter   = 10 * time.Second // how long the server runs before the file is made
+	// reserveBytes is the size of the reserve on any disk. To free space, the server first writes a new copy of a block of up to 8 MB; each half of the
+	// reserve has room for two.
+	reserveBytes = 32 << 20
+	reserveAfter = 10 * time.Second // how long the server runs before the file is made
 )
 
-// reserve is a file that occupies space on the disk of the store. A start on a full disk removes it: the server cannot start without writing, and
-// without a server no conversation can be deleted.
+// reserve is a file that occupies space on the disk of the store. A start on a full disk gives up half of it: the server cannot start without
+// writing, and without a server no conversation can be deleted. The file stays as a sign of that, be it empty, until there is room for all of it.
 type reserve struct {
 	file string
 	disk func(dir string) (free, size uint64, err error)
@@ -34,41 +35,58 @@ func newReserve(o *ServerOptions, log *slog.Logger) *reserve {
 	return r
 }
 
-// sizeOf returns the size of the file, in bytes, on a disk of this size.
-func (r *reserve) sizeOf(disk uint64) uint64 { return min(talkOf(disk)/2, maxReserveFile) }
-
-// giveUp removes the file if less than its size is free.
-func (r *reserve) giveUp() {
-	free, size, err := r.disk(filepath.Dir(r.file))
-	if err != nil || free >= r.sizeOf(size) {
-		return
+// size returns the size of the file; ok is false when there is none.
+func (r *reserve) size() (n uint64, ok bool) {
+	info, err := os.Lstat(r.file)
+	if err != nil {
+		return 0, false
 	}
-	switch err := os.Remove(r.file); {
-	case errors.Is(err, fs.ErrNotExist): // it was given up before, or this is a new store
-	case err != nil:
-		r.log.Warn("the disk of the store is full, and the reserve cannot be given up", "file", r.file, "err", err)
-	default:
-		r.log.Warn("the disk of the store is full: the reserve is given up for this start",
-			"free", transport.SizeText(int64(free)), "do", "make room on the disk, or delete conversations (`cortex conversations delete`), before anything else")
-	}
+	return uint64(max(info.Size(), 0)), true
 }
 
-// make writes the file if it does not exist and the disk has plenty of free space. Its bytes are random, since some file systems store zeros without
+// given returns how many bytes of the reserve were given up.
+func (r *reserve) given() uint64 {
+	n, ok := r.size()
+	if !ok {
+		return 0
+	}
+	return reserveBytes - min(n, reserveBytes)
+}
+
+// giveUp gives up half of the reserve if less than that is free: the first half, or what is left.
+func (r *reserve) giveUp() {
+	free, _, err := r.disk(filepath.Dir(r.file))
+	n, ok := r.size()
+	if err != nil || free >= reserveBytes/2 || !ok || n == 0 {
+		return
+	}
+	keep := int64(reserveBytes / 2)
+	if n <= reserveBytes/2 {
+		keep = 0
+	}
+	if err := os.Truncate(r.file, keep); err != nil {
+		r.log.Warn("the disk of the store is full, and the reserve cannot be given up", "file", r.file, "err", err)
+		return
+	}
+	r.log.Warn("the disk of the store is full: a part of the reserve is given up for this start",
+		"free", transport.SizeText(int64(free)), "left", transport.SizeText(keep), "do", "make room on the disk, or delete conversations (`cortex conversations delete`), before anything else")
+}
+
+// make writes the file if it is not whole and the disk has plenty of free space. Its bytes are random, since some file systems store zeros without
 // using space.
 func (r *reserve) make() error {
-	if _, err := os.Lstat(r.file); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if n, _ := r.size(); n >= reserveBytes {
+		return nil
 	}
 	free, size, err := r.disk(filepath.Dir(r.file))
-	n := r.sizeOf(size)
-	if least := reserveOf(size); err != nil || free < least+least/4+n {
+	if least := reserveOf(size); err != nil || free < least+least/4+reserveBytes {
 		return err
 	}
 	f, err := os.OpenFile(r.file+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyN(f, rand.Reader, int64(n))
+	_, err = io.CopyN(f, rand.Reader, reserveBytes)
 	if err == nil {
 		err = f.Sync()
 	}

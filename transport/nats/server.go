@@ -150,7 +150,8 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
 	s.files.look() // files that are replaced from now on are noticed
 	s.work.Go(func() { s.files.serve(s.done) })
-	s.room = &diskRoom{ns: ns, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept}
+	s.room = &diskRoom{ns: ns, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
+	s.room.look() // before anybody works
 	s.work.Go(func() { s.room.serve(s.done) })
 	return s, nil
 }

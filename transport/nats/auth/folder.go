@@ -180,6 +180,30 @@ func Admin(dir, tenant string) string {
 	return filepath.Join(tenantDir(dir, tenant), string(Orchestrator)+credsSuffix)
 }
 
+// Admins returns the credentials of the tenants' orchestrators, by the id of their account. A tenant without such a file is left out.
+func Admins(dir string) (map[string]string, error) {
+	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountFile))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, f := range files {
+		b, err := readFile(f)
+		if err != nil {
+			return nil, err
+		}
+		c, err := jwt.DecodeAccountClaims(string(b))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f, err)
+		}
+		creds := filepath.Join(filepath.Dir(f), string(Orchestrator)+credsSuffix)
+		if _, err := os.Stat(creds); err == nil {
+			all[c.Subject] = creds
+		}
+	}
+	return all, nil
+}
+
 // People returns the path of the credentials that the people of a tenant may share, whose events are then from "user".
 func People(dir, tenant string) string {
 	return filepath.Join(tenantDir(dir, tenant), string(Person)+credsSuffix)
