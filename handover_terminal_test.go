@@ -293,7 +293,7 @@ func TestKeysUnderAChat(t *testing.T) {
 		serve.shows("cortex is ready")
 		for _, o := range opened {
 			o.ends(1)
-			if got := strings.ReplaceAll(o.text(), "\n", ""); !strings.Contains(got, "has keys now, and had none when it was joined: start this again") {
+			if got := strings.Join(strings.Fields(o.text()), " "); !strings.Contains(got, "has keys now, and had none when it was joined: start this again") {
 				t.Errorf("it does not say why it ends:\n%s", o.text())
 			}
 		}

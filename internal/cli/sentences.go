@@ -36,7 +36,7 @@ func (s sentences) Handle(_ context.Context, r slog.Record) error {
 	attr := func(a slog.Attr) bool {
 		if a.Key == "err" {
 			text += ": " + a.Value.String()
-		} else {
+		} else if a.Value.String() != "" {
 			more = append(more, strings.ReplaceAll(a.Key, "_", " ")+" "+a.Value.String())
 		}
 		return true

@@ -152,7 +152,11 @@ func printEvent(w io.Writer, e registry.Event, alike *lookalikes) {
 		detail = marked(alike.mark(e.Record), detail)
 	}
 	line := fmt.Sprintf("%s  %-20s  %s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, table.Pad(prompt.Clean(e.AgentID, 60), 24), detail)
-	fmt.Fprintln(w, strings.TrimRight(line, " "))
+	line = strings.TrimRight(line, " ")
+	if width := screenWidth(w); width > 0 && e.Kind == registry.EventRegistered { // its description; of others all has to be read
+		line = table.Fit(line, width)
+	}
+	fmt.Fprintln(w, line)
 }
 
 // maxDetail bounds the description of an event, in characters.
