@@ -246,7 +246,7 @@ func TestStepUp(t *testing.T) {
 	if err := login(t, s, dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.asked[len(a.asked)-1].Get("scope"); got != "read write" {
+	if got := a.asked[len(a.asked)-1].Get("scope"); got != "read write" && got != "write read" {
 		t.Errorf("asked for the rights %q", got)
 	}
 	if got, err := do(t, agent, note); err != nil || got != "noted x" { // it was not sent before

@@ -235,7 +235,7 @@ func TestOrphansOfTasks(t *testing.T) {
 		index := router.New(nil)
 		var list []prompt.Agent
 		large := bytes.Repeat([]byte("x"), 2*transport.MaxInlineFile)
-		for _, id := range []string{"good", "bad"} {
+		for _, id := range []string{"bad", "good"} { // sorted, as Config.Agents wants it
 			card, _, _ := agents.Lookup("echo")
 			card.Name = id
 			list = append(list, prompt.Agent{ID: id, Card: card})
