@@ -25,14 +25,10 @@ const (
 // result converts a tool's result. Texts and values that are too large for a message become files.
 func result(ctx context.Context, t *agents.Task, r *sdk.CallToolResult) (*agents.Result, error) {
 	o := &output{ctx: ctx, task: t, room: agents.MaxResultText}
-	var err error
-	if text, ok := wrapped(r.StructuredContent); ok {
-		err = o.text(text)
-	} else if r.StructuredContent != nil {
-		err = o.data(r.StructuredContent)
-	}
-	if err != nil {
-		return nil, err
+	if r.StructuredContent != nil {
+		if err := o.data(r.StructuredContent); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range r.Content {
 		if err := o.add(c, r.StructuredContent); err != nil {
@@ -123,21 +119,6 @@ func (o *output) file(name, kind string, b []byte) error {
 		name = fmt.Sprintf("%d-%s", o.files, name) // an artifact of the same name would replace it
 	}
 	return o.task.AddFile(o.ctx, name, kind, bytes.NewReader(b))
-}
-
-// wrapped returns the text that structured content is only a wrapper of, as some servers and SDKs make it of each text: structured content has to be an
-// object.
-func wrapped(v any) (string, bool) {
-	fields, _ := v.(map[string]any)
-	if len(fields) != 1 {
-		return "", false
-	}
-	for _, name := range []string{"content", "result"} {
-		if text, ok := fields[name].(string); ok {
-			return text, true
-		}
-	}
-	return "", false
 }
 
 // says reports whether text is v as JSON, or the value of one of its fields.
