@@ -23,7 +23,7 @@ func TestAskForAYes(t *testing.T) {
 	ask.shows("Do it? Answer yes or no.")
 	ask.shows("> ")
 	ask.types("yes\r")
-	ask.shows("Echo: echo the house")
+	ask.shows("Echo: the house")
 	ask.ends(0)
 
 	ask = open(t, "ask", "--data", data, "--config", config, "--conversation", "left", "echo the garden")
@@ -32,6 +32,19 @@ func TestAskForAYes(t *testing.T) {
 	ask.types("\r")
 	ask.shows("it waits for your yes or no: cortex ask")
 	ask.ends(3)
+
+	// A yes is for what this terminal has shown.
+	ask = open(t, "ask", "--data", data, "--config", config, "--conversation", "both", "echo the roof")
+	ask.shows("> ")
+	other := open(t, "ask", "--data", data, "--conversation", "both", "echo the cellar")
+	other.shows(`is to: "the cellar". Do it?`)
+	other.shows("> ")
+	ask.types("yes\r")
+	ask.shows("This question is not waited for any more: nothing was done.")
+	ask.ends(1)
+	other.types("no\r")
+	other.shows("All right: nothing was done.")
+	other.ends(0)
 }
 
 // TestAskFromATerminal checks a typed question, which ends with Ctrl-D.
@@ -39,6 +52,6 @@ func TestAskFromATerminal(t *testing.T) {
 	t.Parallel()
 	ask := open(t, "ask", "--data", t.TempDir(), "-")
 	ask.types("echo the attic\r\x04")
-	ask.shows("Echo: echo the attic")
+	ask.shows("Echo: the attic")
 	ask.ends(0)
 }

@@ -72,7 +72,7 @@ func TestChatTakesOverWhole(t *testing.T) {
 	first.ends(0)
 	second.shows("cortex is back")
 	second.types("echo the house\r")
-	second.shows("Echo: echo the house")
+	second.shows("Echo: the house")
 	after := whoRuns(data)
 	stop()
 	if n := <-letIn; n > 0 {
@@ -111,7 +111,7 @@ func TestServiceComesNext(t *testing.T) {
 	}
 	second.shows("cortex is back")
 	second.types("echo the house\r")
-	second.shows("Echo: echo the house")
+	second.shows("Echo: the house")
 	second.types("\x04")
 	second.ends(0)
 	serve.types("\x03")
@@ -159,7 +159,7 @@ func TestChatTakesOverLater(t *testing.T) {
 	}
 	second.shows("cortex is back")
 	second.types("echo the house\r")
-	second.shows("Echo: echo the house")
+	second.shows("Echo: the house")
 	after := whoRuns(data)
 	if after.PID == before.PID || after.URL != before.URL {
 		t.Errorf("%+v runs, before it was %+v", after, before)
@@ -221,7 +221,7 @@ func TestKeysWaitForAChat(t *testing.T) {
 	ask.shows("cortex: waiting for the data folder: a chat or a question")
 	chat.types("\x04")
 	chat.ends(0)
-	ask.shows("Echo: echo the house")
+	ask.shows("Echo: the house")
 	ask.ends(0)
 }
 
@@ -247,7 +247,7 @@ func TestChatSucceedsTheNext(t *testing.T) {
 	second.types("\x04")
 	second.ends(0)
 	first.types("echo the house\r")
-	first.shows("Echo: echo the house")
+	first.shows("Echo: the house")
 	if after := whoRuns(data); after.PID == between.PID || after.URL != between.URL || !after.Passing {
 		t.Errorf("%+v runs, before it was %+v", after, between)
 	}
@@ -281,7 +281,7 @@ func TestKeysUnderAChat(t *testing.T) {
 		}
 		if keyed {
 			opened[0].types("echo the house\r")
-			opened[0].shows("Echo: echo the house")
+			opened[0].shows("Echo: the house")
 			for _, o := range opened {
 				o.types("\x03\x03")
 			}

@@ -46,7 +46,7 @@ func TestPlugin(t *testing.T) {
 			t.Errorf("%q: %v, it says\n%s\nwant %q", args, err, &out, want)
 		}
 	}
-	run("parrot parrot grey configured", "llm", "list")
+	run("parrot grey configured", "llm", "list")
 	run("usage ok 1000000 tokens in, 1000000 out, cost 3.00", "llm", "check", "parrot")
 	run("Polly wants a cracker.", "ask", "--llm", "parrot", "hello")
 	run(`\o/`, "ask", "wave back")

@@ -28,7 +28,10 @@ func TestScreens(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no screens: ", err)
 	}
-	late := func(file string) bool { return !strings.Contains(file, "conversations") } // those show ages, which must not grow
+	// These show ages, which must not grow, or all tasks, of which a screen with a question makes more.
+	late := func(file string) bool {
+		return !strings.Contains(file, "conversations") && !strings.Contains(file, "tasks")
+	}
 	slices.SortStableFunc(files, func(a, b string) int {
 		switch {
 		case late(a) == late(b):

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	leaveAtOnce()
-	commands := map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger, "toolbox": toolbox}
+	commands := map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger, "toolbox": toolbox, "a2apeer": a2apeer, "laborer": laborer}
 	if commands[filepath.Base(os.Args[0])] == nil {
 		os.Setenv("XDG_CONFIG_HOME", "/nonexistent") //nolint:errcheck // who runs the tests may have settings
 	}
@@ -53,10 +55,66 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"eventually": eventually,
 			"setenv":     setenv,
+			"address":    address,
 			"model":      func(ts *testscript.TestScript, _ bool, args []string) { serveModel(t, ts, args) },
+		},
+		Condition: func(c string) (bool, error) {
+			program, ok := strings.CutPrefix(c, "needs:")
+			if !ok {
+				return false, fmt.Errorf("there is no condition %q", c)
+			}
+			return isHere(os.Stderr, program, "scripts with [!needs:"+program+"]")
 		},
 		RequireExplicitExec: true,
 	})
+}
+
+// isHere reports whether a program is on this machine. What is not run without it is told of in a line, and in CI it is an error.
+func isHere(tell io.Writer, program, without string) (bool, error) {
+	_, err := exec.LookPath(program)
+	if err == nil {
+		return true, nil
+	}
+	fmt.Fprintf(tell, "NOT RUN: %s: there is no %s on this machine\n", without, program)
+	if os.Getenv("CI") != "" {
+		return false, fmt.Errorf("%w: CI has to have it", err)
+	}
+	return false, nil
+}
+
+// TestIsHere checks that what is left out is told of, and that CI leaves out nothing.
+func TestIsHere(t *testing.T) {
+	for _, test := range []struct {
+		program, ci string
+		here, fails bool
+		told        string
+	}{
+		{"go", "", true, false, ""},
+		{"go", "1", true, false, ""},
+		{"no-such-program", "", false, false, "NOT RUN: this: there is no no-such-program on this machine\n"},
+		{"no-such-program", "1", false, true, "NOT RUN: this: there is no no-such-program on this machine\n"},
+	} {
+		t.Setenv("CI", test.ci)
+		var told strings.Builder
+		if here, err := isHere(&told, test.program, "this"); here != test.here || (err != nil) != test.fails || told.String() != test.told {
+			t.Errorf("isHere(%s) with CI=%q = %v, %v, and tells %q; want %+v", test.program, test.ci, here, err, told.String(), test)
+		}
+	}
+}
+
+// TestScriptsLeaveOutNothing checks that no script leaves something out in silence.
+func TestScriptsLeaveOutNothing(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	silent := regexp.MustCompile(`(?m)^\[!?exec:.*|^(\[.*\] *)?skip\b.*`)
+	for _, file := range scripts {
+		script, _, _ := strings.Cut(read(t, file), "\n-- ")
+		if line := silent.FindString(script); line != "" {
+			t.Errorf("%s: %s: make it [!needs:PROGRAM] stop, which tells of it and fails in CI", file, line)
+		}
+	}
 }
 
 // patience bounds how long a script waits for a condition.
@@ -95,6 +153,19 @@ func setenv(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: setenv NAME FILE")
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
+
+// address sets variables to addresses of this machine at which nobody listens: address NAME...
+func address(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: address NAME...")
+	}
+	for _, name := range args {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		ts.Check(err)
+		defer l.Close() // later, so that the addresses differ
+		ts.Setenv(name, l.Addr().String())
+	}
 }
 
 func lookPath(ts *testscript.TestScript, name string) string {

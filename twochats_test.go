@@ -53,12 +53,12 @@ func TestTwoChatsInOneConversation(t *testing.T) {
 	bob.types("echo of Bob\r")
 	for chat, names := range map[*terminal][2]string{ann: {"Ann", "Bob"}, bob: {"Bob", "Ann"}} {
 		own, other := names[0], names[1]
-		rows(chat, "\nEcho: echo of "+own+"\n")
+		rows(chat, "\nEcho: of "+own+"\n")
 		rows(chat, "\nyou, elsewhere: echo of "+other+"\n")
-		rows(chat, "\ncortex, elsewhere: Echo: echo of "+other+"\n")
+		rows(chat, "\ncortex, elsewhere: Echo: of "+other+"\n")
 		chat.types("/usage\r")
 		rows(chat, "no model was asked")
-		if text := trimmed(chat); strings.Contains(text, "elsewhere: echo of "+own) || strings.Count(text, "Echo: echo of "+other) != 1 {
+		if text := trimmed(chat); strings.Contains(text, "elsewhere: echo of "+own) || strings.Count(text, "Echo: of "+other) != 1 {
 			t.Errorf("the chat of %s shows\n%s", own, text)
 		}
 	}
@@ -66,11 +66,11 @@ func TestTwoChatsInOneConversation(t *testing.T) {
 	bob.types("/new\r")
 	rows(bob, "a new conversation: ")
 	ann.types("echo for nobody\r")
-	rows(ann, "\nEcho: echo for nobody\n")
+	rows(ann, "\nEcho: for nobody\n")
 	bob.types("/resume trip\r")
 	rows(bob, "going on with trip")
 	ann.types("echo for Bob\r")
-	rows(bob, "you, elsewhere: echo for Bob\ncortex, elsewhere: Echo: echo for Bob\n")
+	rows(bob, "you, elsewhere: echo for Bob\ncortex, elsewhere: Echo: for Bob\n")
 	if text := trimmed(bob); strings.Contains(text, "elsewhere: echo for nobody") {
 		t.Errorf("the chat of another conversation shows\n%s", text)
 	}

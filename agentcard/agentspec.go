@@ -237,12 +237,24 @@ func keep(s *Spec, m map[string]any, fields []string) {
 	}
 }
 
+// SpecDefaults returns the limits that hold for an AgentSpec where it says nothing.
+func SpecDefaults() Limits {
+	retries := 3
+	return Limits{MaxConcurrentTasks: 10, TaskTimeout: time.Minute, LLMTimeout: 30 * time.Second, MaxRetries: &retries}
+}
+
 // setDefaults sets the defaults that AgentSpec defines.
 func (d *specDocument) setDefaults() {
+	limits := SpecDefaults()
 	for _, f := range []struct {
 		to *(*int)
 		n  int
-	}{{&d.MaxConcurrent, 10}, {&d.TaskTimeout, 60_000}, {&d.LLMTimeout, 30_000}, {&d.MaxRetries, 3}} {
+	}{
+		{&d.MaxConcurrent, limits.MaxConcurrentTasks},
+		{&d.TaskTimeout, int(limits.TaskTimeout / time.Millisecond)},
+		{&d.LLMTimeout, int(limits.LLMTimeout / time.Millisecond)},
+		{&d.MaxRetries, *limits.MaxRetries},
+	} {
 		if *f.to == nil {
 			*f.to = &f.n
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -60,7 +61,7 @@ func (a *agent) change(card *a2a.AgentCard) error {
 		return err
 	}
 	if id, err := transport.AgentID(card.Name); err != nil || id != a.id {
-		return fmt.Errorf("the card is that of %s", line(card.Name, 64))
+		return fmt.Errorf("the card is that of %s", shorten.Line(card.Name, 64))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,12 +76,23 @@ func (a *agent) shown() *a2a.AgentCard {
 	return a.card
 }
 
+// errNoAnswer replaces context.DeadlineExceeded in messages.
+var errNoAnswer = fmt.Errorf("no answer within %v", announceTimeout)
+
 // publishCard announces a change while the agent leaves, within announceTimeout.
 func (a *agent) publishCard(ctx context.Context, c *transport.Card) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	if err := a.publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(c)); err != nil {
-		a.log.Warn("not announced", "draining", c.Draining, "gone", c.Gone, "err", err)
+	err := a.publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(c))
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errNoAnswer
+	}
+	switch {
+	case err == nil:
+	case c.Gone == "": // it will be tried to tell that the agent has left
+		a.log.Debug("cortex could not be told that this agent takes no more work", "err", err)
+	default:
+		a.log.Warn("cortex could not be told that this agent leaves, and notices it by itself within a minute or two", "err", err)
 	}
 }
 

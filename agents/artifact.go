@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -45,7 +46,7 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 		return fmt.Errorf("the artifact is missing")
 	}
 	next := *u.Artifact
-	next.Name, next.Description = line(next.Name, 256), cut(next.Description, maxDescription)
+	next.Name, next.Description = shorten.Line(next.Name, 256), cut(next.Description, maxDescription)
 	parts, _ := cleanParts(next.Parts, MaxArtifactBytes)
 	if len(parts) == 0 && !u.Append {
 		return fmt.Errorf("artifact %q is empty", outputName(&next))
@@ -183,6 +184,18 @@ func continuesPart(last, next *a2a.Part) bool {
 		return ok && last.Filename != ""
 	}
 	return false
+}
+
+// Whole returns all that the task results in if it ends with parts: these, or else the streamed text, and the parts of the artifacts.
+func (t *Task) Whole(parts a2a.ContentParts) a2a.ContentParts {
+	all := slices.Clone(parts)
+	if len(all) == 0 {
+		all = t.streamed()
+	}
+	for _, o := range t.outputs() {
+		all = append(all, o.Parts...)
+	}
+	return all
 }
 
 // outputs returns the artifacts so far.

@@ -36,21 +36,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestLinesAreBounded(t *testing.T) {
-	var got []string
-	w := &lines{each: func(l string) { got = append(got, l) }}
-	for range 100 {
-		fmt.Fprint(w, strings.Repeat("x", 10_000))
-	}
-	if len(w.partial) > maxProgress {
-		t.Errorf("%d bytes of an endless line are kept", len(w.partial))
-	}
-	fmt.Fprint(w, "\r\n\nnext\n")
-	if len(got) != 2 || len(got[0]) != maxProgress || got[1] != "next" {
-		t.Errorf("lines = %q", got)
-	}
-}
-
 // A timer that fires while the time is extended ends nothing.
 func TestAllowanceProlongedAtItsEnd(t *testing.T) {
 	w := &allowance{expire: func() { t.Error("the run was ended") }}

@@ -61,7 +61,7 @@ func readCard(file string, r io.Reader, read cardReader) (*a2a.AgentCard, []stri
 	}
 	c = complete(c)
 	if err := transport.ValidateCard(c); err != nil {
-		return nil, nil, fmt.Errorf("%s: %s", file, line(err.Error(), 300))
+		return nil, nil, fmt.Errorf("%s: %s", file, shorten.Line(err.Error(), 300))
 	}
 	return c, warnings, nil
 }

@@ -23,12 +23,7 @@ import (
 )
 
 const (
-	// endGrace is the time from SIGTERM to SIGKILL, and how long output is read after the end of a program while a process that
-	// it started still holds the pipe open.
-	endGrace   = 2 * time.Second
-	endPoll    = 20 * time.Millisecond // between checks whether a terminated program has ended
-	errorLines = 10                    // of stderr, in the text of a failure
-	errorBytes = 2 << 10
+	endPoll = 20 * time.Millisecond // between checks whether a terminated program has ended
 
 	maxOutput   = 1 << 20  // bytes of stdout
 	maxEnvInput = 64 << 10 // bytes of structured input in the environment; systems allow about twice as much
@@ -51,6 +46,7 @@ type ExecOptions struct {
 	// Timeout limits each run; with 0 only the task's deadline does.
 	Timeout time.Duration
 	// Questions is a folder in which [ExecLines] and [Keep] keep what a program needs to go on after a question; "" keeps nothing.
+	// It is removed after 30 days, or by [ForgetQuestions].
 	Questions string
 	// Log receives lines of standard error of a program that speaks lines of JSON; nil discards them. It is called concurrently.
 	Log func(line string)
@@ -88,7 +84,7 @@ func newProgram(o ExecOptions) (*program, error) {
 	if len(o.Argv) == 0 || o.Argv[0] == "" {
 		return nil, errors.New("no program to run: give a command after --")
 	}
-	path, err := findProgram(o.Argv[0], o.Dir)
+	path, err := process.Find(o.Argv[0], o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -97,43 +93,17 @@ func newProgram(o ExecOptions) (*program, error) {
 	return &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}, nil
 }
 
-// findProgram returns the absolute path of a program, or an error that says what to do.
-func findProgram(name, dir string) (string, error) {
-	if dir != "" {
-		if s, err := os.Stat(dir); err != nil || !s.IsDir() {
-			return "", fmt.Errorf("%s: there is no such directory to run in", dir)
-		}
-	}
-	look := name
-	if filepath.Base(name) != name && !filepath.IsAbs(name) {
-		abs, err := filepath.Abs(filepath.Join(dir, name))
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-		look = abs
-	}
-	path, err := exec.LookPath(look)
-	switch {
-	case err == nil:
-		return filepath.Abs(path)
-	case errors.Is(err, fs.ErrPermission):
-		return "", fmt.Errorf("%s: not executable: run chmod +x on it, or name its interpreter before it", name)
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s: there is no such file", name)
-	case look != name || filepath.IsAbs(name):
-		return "", fmt.Errorf("%s: cannot be run: %w", name, errors.Unwrap(err))
-	}
-	if _, serr := os.Stat(filepath.Join(dir, name)); serr == nil {
-		return "", fmt.Errorf("%s: not found in PATH; to run the one in this directory, write ./%s", name, name)
-	}
-	return "", fmt.Errorf("%s: not found in PATH: check the name, or give the path", name)
-}
-
 // program is a program that does tasks.
 type program struct {
 	ExecOptions
 	path, name string
 	givesData  map[string]bool // by the skill names that a task may use
+}
+
+func (p *program) log(line string) {
+	if p.Log != nil {
+		p.Log(line)
+	}
 }
 
 // timed returns the context for a task, which ends after Timeout.
@@ -162,7 +132,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 		return nil, err
 	}
 	stdout := &limited{limit: maxOutput, each: t.noteProgress, over: func() { end(errFlood) }}
-	stderr := &lines{each: t.Progress}
+	stderr := &process.Lines{Each: t.Progress}
 
 	// On Linux the program dies with the thread that starts it, so the thread must live as long as the program.
 	runtime.LockOSThread()
@@ -178,7 +148,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 		asked = time.Now()
 		return process.Terminate(cmd.Process, mark)
 	}
-	cmd.WaitDelay = endGrace
+	cmd.WaitDelay = process.Grace
 	if err := cmd.Start(); err != nil {
 		if cause := context.Cause(running); cause != nil {
 			return nil, cause
@@ -187,12 +157,12 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	}
 	err = cmd.Wait()
 	if !asked.IsZero() {
-		waitUntil(asked.Add(endGrace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
+		waitUntil(asked.Add(process.Grace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
 		process.KillAll(cmd.Process.Pid, mark)
 	}
 	// Kill the rest of the program's group.
 	process.KillGroup(cmd.Process.Pid)
-	stderr.flush()
+	stderr.Flush()
 
 	switch cause := context.Cause(running); {
 	case errors.Is(cause, errFlood):
@@ -247,7 +217,7 @@ func (p *program) env(t *Task) []string {
 	for _, v := range [][2]string{
 		{"CORTEX_TASK_ID", string(t.ID)}, {"CORTEX_CONTEXT_ID", t.ContextID}, {"CORTEX_SKILL", t.Skill}, {"CORTEX_DEADLINE", deadline},
 	} {
-		env = append(env, v[0]+"="+line(v[1], 256))
+		env = append(env, v[0]+"="+shorten.Line(v[1], 256))
 	}
 	env = append(env, "TRACEPARENT="+t.Traceparent, "TRACESTATE="+t.Tracestate)
 	input := []byte(nil)
@@ -260,9 +230,9 @@ func (p *program) env(t *Task) []string {
 }
 
 // failure describes how the program failed, with the last lines of its stderr.
-func (p *program) failure(err error, stderr *lines) error {
+func (p *program) failure(err error, stderr *process.Lines) error {
 	text := p.name + ": " + pathless(err).Error()
-	if last := stderr.tail(); last != "" {
+	if last := stderr.Tail(); last != "" {
 		text += ": " + last
 	}
 	return errors.New(text)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -59,7 +61,7 @@ func (d *dialog) push(l *jsonl.Line, size int) {
 		full := len(d.lines) >= maxPending || d.bytes >= maxPendingBytes
 		if full {
 			select {
-			case <-d.k.exited:
+			case <-d.k.Ended:
 				full = false
 			default:
 			}
@@ -75,7 +77,7 @@ func (d *dialog) push(l *jsonl.Line, size int) {
 		case <-d.room:
 		case <-d.done:
 			return
-		case <-d.k.exited:
+		case <-d.k.Ended:
 		}
 	}
 }
@@ -124,9 +126,9 @@ func (d *dialog) run(ctx context.Context) (r *Result, err error) {
 		d.stop(nil)
 		return nil, err
 	}
-	ended := false
+	ended, overdue := false, false
 	defer func() {
-		d.k.leave(d, ended)
+		d.k.leave(d, ended, overdue)
 		cause := errors.New("the task has ended")
 		if errors.Is(err, errLost) {
 			cause = ErrStopping // the task asks again
@@ -135,7 +137,10 @@ func (d *dialog) run(ctx context.Context) (r *Result, err error) {
 		d.asking.Wait()
 	}()
 	if err := d.k.send(ctx, d.given); err != nil {
-		ended = true // it knows nothing of it
+		ended, overdue = true, isOverdue(ctx) // it knows nothing of it, since it does not read
+		if errors.As(err, new(jsonl.DepthError)) {
+			err = Rejected(err)
+		}
 		return nil, err
 	}
 	r, ended, err = d.follow(ctx, ctx.Done())
@@ -147,12 +152,13 @@ func (d *dialog) run(ctx context.Context) (r *Result, err error) {
 		return nil, err
 	}
 	// The task ended otherwise: tell the program.
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), endGrace)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), process.Grace)
 	defer cancel()
 	reason := "the task has failed"
 	if cause := context.Cause(ctx); cause != nil {
 		reason = cause.Error()
 	}
+	overdue = isOverdue(ctx)
 	if d.k.send(grace, &jsonl.Cancel{Type: jsonl.TypeCancel, ID: d.id, Reason: reason}) != nil {
 		return nil, err
 	}
@@ -161,10 +167,16 @@ func (d *dialog) run(ctx context.Context) (r *Result, err error) {
 	d.mu.Unlock()
 	last, over, lastErr := d.follow(grace, grace.Done())
 	ended = over || errors.Is(lastErr, errLost)
+	overdue = overdue && !ended
 	if over && lastErr == nil && ctx.Err() != nil && !last.InputRequired { // it had just finished
 		return last, nil
 	}
 	return nil, err
+}
+
+// isOverdue reports whether ctx has ended since the time of its task was over.
+func isOverdue(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
 // follow handles lines until one ends the task (ended), something fails, the program ends, or until is closed.
@@ -262,26 +274,26 @@ func partsOf(l *jsonl.Line) (parts a2a.ContentParts, err error) {
 // file adds a file in the task's folder to the result.
 func (d *dialog) file(ctx context.Context, l *jsonl.Line) error {
 	if d.files.dir == "" {
-		return fmt.Errorf("%s: there is no folder for files", line(l.Path, 256))
+		return fmt.Errorf("%s: there is no folder for files", shorten.Line(l.Path, 256))
 	}
 	path := l.Path
 	if filepath.IsAbs(path) {
 		var err error
 		if path, err = filepath.Rel(d.files.out(), path); err != nil {
-			return fmt.Errorf("%s: it is not in the folder of the task", line(l.Path, 256))
+			return fmt.Errorf("%s: it is not in the folder of the task", shorten.Line(l.Path, 256))
 		}
 	}
 	if !filepath.IsLocal(path) {
-		return fmt.Errorf("%s: it is not in the folder of the task", line(l.Path, 256))
+		return fmt.Errorf("%s: it is not in the folder of the task", shorten.Line(l.Path, 256))
 	}
 	root, err := d.files.root.OpenRoot(filepath.Base(d.files.out()))
 	if err != nil {
-		return fmt.Errorf("%s: %w", line(l.Path, 256), pathless(err))
+		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), pathless(err))
 	}
 	defer root.Close()
 	r, err := document.OpenRegularIn(ctx, root, path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", line(l.Path, 256), pathless(err))
+		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), pathless(err))
 	}
 	defer r.Close()
 	name := l.Name
@@ -297,7 +309,7 @@ func (d *dialog) ask(l *jsonl.Line) error {
 	defer d.mu.Unlock()
 	switch {
 	case d.asks[l.Ask]:
-		return fmt.Errorf("%s asked twice as %q", d.k.name, line(l.Ask, 64))
+		return fmt.Errorf("%s asked twice as %q", d.k.name, shorten.Line(l.Ask, 64))
 	case len(d.asks) >= jsonl.MaxAsks:
 		return fmt.Errorf("%s asked for more than %d things at a time", d.k.name, jsonl.MaxAsks)
 	}
@@ -318,7 +330,10 @@ func (d *dialog) ask(l *jsonl.Line) error {
 		d.mu.Lock()
 		delete(d.asks, l.Ask)
 		d.mu.Unlock()
-		_ = d.k.send(d.answering, reply) // fails when nobody waits for it
+		err = d.k.send(d.answering, reply) // fails when nobody waits for it
+		if errors.As(err, new(jsonl.DepthError)) {
+			_ = d.k.send(d.answering, d.reply(l.Ask, nil, fmt.Errorf("the answer cannot be given: %w", err)))
+		}
 	})
 	return nil
 }

@@ -9,19 +9,13 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/process"
 )
 
-const (
-	// keptPatience is how long a task waits for a program that is being started again.
-	keptPatience = 30 * time.Second
-
-	firstPause = 200 * time.Millisecond // before a program is started again for the first time
-	maxPause   = time.Minute
-	steady     = time.Minute // a program that ran this long is started again without a longer pause
-)
+// keptPatience is how long a task waits for a program that is being started again.
+const keptPatience = 30 * time.Second
 
 // Kept is an [Executor] that has one program do all tasks, see [Keep].
 type Kept struct {
@@ -44,7 +38,7 @@ var _ Executor = (*Kept)(nil)
 //
 // A task that the program had when it ended is given to the next one, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself
 // is lost. When its skill is to be done once by the card, the task fails instead. A program that goes on with a canceled task is started again as soon
-// as it has no other tasks.
+// as it has no other tasks, or has 16 such tasks; and one that says nothing while the time of three tasks in a row runs out, at once.
 func Keep(o ExecOptions) (*Kept, error) {
 	p, err := newProgram(o)
 	if err != nil {
@@ -80,8 +74,7 @@ func (k *Kept) tell(c Change) {
 // Run runs the program until ctx ends, and then leaves it to [Kept.Close]: tasks may go on. It returns an error when the program cannot be started at
 // all.
 func (k *Kept) Run(ctx context.Context) error {
-	pauses := &backoff.ExponentialBackOff{InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
-	pauses.Reset()
+	restarts := process.NewRestarts()
 	for first := true; ; first = false {
 		began := time.Now()
 		t, err := k.p.start(k.p.keptEnv(), false)
@@ -96,7 +89,7 @@ func (k *Kept) Run(ctx context.Context) error {
 				return nil
 			}
 			if !first {
-				k.log("it runs again")
+				k.p.log("it runs again")
 				k.tell(Change{})
 			}
 			select {
@@ -111,22 +104,13 @@ func (k *Kept) Run(ctx context.Context) error {
 			err = t.why()
 			k.set(nil, err)
 		}
-		if time.Since(began) > steady {
-			pauses.Reset()
-		}
-		pause := pauses.NextBackOff()
-		k.log(fmt.Sprintf("it is started again in %v: %v", pause.Round(100*time.Millisecond), err))
+		pause := restarts.Pause(time.Since(began))
+		k.p.log(fmt.Sprintf("it is started again in %v: %v", pause.Round(100*time.Millisecond), err))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
 		}
-	}
-}
-
-func (k *Kept) log(line string) {
-	if k.p.Log != nil {
-		k.p.Log(line)
 	}
 }
 
@@ -168,7 +152,7 @@ func (k *Kept) await(ctx context.Context) (*talk, error) {
 		poll := (<-chan time.Time)(nil)
 		if t != nil {
 			select {
-			case <-t.exited:
+			case <-t.Ended:
 			case <-t.over:
 			default:
 				return t, nil

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,6 +153,27 @@ func talker([]string) {
 		case "die":
 			fmt.Fprintln(os.Stderr, "aargh")
 			os.Exit(3)
+		case "stray": // lines about tasks that nobody gave
+			for range 3 {
+				say(map[string]any{"type": "progress", "id": "x", "text": "?"})
+			}
+			tell("result", map[string]any{"text": "went on"})
+		case "bad": // about a task that has ended
+			tell("result", map[string]any{"text": "ended"})
+			<-time.After(50 * time.Millisecond)
+			tell("dance", map[string]any{})
+		case "hang": // reads no more
+			select {}
+		case "wait1": // the first time it waits
+			if t.Delivery > 1 {
+				tell("result", map[string]any{"text": "waited"})
+			}
+		case "half1": // the first time it ends within a line
+			if t.Delivery == 1 {
+				fmt.Printf(`{"type":"result","id":%q,"te`, t.ID)
+				os.Exit(3)
+			}
+			tell("result", map[string]any{"text": "whole"})
 		case "die1": // the first time
 			tell("text", map[string]any{"text": fmt.Sprint("delivery ", t.Delivery, " ")})
 			if t.Delivery == 1 {
@@ -215,17 +237,16 @@ func TestLines(t *testing.T) {
 			state a2a.TaskState
 			text  string
 		}{
-			"echo to be":                             {a2a.TaskStateCompleted, "to be"},
-			"reject it":                              {a2a.TaskStateRejected, "not my work"},
-			"fail":                                   {a2a.TaskStateFailed, "it is broken"},
-			"twice":                                  {a2a.TaskStateCompleted, "one"},
-			"ID a":                                   {a2a.TaskStateFailed, `there is no type "dance": "{\"id\":\"task-`},
-			"outside ../x":                           {a2a.TaskStateFailed, "../x: it is not in the folder of the task"},
-			"outside /etc":                           {a2a.TaskStateFailed, "/etc: it is not in the folder of the task"},
-			"outside none":                           {a2a.TaskStateFailed, "none: no such file or directory"},
-			"raw Hi!":                                {a2a.TaskStateFailed, `a line is not of the protocol jsonl: it is no JSON object: "Hi!"`},
-			`raw {"type":"text","id":"x","text":""}`: {a2a.TaskStateFailed, `a line is not of the protocol jsonl: it has no task of this id: "text x"`},
-			"late":                                   {a2a.TaskStateCompleted, "\n5998\n5999\n"},
+			"echo to be":   {a2a.TaskStateCompleted, "to be"},
+			"reject it":    {a2a.TaskStateRejected, "not my work"},
+			"fail":         {a2a.TaskStateFailed, "it is broken"},
+			"twice":        {a2a.TaskStateCompleted, "one"},
+			"ID a":         {a2a.TaskStateFailed, `there is no type "dance": "{\"id\":\"task-`},
+			"outside ../x": {a2a.TaskStateFailed, "../x: it is not in the folder of the task"},
+			"outside /etc": {a2a.TaskStateFailed, "/etc: it is not in the folder of the task"},
+			"outside none": {a2a.TaskStateFailed, "none: no such file or directory"},
+			"raw Hi!":      {a2a.TaskStateFailed, `a line is not of the protocol jsonl: it is no JSON object: "Hi!"`},
+			"late":         {a2a.TaskStateCompleted, "\n5998\n5999\n"},
 		} {
 			got := c.Do(text)
 			if got.State != want.state || !strings.Contains(got.Text, want.text) {
@@ -511,11 +532,112 @@ func TestKeptKilled(t *testing.T) {
 	}
 }
 
+// A program is killed while it writes a line: all of its tasks are given to the next one.
+func TestLinesEndWithinLine(t *testing.T) {
+	t.Parallel()
+	log := &logged{}
+	c := agentstest.Serve(t, kept(t, agents.ExecOptions{Log: log.log}))
+	var both sync.WaitGroup
+	both.Go(func() {
+		if got := c.Do("wait1"); got.Text != "waited" {
+			t.Errorf("the other: %+v", got)
+		}
+	})
+	log.has(t, "given ")
+	if got := c.Do("half1"); got.Text != "whole" {
+		t.Errorf("got %+v", got)
+	}
+	both.Wait()
+}
+
+// Lines about a task that a program does not have are ignored when it has others, and told once.
+func TestLinesStray(t *testing.T) {
+	t.Parallel()
+	want := `a line is not of the protocol jsonl: it has no task of this id: "progress x"`
+	if got := agentstest.Serve(t, lines(t, agents.ExecOptions{})).Do("stray"); got.State != a2a.TaskStateFailed || !strings.Contains(got.Text, want) {
+		t.Errorf("once: %+v", got)
+	}
+	log, starts := &logged{}, filepath.Join(t.TempDir(), "starts")
+	c := agentstest.Serve(t, kept(t, agents.ExecOptions{Log: log.log, Env: []string{"STARTS=" + starts}}))
+	for _, text := range []string{"stray", "bad", "stray"} {
+		if got := c.Do(text); got.State != a2a.TaskStateCompleted {
+			t.Errorf("kept: %+v", got)
+		}
+	}
+	if b, err := os.ReadFile(starts); err != nil || len(strings.Fields(string(b))) != 1 {
+		t.Errorf("it was started by %q, %v", b, err)
+	}
+	_ = c.Do("late") // it ends
+	log.has(t, "7 lines about tasks that it does not have were ignored")
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if n := strings.Count(strings.Join(log.lines, "\n"), "is ignored: progress x"); n != 1 {
+		t.Errorf("it is told %d times: %q", n, log.lines)
+	}
+}
+
+// A program that hangs, or has too many tasks that it does not end, is started again although it has another task, which the next one gets.
+func TestLinesHang(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		tasks []string
+		cause error
+	}{
+		"hangs": {[]string{"hang", "echo", "echo"}, context.DeadlineExceeded},
+		"late":  {slices.Repeat([]string{"wait"}, 16), agents.ErrCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &logged{}
+			x := kept(t, agents.ExecOptions{Log: log.log})
+			do := func(ctx context.Context, id, text string) (got string) {
+				for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
+					if err != nil {
+						return err.Error()
+					}
+					got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
+				}
+				return got
+			}
+			patience, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var all sync.WaitGroup
+			all.Go(func() {
+				if got := do(patience, "other", "wait1"); got != "waited" {
+					t.Errorf("the other: %q", got)
+				}
+			})
+			log.has(t, "given other")
+			for n, text := range test.tasks {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				id := fmt.Sprintf("deaf%d", n)
+				all.Go(func() { _ = do(ctx, id, text) })
+				if n == 0 || text == "wait" {
+					log.has(t, "given "+id)
+				}
+				cancel(test.cause)
+			}
+			all.Wait()
+			if got := do(patience, "last", "echo again"); got != "again" {
+				t.Errorf("behind it: %q", got)
+			}
+		})
+	}
+}
+
 func TestLinesBounds(t *testing.T) {
 	t.Parallel()
 	eachWay(t, agents.ExecOptions{}, func(t *testing.T, c *agentstest.Cortex) {
+		var deep any = 1.0
+		for range 3000 {
+			deep = []any{deep}
+		}
+		got := c.Task(&a2a.Message{Parts: a2a.ContentParts{a2a.NewTextPart("echo"), a2a.NewDataPart(deep)}})
+		if got.State != a2a.TaskStateRejected || got.Text != "the data is nested deeper than 200 levels" {
+			t.Errorf("deep input: %s %.300q", got.State, got.Text)
+		}
 		want := `: a line is not of the protocol jsonl: the line has more than 1048576 bytes: "{\"id\":\"task-`
-		if got := c.Do("long"); got.State != a2a.TaskStateFailed || !strings.Contains(got.Text, want) {
+		if got = c.Do("long"); got.State != a2a.TaskStateFailed || !strings.Contains(got.Text, want) {
 			t.Errorf("%s %.300q, want %q", got.State, got.Text, want)
 		}
 	})

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -61,50 +60,3 @@ func (w *limited) Write(b []byte) (int, error) {
 }
 
 func (w *limited) kept() []byte { return w.buf.Bytes() }
-
-// lines calls each for every line written to it, and keeps the last errorLines lines. It cuts lines at maxProgress bytes.
-type lines struct {
-	each    func(line string)
-	partial []byte
-	last    []string
-}
-
-func (w *lines) Write(b []byte) (int, error) {
-	n := len(b)
-	for {
-		i := bytes.IndexAny(b, "\r\n")
-		end := i
-		if i < 0 {
-			end = len(b)
-		}
-		w.partial = append(w.partial, b[:min(end, maxProgress-len(w.partial))]...)
-		if i < 0 {
-			return n, nil
-		}
-		w.flush()
-		b = b[i+1:]
-	}
-}
-
-// flush ends the current line.
-func (w *lines) flush() {
-	text := line(string(w.partial), maxProgress)
-	w.partial = w.partial[:0]
-	if text == "" {
-		return
-	}
-	w.each(text)
-	if len(w.last) == errorLines {
-		w.last = append(w.last[:0], w.last[1:]...)
-	}
-	w.last = append(w.last, text)
-}
-
-// tail returns the last lines, in at most errorBytes.
-func (w *lines) tail() string {
-	text := strings.Join(w.last, "\n")
-	if len(text) > errorBytes {
-		text = "…" + strings.ToValidUTF8(text[len(text)-errorBytes:], "")
-	}
-	return text
-}

@@ -1,41 +1,32 @@
 package agents
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Bounds of what is kept of questions.
 const (
-	questionAge      = 30 * 24 * time.Hour
-	maxQuestions     = 10_000
-	maxQuestion      = 8 << 20 // bytes of a file
-	maxQuestionText  = 32 << 10
-	maxRounds        = 16 // the latest
-	questionsAtATime = 64 // between two sweeps
+	questionAge     = 30 * 24 * time.Hour
+	maxQuestions    = 10_000
+	maxQuestion     = 8 << 20 // bytes of a file
+	maxQuestionText = 32 << 10
+	maxRounds       = 16 // the latest
 )
 
 // questions keeps what programs need to go on after a question: a file for each task, in a folder that several agents may share. It keeps nothing
-// if dir is empty.
-type questions struct {
-	dir  string
-	asks atomic.Int64
-}
+// if the folder has no name.
+type questions struct{ files *taskfile.Folder }
 
 // round is what a program asked in the course of a task, in reply to a message.
 type round struct {
@@ -44,17 +35,25 @@ type round struct {
 	State json.RawMessage `json:"state,omitempty"`
 }
 
-func openQuestions(dir string) *questions { return &questions{dir: dir} }
+func openQuestions(dir string) *questions {
+	q := &questions{&taskfile.Folder{Dir: dir, Age: questionAge, Most: maxQuestions}}
+	if dir != "" {
+		_ = q.files.Sweep(time.Now()) // there may be no folder yet; an error is told when a question is kept
+	}
+	return q
+}
+
+// ForgetQuestions erases what [ExecLines] and [Keep] keep of a conversation in the folder of their Questions, which need not exist.
+func ForgetQuestions(folder, tenant, contextID string) error {
+	return taskfile.Forget(folder, tenant, contextID)
+}
 
 // path returns the file of a task.
-func (q *questions) path(t *Task) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{t.Tenant, t.ContextID, string(t.ID)}, "\x00")))
-	return filepath.Join(q.dir, hex.EncodeToString(sum[:16])+".json")
-}
+func (q *questions) path(t *Task) string { return q.files.Path(t.Tenant, t.ContextID, t.ID) }
 
 // read returns what was asked before the task's message; nothing if that is not known here.
 func (q *questions) read(t *Task) ([]round, error) {
-	if q.dir == "" || t.Message == nil || t.Message.Metadata[transport.MetaContinued] != true {
+	if q.files.Dir == "" || t.Message == nil || t.Message.Metadata[transport.MetaContinued] != true {
 		return nil, nil
 	}
 	b, _, err := document.ReadRegular(q.path(t), maxQuestion)
@@ -90,7 +89,7 @@ func (q *questions) replied(t *Task, given *jsonl.Task) error {
 
 // asked keeps a question, before it is asked.
 func (q *questions) asked(t *Task, given *jsonl.Task, l *jsonl.Line) error {
-	if q.dir == "" || t.Message == nil {
+	if q.files.Dir == "" || t.Message == nil {
 		return nil
 	}
 	all, err := q.read(t)
@@ -104,56 +103,10 @@ func (q *questions) asked(t *Task, given *jsonl.Task, l *jsonl.Line) error {
 	all = all[max(0, len(all)-maxRounds):]
 	b, err := json.Marshal(all)
 	if err == nil {
-		err = q.write(q.path(t), b)
+		err = q.files.Write(q.path(t), b)
 	}
 	if err != nil {
 		return fmt.Errorf("the question cannot be kept: %w", pathless(err))
-	}
-	if q.asks.Add(1)%questionsAtATime == 1 {
-		return q.sweep(time.Now())
-	}
-	return nil
-}
-
-// write writes a file atomically, and syncs it.
-func (q *questions) write(path string, b []byte) (err error) {
-	if err := os.MkdirAll(q.dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(q.dir, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}
-
-// sweep removes what is old, and the oldest when there is too much.
-func (q *questions) sweep(now time.Time) error {
-	entries, err := os.ReadDir(q.dir)
-	if err != nil {
-		return err
-	}
-	var all []fs.FileInfo
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
-			all = append(all, info)
-		}
-	}
-	slices.SortFunc(all, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	for i, info := range all {
-		if now.Sub(info.ModTime()) < questionAge && len(all)-i <= maxQuestions {
-			break
-		}
-		if err := os.Remove(filepath.Join(q.dir, info.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 	}
 	return nil
 }

@@ -2,12 +2,10 @@ package agents
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,84 +14,44 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
 	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// Bounds of the lines on standard error that are passed on.
+// Bounds of what a program leaves undone before it is started again, although it has other tasks.
 const (
-	logRate  = 50 // per second
-	logBurst = 200
+	maxLate   = 16 // tasks that were canceled and go on
+	maxSilent = 3  // tasks in a row whose time was over, while it said nothing at all
 )
 
 // talk is a running program that speaks lines of JSON.
 type talk struct {
+	*process.Program
 	name   string
 	single bool // it is for one task
-	cmd    *exec.Cmd
-	mark   string
-	in     *os.File
+	log    func(line string)
 	out    *heard
-	stderr *lines
-	outbox chan []byte // lines for the program
-
-	exited chan struct{} // closed when the process has ended
-	gone   chan struct{} // closed when, moreover, everything that it wrote was read
-	err    error         // of Wait; set before exited is closed
-	ending sync.Once
+	outbox chan []byte   // lines for the program
+	gone   chan struct{} // closed when the process has ended, and everything that it wrote was read
+	strays int           // lines about tasks that it does not have
 
 	mu      sync.Mutex
 	dialogs map[string]*dialog // by the ids of their tasks
 	past    memory[struct{}]   // tasks that have ended
 	late    map[string]bool    // tasks that were canceled, and which the program has not ended
+	silent  int                // tasks whose time was over since the program said something
 	broke   error              // how it broke the protocol
 	over    chan struct{}      // closed when it is not to be used any more
 }
 
 // start starts the program with the variables in env.
 func (p *program) start(env []string, single bool) (*talk, error) {
-	inRead, inWrite, err := os.Pipe()
+	of, err := process.Start(&exec.Cmd{Path: p.path, Args: p.Argv, Dir: p.Dir, Env: append(env, "CORTEX_PROTOCOL="+jsonl.Name)}, p.log)
 	if err != nil {
 		return nil, err
 	}
-	outRead, outWrite, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, inRead.Close(), inWrite.Close())
-	}
-	pace := rate.NewLimiter(logRate, logBurst)
 	k := &talk{
-		name: p.name, single: single, mark: process.NewMark(), in: inWrite, out: &heard{File: outRead}, outbox: make(chan []byte, 16),
-		exited: make(chan struct{}), gone: make(chan struct{}),
+		Program: of, name: p.name, single: single, log: p.log, out: &heard{File: of.Out}, outbox: make(chan []byte, 16), gone: make(chan struct{}),
 		dialogs: map[string]*dialog{}, late: map[string]bool{}, over: make(chan struct{}),
-		stderr: &lines{each: func(line string) {
-			if p.Log != nil && pace.Allow() {
-				p.Log(line)
-			}
-		}},
-	}
-	k.cmd = &exec.Cmd{
-		Path: p.path, Args: p.Argv, Dir: p.Dir, Stdin: inRead, Stdout: outWrite, Stderr: k.stderr, WaitDelay: endGrace,
-		Env: append(env, "CORTEX_PROTOCOL="+jsonl.Name, process.MarkVar+"="+k.mark),
-	}
-	process.Isolate(k.cmd)
-	started := make(chan error)
-	go func() {
-		// On Linux the program dies with the thread that started it, so the thread must live as long as the program.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := k.cmd.Start()
-		started <- err
-		if err == nil {
-			k.err = k.cmd.Wait()
-			process.KillGroup(k.cmd.Process.Pid) // its children are of no use without it
-			process.KillAll(k.cmd.Process.Pid, k.mark)
-			k.stderr.flush()
-			close(k.exited)
-		}
-	}()
-	err = <-started
-	_ = errors.Join(inRead.Close(), outWrite.Close()) // the program has its own copies
-	if err != nil {
-		_ = errors.Join(inWrite.Close(), outRead.Close())
-		return nil, fmt.Errorf("%s cannot be started: %w", p.name, pathless(err))
 	}
 	read := make(chan struct{})
 	go func() {
@@ -102,39 +60,19 @@ func (p *program) start(env []string, single bool) (*talk, error) {
 	}()
 	go k.write()
 	go func() {
-		<-k.exited
+		<-k.Ended
 		k.out.closeWhenIdle(read)
-		_ = k.in.Close()
+		_ = k.In.Close()
 		<-read
 		close(k.gone)
 	}()
 	return k, nil
 }
 
-// end ends the program and all processes that it started, and waits for it. The program has a moment to end by itself, unless it is hurried.
+// end ends the program as [process.Program.End] does, and waits until what it wrote was read.
 func (k *talk) end(hurried bool) {
-	k.ending.Do(func() {
-		_ = k.in.Close() // asks it to exit
-		if hurried || !k.await(endGrace) {
-			_ = process.Terminate(k.cmd.Process, k.mark)
-			k.await(endGrace)
-		}
-		process.KillAll(k.cmd.Process.Pid, k.mark)
-		process.KillGroup(k.cmd.Process.Pid)
-	})
+	k.End(hurried)
 	<-k.gone
-}
-
-// await reports whether the program has ended within a time.
-func (k *talk) await(most time.Duration) bool {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-k.exited:
-		return true
-	case <-timer.C:
-		return false
-	}
 }
 
 // why says how the program has ended.
@@ -143,10 +81,10 @@ func (k *talk) why() error {
 		return k.broke
 	}
 	text := "it ended"
-	if k.err != nil {
-		text = pathless(k.err).Error()
+	if err := k.Err(); err != nil {
+		text = pathless(err).Error()
 	}
-	if last := k.stderr.tail(); last != "" {
+	if last := k.Last(); last != "" {
 		text += ": " + last
 	}
 	return errors.New(text)
@@ -165,9 +103,9 @@ func (h *heard) Read(b []byte) (int, error) {
 	return h.File.Read(b)
 }
 
-// closeWhenIdle closes the output when read is closed, or when nothing came for endGrace: a process that the program started may hold it open.
+// closeWhenIdle closes the output when read is closed, or when nothing came for process.Grace: a process that the program started may hold it open.
 func (h *heard) closeWhenIdle(read <-chan struct{}) {
-	poll := time.NewTicker(endGrace)
+	poll := time.NewTicker(process.Grace)
 	defer poll.Stop()
 	for last := uint64(0); ; {
 		select {
@@ -189,10 +127,10 @@ func (k *talk) write() {
 	for {
 		select {
 		case b := <-k.outbox:
-			if _, err := k.in.Write(b); err != nil {
+			if _, err := k.In.Write(b); err != nil {
 				return // it has ended, or is about to
 			}
-		case <-k.exited:
+		case <-k.Ended:
 			return
 		}
 	}
@@ -200,14 +138,14 @@ func (k *talk) write() {
 
 // send sends the program a line. It does not wait until the program reads it.
 func (k *talk) send(ctx context.Context, line any) error {
-	b, err := json.Marshal(line)
+	b, err := jsonl.Encode(line)
 	if err != nil {
 		return err
 	}
 	select {
-	case k.outbox <- append(b, '\n'):
+	case k.outbox <- b:
 		return nil
-	case <-k.exited:
+	case <-k.Ended:
 		return nil // which is noticed
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -217,6 +155,11 @@ func (k *talk) send(ctx context.Context, line any) error {
 // read reads the program's lines, and passes them to the dialogs of their tasks.
 func (k *talk) read() {
 	in := jsonl.NewReader(k.out)
+	defer func() {
+		if k.strays > 1 {
+			k.log(fmt.Sprintf("%d lines about tasks that it does not have were ignored", k.strays))
+		}
+	}()
 	pace := rate.NewLimiter(jsonl.MaxRate, 2*jsonl.MaxRate)
 	for {
 		l, n, err := in.Read()
@@ -233,40 +176,49 @@ func (k *talk) read() {
 		if d := pace.Reserve().Delay(); d > 0 {
 			select {
 			case <-time.After(d):
-			case <-k.exited: // what is left is little
+			case <-k.Ended: // what is left is little
 			}
 		}
-		d, err := k.dialogOf(l)
+		d, known := k.dialogOf(l)
 		switch {
-		case err != nil:
-			k.breaks(err)
-			return
 		case d != nil:
 			d.push(l, n)
+		case !known && k.single:
+			k.breaks(&jsonl.BadLine{Begin: shorten.Line(l.Type+" "+l.ID, 120), Err: errors.New("it has no task of this id")})
+			return
+		case !known:
+			k.stray(l.Type + " " + l.ID)
 		}
 	}
 }
 
-// dialogOf returns the dialog that a line belongs to; nil when its task has ended.
-func (k *talk) dialogOf(l *jsonl.Line) (*dialog, error) {
+// dialogOf returns the dialog that a line belongs to, or nil; known is true when its task has just ended.
+func (k *talk) dialogOf(l *jsonl.Line) (d *dialog, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.silent = 0
 	if k.single && l.ID == "" {
 		for _, d := range k.dialogs {
-			return d, nil
+			return d, true
 		}
-		return nil, nil
+		return nil, true
 	}
 	if d := k.dialogs[l.ID]; d != nil {
-		return d, nil
+		return d, true
 	}
-	if _, ok := k.past.Get(taskKey(l.ID)); ok {
-		if l.Ends() {
-			delete(k.late, l.ID)
-		}
-		return nil, nil
+	if l.Ends() {
+		delete(k.late, l.ID)
 	}
-	return nil, &jsonl.BadLine{Begin: line(l.Type+" "+l.ID, 120), Err: errors.New("it has no task of this id")}
+	_, known = k.past.Get(taskKey(l.ID))
+	return nil, known
+}
+
+// stray ignores a line about a task that a program with many tasks does not have: it may have ended too long ago to be remembered, and the others must
+// not fail for it.
+func (k *talk) stray(about string) {
+	if k.strays++; k.strays == 1 {
+		k.log("a line about a task that it does not have is ignored: " + shorten.Line(about, 120))
+	}
 }
 
 // fail fails the task that a bad line is about, and reports whether the program can go on: when the line says which task that is.
@@ -274,11 +226,15 @@ func (k *talk) fail(bad *jsonl.BadLine) bool {
 	k.mu.Lock()
 	d := k.dialogs[bad.ID]
 	k.mu.Unlock()
-	if d == nil {
+	switch {
+	case d != nil:
+		d.fail(bad)
+	case bad.ID != "" && !k.single:
+		k.stray(bad.Begin)
+	default:
 		k.breaks(bad)
 		return false
 	}
-	d.fail(bad)
 	return true
 }
 
@@ -330,9 +286,9 @@ func (k *talk) open(d *dialog) error {
 	return nil
 }
 
-// leave ends the dialog of a task. ended tells whether the program knows that the task has ended: one that goes on with a canceled task is ended
-// as soon as it has no others.
-func (k *talk) leave(d *dialog, ended bool) {
+// leave ends the dialog of a task. ended tells whether the program knows that the task has ended, and overdue that its time was over. A program that
+// goes on with a canceled task is not to be used any more as soon as it has no others, or has too many such tasks, or when it seems to hang.
+func (k *talk) leave(d *dialog, ended, overdue bool) {
 	close(d.done)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -341,7 +297,10 @@ func (k *talk) leave(d *dialog, ended bool) {
 	if !ended {
 		k.late[d.id] = true
 	}
-	if len(k.dialogs) == 0 && len(k.late) > 0 {
+	if overdue {
+		k.silent++
+	}
+	if len(k.dialogs) == 0 && len(k.late) > 0 || len(k.late) >= maxLate || k.silent >= maxSilent {
 		k.finish()
 	}
 }

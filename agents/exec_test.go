@@ -324,7 +324,7 @@ func TestExecRefuses(t *testing.T) {
 		{agents.ExecOptions{Argv: []string{"./plain"}, Dir: dir}, "not executable: run chmod +x"},
 		{agents.ExecOptions{Argv: []string{"plain"}, Dir: dir}, "write ./plain"},
 		{agents.ExecOptions{Argv: []string{dir}}, "cannot be run"},
-		{agents.ExecOptions{Argv: []string{plain}, Dir: filepath.Join(dir, "gone")}, "there is no such directory"},
+		{agents.ExecOptions{Argv: []string{plain}, Dir: filepath.Join(dir, "gone")}, "there is no such folder"},
 	}
 	for _, tt := range tests {
 		_, err := agents.Exec(tt.o)

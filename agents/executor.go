@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -94,7 +95,7 @@ func (t *Task) handleEvent(e a2a.Event) (*ending, error) {
 		return nil, errors.New("it yielded nothing")
 	}
 	if id := e.TaskInfo().TaskID; id != "" && id != t.ID {
-		return nil, fmt.Errorf("it spoke of task %q while it worked on %q", line(string(id), 64), t.ID)
+		return nil, fmt.Errorf("it spoke of task %q while it worked on %q", shorten.Line(string(id), 64), t.ID)
 	}
 	switch e := e.(type) {
 	case *a2a.Message:
@@ -127,5 +128,5 @@ func (t *Task) state(s a2a.TaskStatus) (*ending, error) {
 		t.Progress(transport.Text(parts))
 		return nil, nil
 	}
-	return nil, fmt.Errorf("it named the state %q, which does not exist", line(string(s.State), 64))
+	return nil, fmt.Errorf("it named the state %q, which does not exist", shorten.Line(string(s.State), 64))
 }

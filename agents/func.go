@@ -16,6 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -187,7 +188,7 @@ func (list skills) Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, er
 		for _, s := range list {
 			ids = append(ids, s.skill.ID)
 		}
-		yield(nil, Rejected(fmt.Errorf("there is no skill %q: the skills are %s", line(t.Skill, 64), strings.Join(ids, ", "))))
+		yield(nil, Rejected(fmt.Errorf("there is no skill %q: the skills are %s", shorten.Line(t.Skill, 64), strings.Join(ids, ", "))))
 	}
 }
 

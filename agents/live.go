@@ -41,7 +41,7 @@ func newLive(a *agent, e *transport.Event, m *a2a.Message) *live {
 }
 
 func (l *live) progress(text string) {
-	if text = line(text, maxProgress); text == "" {
+	if text = shorten.Line(text, maxProgress); text == "" {
 		return
 	}
 	l.mu.Lock()

@@ -2,9 +2,7 @@ package agents
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -154,23 +152,6 @@ func cut(s string, limit int) string {
 	}
 	return fmt.Sprintf("%s\n[cut: the first %d of %d bytes]", shorten.To(s, limit), limit, len(s))
 }
-
-// line returns s on one line, without control characters, in at most n bytes.
-func line(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, escapes.ReplaceAllString(shorten.To(s, 4*n), ""))
-	return shorten.To(strings.Join(strings.Fields(s), " "), n)
-}
-
-// escapes matches the escape sequences that colour a terminal, move its cursor or set its title (ECMA-48).
-var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?`)
 
 // errorText returns the text of err for the user.
 func errorText(err error) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -238,16 +239,22 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 		a.answered(m)
 		return nil
 	}
+	if f, ok := e.Payload.(*transport.Forget); ok && f.AgentID == "" && a.o.Forget != nil && e.From == transport.Cortex && e.Tenant == a.o.Tenant {
+		if err := a.o.Forget(e.Tenant, e.ContextID); err != nil {
+			a.log.Warn("what is kept of an erased conversation is not erased", "context_id", e.ContextID, "err", err)
+		}
+		return nil
+	}
 	c, ok := e.Payload.(*transport.Cancel)
 	if !ok {
 		return nil
 	}
 	if e.From != transport.Cortex || e.Tenant != a.o.Tenant {
-		a.log.Info("cancellation ignored: it is not from Cortex", "from", line(e.From, 64), "task_id", c.TaskID)
+		a.log.Info("cancellation ignored: it is not from Cortex", "from", shorten.Line(e.From, 64), "task_id", c.TaskID)
 		return nil
 	}
 	cause := ErrCanceled
-	if reason := line(c.Reason, 256); reason != "" {
+	if reason := shorten.Line(c.Reason, 256); reason != "" {
 		cause = fmt.Errorf("%w: %s", ErrCanceled, reason)
 	}
 	a.mu.Lock()

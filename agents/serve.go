@@ -70,6 +70,9 @@ type Options struct {
 	Once bool
 	// Changes receives changes of the agent while it is served, each of which is announced at once; nil means none. Hosts ignore it.
 	Changes <-chan Change
+	// Forget is called with each erased conversation that this agent has worked for, if it runs then, so that what it keeps of it elsewhere is erased
+	// too, such as by [ForgetQuestions]; nil if it keeps nothing. An error is logged. An agent of a [Host] hears it only while it has tasks.
+	Forget func(tenant, contextID string) error
 	// Logger logs tasks and problems; nil discards.
 	Logger *slog.Logger
 }
@@ -246,7 +249,11 @@ func (a *agent) serve(ctx context.Context) error {
 	}
 	if !a.hosted {
 		a.publishCard(base, &transport.Card{Gone: transport.GoneLeft})
-		a.log.Info("agent left", "err", result)
+		if result == nil {
+			a.log.Info("agent left")
+		} else {
+			a.log.Info("agent left", "err", result)
+		}
 	}
 	return result
 }

@@ -27,8 +27,13 @@ type Client struct {
 	// only the live answer is received, and a lost one is not recovered.
 	Log func(context.Context, Turn) (*a2a.Message, bool, error)
 
+	// Admit, if not nil, says whether a sender may send another message or cancellation now: a program that speaks for many people bounds what
+	// each of them asks of Cortex. Its errors are returned.
+	Admit func(from string) error
 	// OnSend, if not nil, is called with each message just before it is published.
 	OnSend func(*transport.Event)
+	// OnSent, if not nil, is called with each message as soon as the transport has stored it, before the first event of its turn is yielded.
+	OnSent func(*transport.Event)
 
 	// Poll is how often Log is called while a turn lasts; 0 means 2 s.
 	Poll time.Duration
@@ -44,6 +49,9 @@ type Message struct {
 	Parts     a2a.ContentParts
 	// To is the agent that the message names; nil: Cortex decides.
 	To *transport.Direct
+	// ReplyTo is the id of the turn that the message replies to, see [Client.ID]: a yes then counts for the question of that turn only, and is
+	// refused when nothing waits for it any more. With [transport.ReplyToNone] it is a yes to nothing, and with "" to the open question.
+	ReplyTo string
 	// Metadata is sent with the message.
 	Metadata map[string]any
 }
@@ -74,10 +82,10 @@ func (c *Client) Send(ctx context.Context, m *Message) (Turn, error) {
 	return turnOf(msg), c.send(ctx, msg)
 }
 
-// Reply sends a message in the conversation of a turn, as the sender of that turn: the reply to a question of Cortex or an agent. It begins a
-// new turn.
+// Reply sends a message in the conversation of a turn, as the sender of that turn: the reply to its question, of Cortex or an agent. It begins
+// a new turn.
 func (c *Client) Reply(ctx context.Context, t Turn, parts ...*a2a.Part) (Turn, error) {
-	return c.Send(ctx, &Message{ContextID: t.ContextID, From: t.From, Parts: parts})
+	return c.Send(ctx, &Message{ContextID: t.ContextID, From: t.From, Parts: parts, ReplyTo: c.ID(t)})
 }
 
 // Cancel asks Cortex to stop what x names in the conversation: a task, a turn (see [Client.ID]), or everything open.
@@ -91,6 +99,11 @@ func (c *Client) ID(t Turn) string {
 }
 
 func (c *Client) cancel(ctx context.Context, contextID, from string, x transport.Cancel) error {
+	if c.Admit != nil {
+		if err := c.Admit(from); err != nil {
+			return fmt.Errorf("cancel: %w", err)
+		}
+	}
 	e := c.event(contextID, from, &x)
 	e.TaskID = x.TaskID
 	// The inbox is reliable but waits for the event that the conversation is handling; the control topic interrupts that. It is published
@@ -104,11 +117,19 @@ func (c *Client) cancel(ctx context.Context, contextID, from string, x transport
 
 // send publishes the event that message has made.
 func (c *Client) send(ctx context.Context, msg *transport.Event) error {
+	if c.Admit != nil {
+		if err := c.Admit(msg.From); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnsent, err)
+		}
+	}
 	if c.OnSend != nil {
 		c.OnSend(msg)
 	}
 	if err := c.Transport.Publish(ctx, transport.Inbox(c.Tenant, transport.Cortex), msg); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsent, err)
+	}
+	if c.OnSent != nil {
+		c.OnSent(msg)
 	}
 	return nil
 }
@@ -162,6 +183,12 @@ func (c *Client) buildEvent(m *Message) (*transport.Event, *a2a.Message, error) 
 		if err := m.To.Address(said); err != nil {
 			return nil, nil, err
 		}
+	}
+	if m.ReplyTo != "" {
+		if said.Metadata == nil {
+			said.Metadata = make(map[string]any)
+		}
+		said.Metadata[transport.MetaReplyTo] = m.ReplyTo
 	}
 	from := m.From
 	if from == "" {

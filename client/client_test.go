@@ -181,6 +181,32 @@ func TestTurnInvalid(t *testing.T) {
 	}
 }
 
+// TestAdmit has messages and cancellations refused before they are sent.
+func TestAdmit(t *testing.T) {
+	var sent, asked atomic.Int64
+	_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) { sent.Add(1) })
+	c.User = "user:ann"
+	c.Admit = func(from string) error {
+		if asked.Add(1); from != "user:ann" {
+			t.Errorf("Admit(%q), want the sender", from)
+		}
+		return transport.ErrFull
+	}
+	_, err := c.Send(t.Context(), client.Text("ctx", "hi"))
+	if !errors.Is(err, transport.ErrFull) || !errors.Is(err, client.ErrUnsent) {
+		t.Errorf("Send() = %v, want ErrFull and ErrUnsent", err)
+	}
+	if _, err := turn(t.Context(), c, "ctx", "hi"); !errors.Is(err, transport.ErrFull) {
+		t.Errorf("Ask() = %v, want ErrFull", err)
+	}
+	if err := c.Cancel(t.Context(), "ctx", transport.Cancel{}); !errors.Is(err, transport.ErrFull) {
+		t.Errorf("Cancel() = %v, want ErrFull", err)
+	}
+	if sent.Load() != 0 || asked.Load() != 3 {
+		t.Errorf("%d messages were sent, and %d calls were admitted, want 0 and 3", sent.Load(), asked.Load())
+	}
+}
+
 // The log makes up for a lost live answer, and for a restart of Cortex within the turn.
 func TestTurnAnswerFromLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

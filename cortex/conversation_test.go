@@ -152,6 +152,9 @@ func TestWindow(t *testing.T) {
 			if before.Omitted+len(before.History) != 200 {
 				t.Errorf("%d omitted + %d shown, want 200", before.Omitted, len(before.History))
 			}
+			if conv.Begun != 200 {
+				t.Errorf("%d turns are counted, want 200", conv.Begun)
+			}
 			if cuts == 0 || cuts > 600/test.most {
 				t.Errorf("the beginning changed %d times in 200 turns", cuts)
 			}
@@ -220,7 +223,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, want := range map[string]int{`{"form":8,`: 99, `{"form":7,`: 0} {
+	for form, want := range map[string]int{`{"form":9,`: 99, `{"form":8,`: 0} {
 		other := append([]byte(form), b[len(form):]...)
 		if err := store.PutSnapshot(t.Context(), "", theContext, conv.Version, other); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package cortex_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,8 +45,9 @@ func directEvent(t *testing.T, id, text string, to transport.Direct) *transport.
 
 // shopping offers alpha, beta and gamma, and a shop whose skill takes structured input.
 func shopping() func(string) []prompt.Agent {
-	card := &a2a.AgentCard{Name: "shop", Skills: []a2a.AgentSkill{{ID: "find", Name: "Find"}, {ID: "chat", Name: "Chat"}}}
+	card := &a2a.AgentCard{Name: "shop", Skills: []a2a.AgentSkill{{ID: "find", Name: "Find"}, {ID: "chat", Name: "Chat"}, {ID: "list", Name: "List"}}}
 	spec := &agentcard.Spec{Abilities: map[string]agentcard.Ability{
+		"list": {InputSchema: json.RawMessage(`{"type":"object","properties":{"page":{"type":"number"}}}`)},
 		"find": {InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"price":{"type":"number"}},"required":["query","price"]}`)},
 	}}
 	card = agentcard.Attach(card, spec)
@@ -69,16 +71,27 @@ func TestDirectRequest(t *testing.T) {
 		"words":             {text: "hello", to: transport.Direct{Agent: "alpha"}, task: "hello", answer: "did hello"},
 		"with its name":     {text: "@alpha hello you", to: transport.Direct{Agent: "alpha"}, task: "hello you", answer: "did hello you"},
 		"its name, a line":  {text: "@alpha\nhello you", to: transport.Direct{Agent: "alpha"}, task: "hello you", answer: "did hello you"},
-		"its name only":     {text: "@alpha", to: transport.Direct{Agent: "alpha"}, task: "@alpha", answer: "did @alpha"},
+		"its name only":     {text: " @alpha: ", to: transport.Direct{Agent: "alpha"}, answer: "What is alpha to do? Say it behind the name, as in @alpha …"},
+		"its skill only":    {text: "@alpha/skill", to: transport.Direct{Agent: "alpha", Skill: "skill"}, answer: "What is alpha to do? Say it behind the name, as in @alpha …"},
+		"only what needs":   {text: "@shop/find", to: transport.Direct{Agent: "shop", Skill: "find"}, answer: `Nothing was done: skill "find" needs input that fits its schema: `},
+		"no such skill":     {text: "@alpha/skil", to: transport.Direct{Agent: "alpha", Skill: "skil"}, answer: `Nothing was done: agent "alpha" has no skill "skil"; it has "skill".`},
+		"a lone name":       {text: "@shop/list", to: transport.Direct{Agent: "shop", Skill: "list"}, task: "@shop", answer: "did @shop"},
+		"a name, and input": {text: "@shop", to: transport.Direct{Agent: "shop", Skill: "find", Input: json.RawMessage(`{"query":"a","price":1}`)}, task: "@shop", input: `{"price":1,"query":"a"}`, answer: "did @shop"},
 		"another's name":    {text: "@beta hello", to: transport.Direct{Agent: "alpha"}, task: "@beta hello", answer: "did @beta hello"},
 		"a skill":           {text: "hello", to: transport.Direct{Agent: "alpha", Skill: "skill"}, task: "hello", answer: "did hello"},
 		"unknown agent":     {text: "hello", to: transport.Direct{Agent: "alhpa"}, answer: `Nothing was done: there is no agent "alhpa". The nearest names: alpha, beta, gamma, shop.`},
-		"unknown skill":     {text: "hello", to: transport.Direct{Agent: "shop", Skill: "fnid"}, answer: `Nothing was done: agent "shop" has no skill "fnid"; it has "find", "chat".`},
-		"no skill":          {text: "hello", to: transport.Direct{Agent: "shop"}, answer: `Nothing was done: no skill is named, and some of those that agent "shop" has take structured input; it has "find", "chat". Name it behind the agent, as in @shop/find.`},
+		"draining agent":    {text: "hello", to: transport.Direct{Agent: "resting"}, answer: `Nothing was done: "resting" takes no work at the moment, as when it is started again. Ask again in a while.`},
+		"forbidden, drains": {
+			text: "hello", to: transport.Direct{Agent: "resting"}, policy: `rules: [{agents: [resting], only_from: ["user:alice"]}]`,
+			answer: `Nothing was done: there is no agent "resting". The nearest names: `,
+		},
+		"unknown skill":     {text: "hello", to: transport.Direct{Agent: "shop", Skill: "fnid"}, answer: `Nothing was done: agent "shop" has no skill "fnid"; it has "find", "chat", "list".`},
+		"no skill":          {text: "hello", to: transport.Direct{Agent: "shop"}, answer: `Nothing was done: no skill is named, and some of those that agent "shop" has take structured input; it has "find", "chat", "list". Name it behind the agent, as in @shop/find.`},
 		"input":             {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find", Input: json.RawMessage(`{"query":"shoes","price":50}`)}, task: "shoes", input: `{"price":50,"query":"shoes"}`, answer: "did shoes"},
 		"words that fit":    {text: `{"query":"shoes","price":50}`, to: transport.Direct{Agent: "shop", Skill: "find"}, task: `{"query":"shoes","price":50}`, input: `{"price":50,"query":"shoes"}`, answer: `did {"query":"shoes","price":50}`},
 		"words that do not": {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find"}, answer: `Nothing was done: skill "find" needs input that fits its schema: `},
 		"wrong input":       {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find", Input: json.RawMessage(`{"query":3}`)}, answer: `Nothing was done: the input does not fit the schema of skill "find": `},
+		"deep input":        {text: "hello", to: transport.Direct{Agent: "alpha", Input: json.RawMessage(strings.Repeat("[", 3000) + strings.Repeat("]", 3000))}, answer: "Nothing was done: input \"[[["},
 		"denied": {
 			text: "hello", to: transport.Direct{Agent: "alpha"}, policy: `rules: [{agents: [alpha], only_from: ["user:alice"]}]`,
 			answer: `Nothing was done: there is no agent "alpha". The nearest names: beta, gamma, shop.`,
@@ -96,7 +109,11 @@ func TestDirectRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := nobodyDecides(t)
 				w := newWorld(t, d)
-				cfg := cortex.Config{Decider: d, Agents: shopping(), Budget: budget.Limits{Conversation: test.budget}}
+				agents := shopping()
+				cfg := cortex.Config{Decider: d, Agents: agents, Budget: budget.Limits{Conversation: test.budget}}
+				cfg.Present = func(id string) bool {
+					return id == "resting" || slices.ContainsFunc(agents(""), func(a prompt.Agent) bool { return a.ID == id })
+				}
 				if test.policy != "" {
 					cfg.Policy = rules(t, test.policy)
 				}

@@ -139,8 +139,8 @@ func New(cfg Config) (*Orchestrator, error) {
 		notes, _ = cfg.Store.(storage.Notes)
 	}
 	maker := decide.New(decide.Config{
-		Transport: cfg.Transport, Decider: cfg.Decider, Agents: cfg.Agents, Router: cfg.Router, Policy: cfg.Policy, Spending: spending,
-		Shortlist: cfg.Shortlist, Authenticated: cfg.Authenticated, TaskTimeout: cfg.TaskTimeout, DecideTimeout: cfg.DecideTimeout,
+		Transport: cfg.Transport, Decider: cfg.Decider, Agents: cfg.Agents, Present: cfg.Present, Router: cfg.Router, Policy: cfg.Policy,
+		Spending: spending, Shortlist: cfg.Shortlist, Authenticated: cfg.Authenticated, TaskTimeout: cfg.TaskTimeout, DecideTimeout: cfg.DecideTimeout,
 		Decisions: cfg.Decisions, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
 	})
 	return &Orchestrator{

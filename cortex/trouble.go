@@ -11,7 +11,7 @@ import (
 // maxTrouble bounds the text of an error in a line of Trouble, in characters.
 const maxTrouble = 300
 
-// Trouble describes problems for people, one line each: events that cannot be handled now and are retried, how many events were given up since
+// Trouble describes problems for people, one line each: events that cannot be handled now and are retried, what is refused for want of room, how many events were given up since
 // Run was called (if the transport reports them), decisions that do not end, turns that wait for a decision, and tasks that wait for agents. It
 // is empty when all is well. It is safe for concurrent use.
 func (o *Orchestrator) Trouble() []string {
@@ -31,6 +31,9 @@ func (o *Orchestrator) Trouble() []string {
 	for i := range t.Failing {
 		f := &t.Failing[i]
 		lines = append(lines, fmt.Sprintf("%s has failed %d times since %s: %s", eventName(f), f.Times, f.Since.UTC().Format(time.RFC3339), why(f)))
+	}
+	if t.NoRoom != "" {
+		lines = append(lines, prompt.Clean(t.NoRoom, maxTrouble))
 	}
 	if t.More > 0 {
 		lines = append(lines, fmt.Sprintf("%d more events fail", t.More))

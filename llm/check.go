@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -134,6 +135,8 @@ func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
 		return fmt.Errorf("input is %d bytes, at most %d are allowed", len(d.Input), MaxTask)
 	case len(d.Input) > 0 && !json.Valid(d.Input):
 		return fmt.Errorf("input %s is not JSON", excerpt(string(d.Input)))
+	case nesting.Depth(d.Input) > maxInputDepth:
+		return fmt.Errorf("input %s is nested deeper than %d levels", excerpt(string(d.Input)), maxInputDepth)
 	}
 	if err := checkInput(t, a, d); err != nil {
 		return err

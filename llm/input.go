@@ -90,6 +90,24 @@ func InputFor(schema json.RawMessage, task string) (json.RawMessage, bool) {
 	return nil, asksForNothing(s)
 }
 
+// WantsWords reports whether a skill of an agent wants to be told something: it takes words, or input that cannot be empty.
+func WantsWords(c *a2a.AgentCard, skill string) bool {
+	schema := agentcard.SpecOf(c).Abilities[skill].InputSchema
+	if len(schema) == 0 {
+		return true
+	}
+	_, empty := InputFor(schema, "{}")
+	return !empty
+}
+
+// AskWhat decides to ask what an agent is to do that was only called.
+func AskWhat(agent string) *Decision {
+	return &Decision{
+		Kind: KindClarify, Say: fmt.Sprintf("What is %[1]s to do? Say it behind the name, as in @%[1]s …", prompt.Clean(agent, 64)),
+		Reason: agent + " was called with nothing to do",
+	}
+}
+
 // compiled returns the compiled schema, or nil when it requires nothing.
 func compiled(raw json.RawMessage) *agentcard.Schema {
 	if len(raw) == 0 {

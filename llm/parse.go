@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
 
 // ParseDecision parses the decision in a model's reply: a JSON object with kind, say, delegations and reason. It ignores other keys, so a model
@@ -135,30 +137,10 @@ func readInput(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, nil
 	case !json.Valid(raw) || raw[0] == '"':
 		return nil, fmt.Errorf("input %s is not a JSON text; write an object, or null", excerpt(string(raw)))
-	case depth(raw) > maxInputDepth:
+	case nesting.Depth(raw) > maxInputDepth:
 		return nil, fmt.Errorf("input %s is nested deeper than %d levels", excerpt(string(raw)), maxInputDepth)
 	}
 	return json.Marshal(json.RawMessage(bytes.ToValidUTF8(raw, []byte("\uFFFD"))))
-}
-
-// depth returns the nesting depth of a JSON text.
-func depth(text []byte) int {
-	deepest, now, quoted := 0, 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
 }
 
 // firstObject returns the part of text from its first "{" to the matching "}".

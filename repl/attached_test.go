@@ -23,7 +23,7 @@ func TestFilesStayAttached(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("a", transport.MaxText+1)
-	const one = "a.txt is still attached: it goes with your next message; /attach alone takes it back"
+	const one = "a.txt is still attached: it goes with your next message; /attach none takes it back"
 	for name, test := range map[string]struct {
 		text  string
 		files []string
@@ -31,7 +31,7 @@ func TestFilesStayAttached(t *testing.T) {
 		want  string
 	}{
 		"too long":    {long, []string{attached}, false, one},
-		"a file less": {"go", []string{attached, filepath.Join(dir, "none")}, false, "a.txt and 1 more are still attached: they go with your next message; /attach alone takes them back"},
+		"a file less": {"go", []string{attached, filepath.Join(dir, "none")}, false, "a.txt and 1 more are still attached: they go with your next message; /attach none takes them back"},
 		"away":        {"go", []string{attached}, true, one},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,8 +51,11 @@ func TestFilesStayAttached(t *testing.T) {
 			if len(c.Files) != len(test.files) || !strings.Contains(got, "error: ") || !strings.HasSuffix(strings.Join(strings.Fields(got), " "), test.want) {
 				t.Errorf("%d files are attached, and the screen says\n%s\nwant an error, and %q", len(c.Files), got, test.want)
 			}
-			if err := c.attach(t.Context(), ""); err != nil || len(c.Files) != 0 {
-				t.Errorf("/attach alone = %v, and %d files are attached, want none", err, len(c.Files))
+			if err := c.attach(t.Context(), ""); err != nil || len(c.Files) != len(test.files) || !strings.Contains(g.text(), "/attach none takes all back") {
+				t.Errorf("/attach alone = %v, and %d files are attached; the screen says\n%s", err, len(c.Files), g.text())
+			}
+			if err := c.attach(t.Context(), "none"); err != nil || len(c.Files) != 0 {
+				t.Errorf("/attach none = %v, and %d files are attached", err, len(c.Files))
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ type board struct {
 	now   func() time.Time
 	named func(agent string) string // formats an agent's id; nil leaves it unchanged
 	open  []*delegation
+
+	waiting map[a2a.TaskID]*delegation // of this turn and earlier ones, those that wait for the user; nil: not noted
 }
 
 // delegation is one task on the board. Its texts are sanitized and on one line.
@@ -114,16 +117,23 @@ func (b *board) retried(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	return s.yellow("↻") + " " + s.dim(table.Fit(oneLine(transport.Text(u.Status.Message.Parts)), max(width-3, 1)))
 }
 
-// settled removes a delegation and returns a line with its result, or with the agent of the next attempt.
-func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
+// outcome is the last line of a delegation, with the reason of its state, and without it for when the answer has that.
+type outcome struct{ line, brief, reason string }
+
+// settled removes a delegation and returns its last line, or one with the agent of the next attempt.
+func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) outcome {
 	state := u.Status.State
 	switch state {
 	case a2a.TaskStateSubmitted:
-		return b.retried(u, width, s)
+		return outcome{line: b.retried(u, width, s)}
 	case a2a.TaskStateWorking:
-		return ""
+		return outcome{}
 	}
 	d := &delegation{agent: b.agent(transport.MetaString(u, transport.MetaAgentID))}
+	if waited := b.waiting[u.TaskID]; waited != nil {
+		d.text, d.agent = waited.text, cmp.Or(d.agent, waited.agent)
+		delete(b.waiting, u.TaskID)
+	}
 	for i, open := range b.open {
 		if open.id == u.TaskID {
 			d = open
@@ -144,13 +154,28 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	}
 	switch state {
 	case a2a.TaskStateCompleted:
-		return s.green("✓") + " " + s.dim(layout(d.agent, d.text, took, width-2))
+		return outcome{line: s.green("✓") + " " + s.dim(layout(d.agent, d.text, took, width-2))}
 	case a2a.TaskStateAuthRequired:
-		return s.yellow("?") + " " + s.dim(layout(d.agent, StateName(state), took, width-2))
+		b.waits(d)
+		return outcome{line: s.yellow("?") + " " + s.dim(layout(d.agent, StateName(state), took, width-2))}
 	case a2a.TaskStateInputRequired:
-		return s.yellow("?") + " " + s.dim(layout(d.agent, join("asks", reason), took, width-2))
+		b.waits(d)
+		ask := func(reason string) string {
+			return s.yellow("?") + " " + s.dim(layout(d.agent, join("asks", reason), took, width-2))
+		}
+		return outcome{ask(reason), ask(""), reason}
 	}
-	return s.red("✗") + " " + s.dim(failedLayout(d, took, join(StateName(state), reason), width-2))
+	end := func(reason string) string {
+		return s.red("✗") + " " + s.dim(failedLayout(d, took, join(StateName(state), reason), width-2))
+	}
+	return outcome{end(reason), end(""), reason}
+}
+
+// waits notes what a delegation is to do that waits for the user: the turn that ends it may be another one.
+func (b *board) waits(d *delegation) {
+	if b.waiting != nil && len(b.waiting) < maxOpen && d.id != "" {
+		b.waiting[d.id] = d
+	}
 }
 
 // line returns the current line of an open delegation.

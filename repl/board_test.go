@@ -18,7 +18,7 @@ func TestBoardTellsWhatWaits(t *testing.T) {
 	} {
 		b := board{now: time.Now}
 		u := &a2a.TaskStatusUpdateEvent{TaskID: "t", Status: a2a.TaskStatus{State: state}, Metadata: map[string]any{transport.MetaAgentID: "payer"}}
-		if got := b.settled(u, 80, ""); got != want {
+		if got := b.settled(u, 80, "").line; got != want {
 			t.Errorf("%s is shown as %q, want %q", state, got, want)
 		}
 	}
@@ -31,14 +31,14 @@ func TestBoardTellsWhoTriesAgain(t *testing.T) {
 	again := clienttest.StatusUpdate("c", "t", a2a.TaskStateSubmitted, "weather2 instead of weather: no\nresult within 5s\x1b[31m")
 	again.Metadata = map[string]any{transport.MetaAgentID: "weather2", transport.MetaTurn: "turn", transport.MetaAttempt: 2}
 	b.started(task)
-	if got, want := b.settled(again, 80, ""), "↻ weather2 instead of weather: no result within 5s"; got != want {
+	if got, want := b.settled(again, 80, "").line, "↻ weather2 instead of weather: no result within 5s"; got != want {
 		t.Errorf("line = %q, want %q", got, want)
 	}
-	if got, want := b.settled(again, 30, ""), "↻ weather2 instead of…"; got != want {
+	if got, want := b.settled(again, 30, "").line, "↻ weather2 instead of…"; got != want {
 		t.Errorf("narrow line = %q, want %q", got, want)
 	}
 	done := clienttest.StatusUpdate("c", "t", a2a.TaskStateCompleted, "sunny")
-	if got, want := b.settled(done, 80, ""), "✓ weather2  0.0 s"; got != want || len(b.open) != 0 {
+	if got, want := b.settled(done, 80, "").line, "✓ weather2  0.0 s"; got != want || len(b.open) != 0 {
 		t.Errorf("in the end %q and %d open, want %q", got, len(b.open), want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -33,7 +34,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer signal.Stop(interrupts)
 
 	c := &chat{
-		Config: cfg, contextID: cfg.ContextID, present: newPresence(), others: others{look: make(chan struct{}, 1)},
+		Config: cfg, contextID: cfg.ContextID, present: newPresence(), waiting: map[a2a.TaskID]*delegation{}, others: others{look: make(chan struct{}, 1)},
 		ui: &ui{screen: cfg.screen(cfg.Stdout, true), interrupts: interrupts}, interrupts: interrupts,
 	}
 	if c.contextID == "" {
@@ -57,6 +58,7 @@ type chat struct {
 	last       string    // the last message of the user; lastFiles has its files
 	lastFiles  []string
 	verbose    bool
+	waiting    map[a2a.TaskID]*delegation // for the user
 }
 
 func (c *chat) run(ctx context.Context) (err error) {
@@ -262,35 +264,26 @@ func (c *chat) turn(ctx context.Context, text string) {
 	defer cancel()
 	c.last, c.lastFiles = text, c.Files
 	v := newTurnView(c.ui, c.Client.Clock)
-	v.board.named = c.present.named
-	ended := make(chan struct{})
-	var clock sync.WaitGroup
-	clock.Go(func() {
-		t := time.NewTicker(100 * time.Millisecond)
-		defer t.Stop()
-		for {
-			select {
-			case <-t.C:
-				v.tick()
-			case <-ended:
-				return
-			}
-		}
-	})
-	unlisten := c.ui.editor.listen(func(key byte, typed string) {
-		switch key {
-		case ctrlC:
+	v.board.named, v.board.waiting = c.present.named, c.waiting
+	stopClock := v.clock()
+	var answered atomic.Bool
+	unlisten := c.ui.editor.listen(func(key byte, typed string) bool {
+		switch {
+		case key == ctrlC:
 			cancel()
-		case ctrlD:
-			c.ui.Notice("(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)", lookDim)
+		case key == ctrlD && answered.Load():
+			return false // whoever sees the answer wants to leave
+		case key == ctrlD:
+			c.ui.Notice("(Ctrl-C cancels what is running; to leave, press Ctrl-D when it is done)", lookDim)
 		}
 		v.typing(typed)
+		return true
 	})
 	list := c.Backend.Agents // includes agents that can be asked without running
 	if list == nil {
 		list = c.present.list
 	}
-	c.To = addressee(ctx, list, text)
+	c.To, c.ReplyTo = addressee(ctx, list, text), c.others.latest()
 	said, failed := c.Message(ctx, c.contextID, text)
 	var answer *a2a.Message
 	sent, asker := false, *c.Client
@@ -309,17 +302,18 @@ func (c *chat) turn(ctx context.Context, text string) {
 			failed = err
 			break
 		}
-		v.show(e)
 		answer, _ = e.Payload.(*a2a.Message)
+		answered.Store(answer != nil) // before it is seen
+		v.show(e)
 	}
 	unlisten()
-	close(ended)
-	clock.Wait()
+	stopClock()
 	v.end()
 	if sent && !errors.Is(failed, client.ErrUnsent) {
 		c.Files = nil // they were sent
 	}
 	if answer != nil {
+		c.others.saw(transport.MetaString(answer, transport.MetaTurn))
 		c.brought(ctx, c.contextID, answer.ID, transport.FilesOf(answer.Parts))
 		if c.verbose {
 			c.explain(ctx)
@@ -436,6 +430,6 @@ func (c *chat) tasks() []TaskInfo {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	all, _ := c.Backend.Tasks(ctx, c.contextID)
+	all, _, _ := c.Backend.Tasks(ctx, c.contextID)
 	return all
 }

@@ -382,11 +382,11 @@ func TestChatCommands(t *testing.T) {
 		}
 		term.prompts("")
 	}
-	run("/help", "/export FILE.md  write it all to a new file; /export! replaces one", "Tab completes commands")
+	run("/help", "/export FILE.md      write it all to a new file; /export! replaces one", "Tab completes commands")
 	run("/agents", "agent_evil", "red alert and more", "in every city of the world, and…")
 	run("/why", "respond: because nothing fits")
 	run("/prompt foo bar", "PROMPT for foo bar")
-	run("/tasks", "task-77  agent_clock  working")
+	run("/tasks", "… and those of 26 turns before: `cortex conversations history c`\nTASK ", "task-77  agent_clock  working")
 	term.order(order{Do: "join", ID: "agent_c1ock"})
 	term.shows("agent_c1ock joined")
 	run("/tasks", "task-77  agent_clock (looks like agent_c1ock)  working")
@@ -459,10 +459,12 @@ func TestChatFiles(t *testing.T) {
 	}
 	large := bytes.Repeat([]byte("large"), 100_000)
 	run("/attach "+filepath.Join(dir, "none"), "none: there is no such file")
-	run("/attach", "error: /attach: which file? /attach report.pdf")
+	run("/attach", "error: /attach: nothing is attached; which file? /attach report.pdf")
+	run("/attach none", "error: /attach: nothing is attached")
 	run("/save 1", "error: /save: no answer has brought a file yet")
 	run("/attach "+write("dot.png", dot.Bytes()), "dot.png, ", "it goes with your next message")
 	run("/attach "+write("large.txt", large), "large.txt, 500 kB: it goes with your next message")
+	run("/attach", "large.txt goes with your next message\n/attach FILE adds one; /attach none takes all back")
 	term.say("look")
 	term.order(order{Do: "give back", Text: "I see."})
 	term.shows("I see.\nfile 1: dot.png, image/png, ")
@@ -655,7 +657,7 @@ func TestChatTypesAhead(t *testing.T) {
 	term := open(t, 80)
 	term.say("go")
 	term.keys("\x04")
-	term.shows("> go\n(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)")
+	term.shows("> go\n(Ctrl-C cancels what is running; to leave, press Ctrl-D when it is done)")
 	term.keys("what\x7f\x7fy n")
 	term.shows(" thinking")
 	term.shows("\n> why n")
@@ -667,7 +669,7 @@ func TestChatTypesAhead(t *testing.T) {
 	if h := term.heard(); h.Text != "why next?" {
 		t.Errorf("message = %q, want what was typed ahead", h.Text)
 	}
-	term.shows("leaves when it is done)\n• one\n• two\n• three\n> why next?\n")
+	term.shows("Ctrl-D when it is done)\n• one\n• two\n• three\n> why next?\n")
 	term.keys("lost\x03")
 	if h := term.heard(); h.Kind != "cancel" {
 		t.Errorf("after Ctrl-C Cortex got %+v", h)

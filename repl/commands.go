@@ -30,7 +30,7 @@ var commands = []command{
 	{"/usage", "", "what this conversation has cost so far", (*chat).showUsage},
 	{"/model", "", "what decides who does what", (*chat).showModel},
 	{"/verbose", "", "show after each answer how it came about, or no longer", (*chat).switchVerbose},
-	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
+	{"/tasks", "", "what agents are doing, and have done, in this conversation", (*chat).showTasks},
 	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
 	{"/conversations", "", "your conversations", (*chat).showConversations},
 	{"/sessions", "", "", (*chat).showConversations}, // former name of /conversations
@@ -38,7 +38,7 @@ var commands = []command{
 	{"/retry", "", "say your last message again", (*chat).retry},
 	{"/edit", "", "change your last message and say it again", (*chat).edit},
 	{"/new", "", "begin a new conversation", (*chat).begin},
-	{"/attach", "[FILE]", "have a file go with your next message", (*chat).attach},
+	{"/attach", "[FILE|none]", "have a file go with your next message; alone it lists them", (*chat).attach},
 	{"/save", "N [PATH]", "write the file of an answer that has number N", (*chat).save},
 	{"/export", "FILE.md", "write it all to a new file; /export! replaces one", (*chat).export},
 	{"/export!", "FILE.md", "", (*chat).exportOver},

@@ -50,6 +50,8 @@ type Config struct {
 	Verbose bool
 	// To is the agent that Ask's message is for; with nil the model decides.
 	To *transport.Direct
+	// ReplyTo is the id of the turn that Ask's message replies to, see [client.Message].
+	ReplyTo string
 	// Files are the paths of files that Ask sends with its message, or a chat with its first one; each has at most MaxFile bytes, where 0 stands for
 	// [transport.DefaultMaxFile]. Output is the folder that the files of Ask's answer are written to; with "" they are only listed.
 	Files   []string
@@ -91,8 +93,8 @@ type Backend struct {
 	Usage func(ctx context.Context, contextID string) (string, error)
 	// Model describes what decides: which model, or that none does.
 	Model func(ctx context.Context) (string, error)
-	// Tasks lists the conversation's delegations, the oldest first.
-	Tasks func(ctx context.Context, contextID string) ([]TaskInfo, error)
+	// Tasks lists the conversation's delegations, the oldest first, and says where those before them are; "" when there are none.
+	Tasks func(ctx context.Context, contextID string) (list []TaskInfo, earlier string, err error)
 }
 
 // AgentInfo is an agent in a list. Its texts are external and may be unsafe.
@@ -103,7 +105,7 @@ type AgentInfo struct {
 	LastSeen    string   // for people: "3 min ago"
 	Skills      []string // ids
 	Version     string
-	Instances   *int   // nil: unknown
+	Instances   string // how many, and how many of them are silent
 	Confidence  string // as the agent states it, formatted
 	Mark        string // a warning that it may be mistaken for another agent
 }
@@ -113,9 +115,8 @@ type ConversationInfo struct {
 	ContextID string
 	Title     string
 	Updated   time.Time
-	Entries   int // entries of its log: two or more for a turn
 
-	Tokens, Cost, Owner string // formatted
+	Turns, Tokens, Cost, Owner string // formatted
 }
 
 // Turn is a message of a person, and its answer.

@@ -18,7 +18,7 @@ import (
 // Message returns a message with text and with c.Files.
 func (c Config) Message(ctx context.Context, contextID, text string) (*client.Message, error) {
 	m := client.Text(contextID, text)
-	m.To = c.To
+	m.To, m.ReplyTo = c.To, c.ReplyTo
 	if err := CheckFiles(len(c.Files)); err != nil {
 		return nil, err
 	}
@@ -70,10 +70,16 @@ func (c Config) Keep(ctx context.Context, m *a2a.Message) ([]string, error) {
 
 // attach adds a file to the next message.
 func (c *chat) attach(_ context.Context, path string) error {
-	if path == "" {
-		if len(c.Files) == 0 {
-			return errors.New("which file? /attach report.pdf")
+	switch {
+	case len(c.Files) == 0 && (path == "" || path == "none"):
+		return errors.New("nothing is attached; which file? /attach report.pdf")
+	case path == "":
+		for _, f := range c.Files {
+			c.ui.Say(oneName(f)+" goes with your next message", lookDim)
 		}
+		c.ui.Say("/attach FILE adds one; /attach none takes all back", lookDim)
+		return nil
+	case path == "none": // a file of this name is ./none
 		c.Files = nil
 		c.ui.Say("nothing goes with your next message any more", lookDim)
 		return nil
@@ -87,7 +93,7 @@ func (c *chat) attach(_ context.Context, path string) error {
 		return err
 	}
 	c.Files = append(c.Files, path)
-	c.ui.Say(fmt.Sprintf("%s, %s: it goes with your next message; /attach alone takes it back", oneName(filepath.Base(path)), transport.SizeText(info.Size())), lookDim)
+	c.ui.Say(fmt.Sprintf("%s, %s: it goes with your next message; /attach none takes it back", oneName(filepath.Base(path)), transport.SizeText(info.Size())), lookDim)
 	return nil
 }
 
@@ -96,9 +102,9 @@ func (c *chat) remind() {
 	if len(c.Files) == 0 {
 		return
 	}
-	line := oneName(filepath.Base(c.Files[0])) + " is still attached: it goes with your next message; /attach alone takes it back"
+	line := oneName(filepath.Base(c.Files[0])) + " is still attached: it goes with your next message; /attach none takes it back"
 	if more := len(c.Files) - 1; more > 0 {
-		line = fmt.Sprintf("%s and %d more are still attached: they go with your next message; /attach alone takes them back",
+		line = fmt.Sprintf("%s and %d more are still attached: they go with your next message; /attach none takes them back",
 			oneName(filepath.Base(c.Files[0])), more)
 	}
 	c.ui.Say(line, lookDim)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ const (
 	tabMark     = '\ufdd1' // a tab in a pasted or recalled text
 	wakeMark    = '\ufdd2' // not text: the ui has notices
 	escapeMark  = '\ufdd4' // the Escape key itself, not the beginning of a sequence
+	burstMark   = '\ufdd5' // text that came at once, see keyboard.burst
 )
 
 var (
@@ -45,6 +47,9 @@ var jumps = map[string]byte{"\x1b[1~": 0x01, "\x1b[7~": 0x01, "\x1b[4~": 0x05, "
 
 // maxInline is the largest paste that appears in the line itself, in bytes. The line is redrawn for each rune, so larger pastes appear as a label.
 const maxInline = 512
+
+// minBurst is the number of bytes from which text that comes at once is put into the line as a whole: the editor draws the line anew for each rune.
+const minBurst = 32
 
 // keyboard reads a terminal for the line editor. It converts a paste to text on one line, so that pasted newlines do not submit it; it drops keys
 // that the editor misinterprets; and it can insert wakeMark between two keys.
@@ -75,6 +80,9 @@ type keyboard struct {
 	pasted []pastedText
 	before []byte // text that the next line begins with
 	early  []byte // keys typed while no line was read
+	tail   []byte // the last of these
+	pastes bool   // they end within a paste
+	bursts [][]rune
 }
 
 type keys struct {
@@ -122,7 +130,7 @@ func (k *keyboard) Close() error {
 const maxEarly = 64 << 10
 
 // listen reads keys until ended is closed, while nobody calls Read. See editor.
-func (k *keyboard) listen(ended <-chan struct{}, on func(key byte, typed string)) {
+func (k *keyboard) listen(ended <-chan struct{}, on func(key byte, typed string) (taken bool)) {
 	for {
 		if !k.reading {
 			select {
@@ -155,27 +163,41 @@ func (k *keyboard) listen(ended <-chan struct{}, on func(key byte, typed string)
 }
 
 // hear handles a byte that is typed while no line is read.
-func (k *keyboard) hear(b byte, on func(byte, string)) {
+func (k *keyboard) hear(b byte, on func(byte, string) bool) {
 	k.mu.Lock()
-	pasting := bytes.LastIndex(k.early, []byte(pasteBegin)) > bytes.LastIndex(k.early, []byte(pasteEnd))
-	switch {
-	case (b == ctrlC || b == ctrlD) && !pasting:
-		if b == ctrlC { // as a terminal does
-			k.early = nil
-		}
-		k.mu.Unlock()
-		on(b, "")
-		return
-	case len(k.early) < maxEarly:
-		k.early = append(k.early, b)
+	pasting := k.pastes
+	if k.tail = append(k.tail, b); len(k.tail) > len(pasteEnd) {
+		k.tail = k.tail[1:]
+	}
+	ends := string(k.tail) == pasteEnd
+	k.pastes = !ends && (pasting || string(k.tail) == pasteBegin)
+	if b == ctrlC && !pasting { // as a terminal does
+		k.early = nil
 	}
 	k.mu.Unlock()
+	if (b == ctrlC || b == ctrlD) && !pasting && on(b, "") {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case len(k.early) < maxEarly:
+		k.early = append(k.early, b)
+	case ends && pasting && bytes.LastIndex(k.early, []byte(pasteBegin)) > bytes.LastIndex(k.early, []byte(pasteEnd)):
+		k.early = append(k.early, pasteEnd...) // of a paste that is cut, or the next line would never end
+	}
 }
 
 // Keys that end something.
 const (
 	ctrlC = 0x03
 	ctrlD = 0x04
+)
+
+// Keys that search the history.
+const (
+	ctrlR = 0x12
+	ctrlS = 0x13
 )
 
 // typedAhead returns the text that keys before a line would show, on one line.
@@ -218,7 +240,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	k.mu.Lock()
 	k.ready, k.before = append(k.ready, k.before...), nil
 	early := k.early
-	k.early = nil
+	k.early, k.tail, k.pastes = nil, nil, false
 	k.mu.Unlock()
 	if !k.isVi.Load() {
 		k.vi = viKeys{}
@@ -266,7 +288,15 @@ func (k *keyboard) Read(p []byte) (int, error) {
 func (k *keyboard) feed(b []byte) {
 	b = append(k.held, b...)
 	k.held = nil
+	search := false // a key that may begin one, which the editor has not had yet
 	for len(b) > 0 {
+		if !k.pasting && !search && !k.isVi.Load() {
+			if n := plainRun(b); n >= minBurst {
+				k.ready = append(k.ready, k.burst(string(b[:n]))...)
+				b = b[n:]
+				continue
+			}
+		}
 		if k.pasting {
 			end := bytes.Index(b, []byte(pasteEnd))
 			if end < 0 {
@@ -293,6 +323,7 @@ func (k *keyboard) feed(b []byte) {
 		}
 		key := b[:n]
 		b = b[n:]
+		search = search || key[0] == ctrlR || key[0] == ctrlS
 		switch r, _ := utf8.DecodeRune(key); {
 		case string(key) == pasteBegin:
 			k.pasting = true
@@ -391,7 +422,48 @@ func (k *keyboard) endPaste() {
 	if len(text) > maxInline {
 		text = k.label(text)
 	}
-	k.ready = append(k.ready, k.vi.insert(mark.Replace(text))...)
+	if text = mark.Replace(text); len(text) >= minBurst {
+		text = k.burst(text)
+	}
+	k.ready = append(k.ready, k.vi.insert(text)...)
+}
+
+// burst returns what stands for a text of many runes among the keys: a mark that the editor replaces by the text, and draws once. Where keys are
+// commands or a search, it is the text.
+func (k *keyboard) burst(text string) string {
+	if k.isVi.Load() || k.searches.Load() {
+		return text
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.bursts = append(k.bursts, []rune(text))
+	return string(burstMark)
+}
+
+// spread returns the line and the cursor with the text for the mark that was just put in before the cursor.
+func (k *keyboard) spread(line []rune, pos int) ([]rune, int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var text []rune
+	if len(k.bursts) > 0 {
+		text, k.bursts = k.bursts[0], k.bursts[1:]
+	}
+	if pos == 0 || line[pos-1] != burstMark {
+		return line, pos // a search began meanwhile, and has the mark
+	}
+	return slices.Concat(line[:pos-1], text, line[pos:]), pos - 1 + len(text)
+}
+
+// plainRun returns the length in bytes of the text that b begins with, without keys that do anything else than to appear.
+func plainRun(b []byte) (n int) {
+	for n < len(b) && utf8.FullRune(b[n:]) {
+		r, size := utf8.DecodeRune(b[n:])
+		if r < 0x20 || r == 0x7f || r >= 0xfdd0 && r <= 0xfdef || r == utf8.RuneError && size == 1 {
+			break
+		}
+		n += size
+	}
+	return n
 }
 
 // label returns the label that stands for a text in the line.

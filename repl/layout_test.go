@@ -89,7 +89,7 @@ func TestDelegationLines(t *testing.T) {
 			b := board{now: func() time.Time { return now }}
 			m := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(long))
 			d := b.started(&a2a.Task{ID: "t", Metadata: map[string]any{"agent_id": agent}, History: []*a2a.Message{m}})
-			lines := []string{d.line(now.Add(100*time.Hour), width, ""), b.settled(clienttest.StatusUpdate("c", "t", a2a.TaskStateFailed, long), width, "")}
+			lines := []string{d.line(now.Add(100*time.Hour), width, ""), b.settled(clienttest.StatusUpdate("c", "t", a2a.TaskStateFailed, long), width, "").line}
 			for _, line := range lines {
 				if table.Width(line) >= width {
 					t.Errorf("at %d columns: %q takes %d", width, line, table.Width(line))

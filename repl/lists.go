@@ -23,12 +23,8 @@ func AgentTable(list []AgentInfo) *table.Table {
 		{Title: "DESCRIPTION", Least: 36},
 	}}
 	for _, a := range list {
-		instances := ""
-		if a.Instances != nil {
-			instances = fmt.Sprint(*a.Instances)
-		}
 		about := strings.TrimSuffix(strings.TrimPrefix(a.Mark+" · "+a.Description, " · "), " · ")
-		t.Row(a.ID, a.State, instances, a.LastSeen, a.Version, a.Confidence, about)
+		t.Row(a.ID, a.State, a.Instances, a.LastSeen, a.Version, a.Confidence, about)
 		t.Mark(a.Mark)
 	}
 	return t
@@ -67,7 +63,7 @@ func ConversationTable(list []ConversationInfo, at string, now time.Time) *table
 		{Title: "CONVERSATION", IDs: true, Least: 20},
 		{Title: "OWNER", Least: 12},
 		{Title: "UPDATED"},
-		{Title: "ENTRIES", Rank: 3},
+		{Title: "TURNS", Rank: 3},
 		{Title: "TOKENS", Rank: 2},
 		{Title: "COST", Rank: 1},
 		{Title: "TITLE", Least: 30},
@@ -77,7 +73,7 @@ func ConversationTable(list []ConversationInfo, at string, now time.Time) *table
 		if c.ContextID == at {
 			title = "(this one) " + title
 		}
-		t.Row(c.ContextID, c.Owner, table.Ago(c.Updated, now), fmt.Sprint(c.Entries), c.Tokens, c.Cost, title)
+		t.Row(c.ContextID, c.Owner, table.Ago(c.Updated, now), c.Turns, c.Tokens, c.Cost, title)
 	}
 	return t
 }

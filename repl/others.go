@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 type others struct {
 	mu      sync.Mutex
 	own     map[string]bool // the ids of this chat's turns
+	last    string          // the turn of the user's own whose answer was shown last in this conversation; "" is none
 	look    chan struct{}
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -36,6 +38,19 @@ func (o *others) isMine(turn string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.own[turn]
+}
+
+// saw records that the answer to one of the user's own turns was shown, which the next message replies to.
+func (o *others) saw(turn string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = turn
+}
+
+func (o *others) latest() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
 }
 
 // again requests another look at the store.
@@ -61,9 +76,11 @@ const lookAgain = 5 * time.Second
 // stop.
 func (c *chat) follow(ctx context.Context, contextID string) {
 	if c.Backend.Turns == nil {
+		c.others.saw("")
 		return
 	}
 	c.others.stop()
+	c.others.saw("")
 	ctx, c.others.end = context.WithCancel(context.WithoutCancel(ctx))
 	told := make(map[string]bool) // the turns whose question was shown; true when the answer was shown, too
 	reading, done := context.WithTimeout(ctx, 2*time.Second)
@@ -135,6 +152,9 @@ func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told ma
 		if told[t.ID] = t.Answer != nil; t.Answer == nil {
 			open = true
 			continue
+		}
+		if cmp.Or(t.Who, "user") == cmp.Or(c.Client.User, "user") {
+			c.others.saw(t.ID)
 		}
 		text := Sanitize(t.Answer.Text)
 		c.ui.notify(func(width int, s style) string { return othersAnswer(transport.Cortex+whose+":", text, width, s) })

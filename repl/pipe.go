@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -31,8 +32,8 @@ func Pipe(ctx context.Context, cfg Config) error {
 }
 
 // Ask sends text and writes only the answer to Stdout: laid out on a terminal, unchanged elsewhere. Progress goes to Stderr when that is a terminal,
-// or Verbose is set. It returns ErrFailed when the answer, which was written, reports a failure; ctx's error, with nothing written, when ctx ended
-// first; and otherwise the errors of [Config.Say].
+// or Verbose is set, and Notices go there, too. It returns what [Outcome] returns for the answer, which was written; ctx's error, with nothing
+// written, when ctx ended first; and otherwise the errors of [Config.Say].
 func Ask(ctx context.Context, cfg Config, text string) error {
 	cfg = cfg.withDefaults()
 	if cfg.Client == nil {
@@ -42,23 +43,26 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 	if contextID == "" {
 		contextID = cfg.Client.NextID()
 	}
-	log := progressLog{screen: cfg.screen(cfg.Stderr, isTerminal(cfg.Stderr)), board: board{now: cfg.Client.Clock}}
-	if !cfg.Verbose && !isTerminal(cfg.Stderr) {
-		log.w = io.Discard
-	}
+	track, end := cfg.progress()
+	defer end("")
 	for e, err := range cfg.Say(ctx, contextID, text) {
 		if err != nil {
 			return err
 		}
 		m, ok := e.Payload.(*a2a.Message)
 		if !ok {
-			log.show(e)
+			track(e)
 			continue
 		}
 		if ctx.Err() != nil {
 			continue // it only says that the turn was cancelled
 		}
 		answer := Sanitize(transport.Text(m.Parts))
+		if isTerminal(cfg.Stdout) {
+			end(answer)
+		} else {
+			end("")
+		}
 		if !strings.HasSuffix(answer, "\n") {
 			answer += "\n"
 		}
@@ -72,11 +76,73 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 		if _, err := cfg.Keep(ctx, m); err != nil {
 			return err
 		}
-		if failed, _ := m.Meta()[transport.MetaFailed].(bool); failed {
-			return ErrFailed
+		if err := Outcome(m); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// Outcome returns ErrFailed for an answer that reports a failure, ErrRefused for one that says why nothing was done, ErrAsks for one that is a question
+// to the user, and nil for any other.
+func Outcome(answer *a2a.Message) error {
+	if failed, _ := answer.Meta()[transport.MetaFailed].(bool); failed {
+		return ErrFailed
+	}
+	switch transport.MetaString(answer, transport.MetaDecision) {
+	case transport.DecisionRefuse:
+		return ErrRefused
+	case transport.DecisionClarify:
+		return ErrAsks
+	default:
+		return nil
+	}
+}
+
+// progress returns a function that shows the events of a turn on Stderr, and one that ends that. On a terminal the open delegations are repainted,
+// and each leaves one line, as in a chat; elsewhere each event is a line. Notices are shown meanwhile. What follows on the terminal is answer.
+func (c *Config) progress() (track func(*transport.Event), end func(answer string)) {
+	out := c.screen(c.Stderr, isTerminal(c.Stderr))
+	u := &ui{screen: out}
+	stopClock := func(string) {}
+	if out.repaint {
+		v := newTurnView(u, c.Client.Clock)
+		stop := v.clock()
+		track, stopClock = v.track, func(answer string) {
+			stop()
+			v.followed(answer)
+			v.end()
+		}
+	} else {
+		log := progressLog{screen: out, board: board{now: c.Client.Clock}}
+		if !c.Verbose && !isTerminal(c.Stderr) {
+			log.w = io.Discard
+		}
+		track = log.show
+	}
+	ended := make(chan struct{})
+	var noticing sync.WaitGroup
+	noticing.Go(func() {
+		for {
+			select {
+			case line := <-c.Notices:
+				u.Notice(c.Name+": "+line, "")
+			case <-ended:
+				return
+			}
+		}
+	})
+	var once sync.Once
+	return track, func(answer string) {
+		once.Do(func() {
+			close(ended)
+			noticing.Wait()
+			for len(c.Notices) > 0 {
+				u.Notice(c.Name+": "+<-c.Notices, "")
+			}
+			stopClock(answer)
+		})
+	}
 }
 
 // progressLog writes the events of a turn as plain lines.
@@ -95,7 +161,7 @@ func (l *progressLog) show(e *transport.Event) {
 		}
 	case *a2a.TaskStatusUpdateEvent:
 		if e.From == transport.Cortex {
-			line = l.board.settled(p, width, l.style)
+			line = l.board.settled(p, width, l.style).line
 			break
 		}
 		line = l.progress(e, width)

@@ -72,7 +72,7 @@ func (e *plainEditor) wake() {
 }
 
 // listen does nothing: the terminal keeps the keys.
-func (e *plainEditor) listen(func(byte, string)) (stop func()) { return func() {} }
+func (e *plainEditor) listen(func(byte, string) bool) (stop func()) { return func() {} }
 
 func (e *plainEditor) begin(string) bool { return false }
 

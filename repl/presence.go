@@ -218,6 +218,10 @@ func (h *changePrinter) run(ctx context.Context, changes <-chan change) {
 				h.begun = true
 				window.Reset(heraldWindow)
 			}
+			if at := slices.IndexFunc(h.batch, func(b change) bool { return b.kind == expired && b.agent == c.agent }); at >= 0 && c.kind == joined {
+				h.batch = slices.Delete(h.batch, at, at+1) // an agent that is back after Cortex was away: it was there all the time
+				continue
+			}
 			if h.more == nil && h.told+len(h.batch) < heraldFew {
 				h.batch = append(h.batch, c)
 				pause.Reset(heraldPause)
@@ -255,8 +259,11 @@ func (h *changePrinter) count() {
 	for _, kind := range []changeKind{joined, left, expired, changed, conflicted} {
 		if n := h.more[kind]; n > 0 {
 			what := string(kind)
-			if kind == conflicted {
+			switch kind {
+			case conflicted:
 				what = "have conflicting cards"
+			case expired:
+				what = "gone"
 			}
 			noun := "agent"
 			if h.told > 0 && len(parts) == 0 {
@@ -278,6 +285,8 @@ func changeText(c change) (text, look string) {
 	switch c.kind {
 	case conflicted:
 		return fmt.Sprintf("warning: two different cards under one id %s; give each agent its own name", c.agent), lookYellow
+	case expired:
+		return c.agent + " is gone: nothing was heard of it", lookDim
 	case joined, changed:
 		if c.mark != "" {
 			return fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), lookYellow

@@ -42,7 +42,7 @@ func TestPresence(t *testing.T) {
 		{clienttest.Card("echo", "2", "Echoes louder."), "echo changed (Echoes louder)"},
 		{clienttest.Card("echo", "3", "Something else"), "warning: two different cards under one id echo; give each agent its own name"},
 		{gone("echo", "3", transport.GoneExpired), ""},
-		{gone("echo", "2", transport.GoneExpired), "echo expired"},
+		{gone("echo", "2", transport.GoneExpired), "echo is gone: nothing was heard of it"},
 		{clienttest.Card("cl0ck", "1", "The time"), "cl0ck joined: it looks like clock"},
 		{clienttest.Card("usеr", "1", ""), "usеr joined: it looks like user"}, // with a Cyrillic е
 		{gone("usеr", "1", transport.GoneLeft), "usеr left"},
@@ -85,6 +85,9 @@ func TestHerald(t *testing.T) {
 		{"one", [][]change{many(joined, 1)}, []string{"100ms a0 joined"}},
 		{"few", [][]change{many(joined, 5)}, []string{"100ms a0 joined", "100ms a1 joined", "100ms a2 joined", "100ms a3 joined", "100ms a4 joined"}},
 		{"many", [][]change{many(joined, 12)}, []string{"1s 12 agents joined"}},
+		{"back at once", [][]change{append(many(expired, 1), many(joined, 1)...)}, nil},
+		{"gone", [][]change{many(expired, 1)}, []string{"100ms a0 is gone: nothing was heard of it"}},
+		{"many gone", [][]change{many(expired, 12)}, []string{"1s 12 agents gone"}},
 		{"many of several kinds", [][]change{append(many(joined, 5), many(left, 2)...)}, []string{"1s 5 agents joined, 2 agents left"}},
 		{
 			"more within the second",

@@ -29,6 +29,9 @@ type lineEditor struct {
 
 	prompt int // width in columns
 
+	mu     sync.Mutex
+	cooked *readline.State // of the terminal, while it is raw
+
 	length atomic.Int64 // of the line, in runes
 }
 
@@ -43,7 +46,6 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 	e.keys = newKeyboard(in, func() bool { return e.length.Load() == 0 })
 	fd, _ := fileno(in)
 	e.fd = fd
-	var cooked *readline.State
 	var resized func()
 	width := func() int {
 		w, _ := s.size()
@@ -60,16 +62,8 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 		FuncGetWidth:        width,
 		FuncOnWidthChanged:  func(f func()) { resized = f },
 		ForceUseInteractive: true,
-		FuncMakeRaw: func() (err error) {
-			cooked, err = readline.MakeRaw(fd)
-			return err
-		},
-		FuncExitRaw: func() error {
-			if cooked == nil {
-				return nil
-			}
-			return readline.Restore(fd, cooked)
-		},
+		FuncMakeRaw:         e.makeRaw,
+		FuncExitRaw:         e.restore,
 		FuncFilterInputRune: func(r rune) (rune, bool) {
 			if w := width(); w != last && resized != nil {
 				last = w
@@ -88,12 +82,15 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 			return r, true
 		},
 	}
-	cfg.SetListener(func(line []rune, _ int, _ rune) ([]rune, int, bool) {
+	cfg.SetListener(func(line []rune, pos int, key rune) ([]rune, int, bool) {
+		if key == burstMark {
+			line, pos = e.keys.spread(line, pos)
+		}
 		e.length.Store(int64(len(line)))
 		if now := e.rl.Operation.IsSearchMode(); e.keys.searches.Swap(now) && !now {
 			e.keys.wake() // for notices that arrived in the meantime
 		}
-		return nil, 0, false
+		return line, pos, key == burstMark
 	})
 	var err error
 	if e.rl, err = readline.NewEx(cfg); err != nil {
@@ -131,9 +128,30 @@ func (e *lineEditor) wake() {
 	}
 }
 
-func (e *lineEditor) listen(on func(key byte, typed string)) (stop func()) {
-	cooked, err := readline.MakeRaw(e.fd)
-	if err != nil {
+// makeRaw makes each key readable as it is typed.
+func (e *lineEditor) makeRaw() (err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cooked == nil {
+		e.cooked, err = readline.MakeRaw(e.fd)
+	}
+	return err
+}
+
+// restore undoes makeRaw.
+func (e *lineEditor) restore() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	cooked := e.cooked
+	if e.cooked = nil; cooked == nil {
+		return nil
+	}
+	return readline.Restore(e.fd, cooked)
+}
+
+// listen leaves the terminal raw for the next line: a Ctrl-D that is typed while it is not would be lost.
+func (e *lineEditor) listen(on func(key byte, typed string) (taken bool)) (stop func()) {
+	if err := e.makeRaw(); err != nil {
 		return func() {} // the terminal is gone
 	}
 	_, _ = io.WriteString(e.out, pasteOn)
@@ -144,7 +162,6 @@ func (e *lineEditor) listen(on func(key byte, typed string)) (stop func()) {
 		close(ended)
 		listening.Wait()
 		_, _ = io.WriteString(e.out, pasteOff)
-		_ = readline.Restore(e.fd, cooked)
 	}
 }
 
@@ -206,7 +223,7 @@ func (p painter) Paint(line []rune, pos int) []rune {
 		switch r {
 		case newlineMark:
 			r = '↵'
-		case tabMark, paintedMark:
+		case tabMark, paintedMark, burstMark:
 			r = ' '
 		}
 		shown[i] = r

@@ -118,7 +118,7 @@ func speaker(l *Line) string {
 // cancel asks Cortex to cancel tasks; /tasks shows the result.
 func (c *chat) cancel(ctx context.Context, id string) error {
 	if c.Backend.Tasks != nil {
-		all, err := c.Backend.Tasks(ctx, c.contextID)
+		all, _, err := c.Backend.Tasks(ctx, c.contextID)
 		if err != nil {
 			return err
 		}

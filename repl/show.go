@@ -114,7 +114,7 @@ func (c *chat) switchVerbose(context.Context, string) error {
 	c.verbose = !c.verbose
 	text := "answers are followed by how they came about; /verbose ends that"
 	if !c.verbose {
-		text = "answers come alone again"
+		text = "answers are no longer followed by how they came about"
 	}
 	c.ui.Say(text, lookDim)
 	return nil
@@ -136,11 +136,11 @@ func (c *chat) showPrompt(ctx context.Context, text string) error {
 	if c.Backend.Prompt == nil {
 		return errMissing
 	}
-	prompt, err := c.Backend.Prompt(ctx, c.contextID, text)
+	told, err := c.Backend.Prompt(ctx, c.contextID, text)
 	if err != nil {
 		return err
 	}
-	c.say(prompt)
+	c.say(told)
 	return nil
 }
 
@@ -148,9 +148,12 @@ func (c *chat) showTasks(ctx context.Context, _ string) error {
 	if c.Backend.Tasks == nil {
 		return errMissing
 	}
-	all, err := c.Backend.Tasks(ctx, c.contextID)
+	all, earlier, err := c.Backend.Tasks(ctx, c.contextID)
 	if err != nil {
 		return err
+	}
+	if earlier != "" {
+		c.ui.Say(oneLine(earlier), lookDim)
 	}
 	c.list(TaskTable(all, c.present.named, c.Client.Clock()), "no tasks in this conversation")
 	return nil

@@ -59,7 +59,7 @@ func wrapSpans(spans []span, width int, hard bool) [][]span {
 		}
 		end += begin
 		from, at, used := begin, begin, 0
-		for _, word := range words(text[begin:end]) {
+		for _, word := range table.Together(words(text[begin:end]), "", width) {
 			w := table.Width(strings.TrimRight(word, " "))
 			if used > 0 && used+w > width {
 				cut(from, at)

@@ -43,18 +43,24 @@ func (c *chat) theme(_ context.Context, name string) error {
 	case c.ui.style == "":
 		return errors.New("there are no colours here: see --color and NO_COLOR")
 	case name == "":
-		c.ui.Say(fmt.Sprintf("the colours are those of %s; there are %s", c.ui.style, strings.Join(Themes, ", ")), lookDim)
+		c.ui.Say(fmt.Sprintf("the theme is %s; /theme %s changes it", c.ui.style, orList(Themes)), lookDim)
 		return nil
 	case !slices.Contains(Themes, name):
 		return fmt.Errorf("no theme %s; there are %s", oneLine(name), strings.Join(Themes, ", "))
 	}
 	c.ui.setStyle(themed(name))
-	text := fmt.Sprintf("the colours are those of %s in this chat", c.ui.style)
+	text := fmt.Sprintf("the theme of this chat is %s now", c.ui.style)
 	if name != ThemeAuto {
-		text += "; `theme: " + name + "` in the config file keeps them"
+		text += "; `theme: " + name + "` in the config file keeps it"
 	}
 	c.ui.Say(text, lookDim)
 	return nil
+}
+
+// orList lists words: "a, b or c".
+func orList(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // onLight replaces colours that are unreadable on a light background.

@@ -31,14 +31,14 @@ func TestChatThemes(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80, "REPL_TEST_THEME=plain")
 	term.keys("/theme\r")
-	term.shows("the colours are those of plain; there are auto, dark, light, plain")
+	term.shows("the theme is plain; /theme auto, dark, light or plain changes it")
 	term.keys("/nonsense\r")
 	term.shows("no command /nonsense")
 	if out := term.output(); strings.Contains(out, "\x1b[31m") {
 		t.Errorf("plain has colours: %q", out)
 	}
 	term.keys("/theme light\r")
-	term.shows("the colours are those of light in this chat; `theme: light` in the config file\nkeeps them")
+	term.shows("the theme of this chat is light now; `theme: light` in the config file keeps it")
 	term.keys("/theme pink\r")
 	term.shows("no theme pink; there are auto, dark, light, plain")
 	if out := term.output(); !strings.Contains(out, "\x1b[31merror: \x1b[0m") {
@@ -85,11 +85,11 @@ func TestChatBreaksBetweenWords(t *testing.T) {
 			}
 		}
 		term.keys("\x04")
-		wants("(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)")
+		wants("(Ctrl-C cancels what is running; to leave, press Ctrl-D when it is done)")
 		term.order(order{Do: "answer", Text: "Done."})
 		term.prompts("")
 		term.keys("/attach terminal_test.go\r")
-		wants("it goes with your next message; /attach alone takes it back")
+		wants("it goes with your next message; /attach none takes it back")
 		term.keys("/nonsense\r")
 		wants("error: no command /nonsense; /help lists them (a message may begin with a space)")
 	}

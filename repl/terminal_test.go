@@ -133,6 +133,12 @@ func follow(s *clienttest.Script, o *order, said *transport.Event) {
 		s.Live(said, transport.Cortex, u)
 	case "failed":
 		s.Settle(said, a2a.TaskID(o.ID), a2a.TaskStateFailed, o.Text)
+	case "asks":
+		s.Settle(said, a2a.TaskID(o.ID), a2a.TaskStateInputRequired, o.Text)
+	case "consent":
+		s.Settle(said, a2a.TaskID(o.ID), a2a.TaskStateAuthRequired, "")
+	case "canceled":
+		s.Settle(said, a2a.TaskID(o.ID), a2a.TaskStateCanceled, o.Text)
 	case "answer":
 		s.Answer(said, o.Text)
 	case "failure":
@@ -169,8 +175,8 @@ func childBackend() Backend {
 		},
 		Conversations: func(context.Context) ([]ConversationInfo, error) {
 			return []ConversationInfo{
-				{ContextID: "ctx-1", Title: "this", Updated: time.Now(), Entries: 1},
-				{ContextID: "0193b2f0-aaaa-7000-8000-000000000001", Title: "what time is it in Tokyo and in Berlin and in Paris and in Rome", Updated: time.Now().Add(-3 * time.Hour), Entries: 12},
+				{ContextID: "ctx-1", Title: "this", Updated: time.Now(), Turns: "1"},
+				{ContextID: "0193b2f0-aaaa-7000-8000-000000000001", Title: "what time is it in Tokyo and in Berlin and in Paris and in Rome", Updated: time.Now().Add(-3 * time.Hour), Turns: "12"},
 			}, nil
 		},
 		History: func(_ context.Context, contextID string) iter.Seq2[*Line, error] {
@@ -183,8 +189,8 @@ func childBackend() Backend {
 		},
 		Why:    func(context.Context, string) (string, error) { return "respond: because \x1b[2Jnothing fits", nil },
 		Prompt: func(_ context.Context, _, text string) (string, error) { return "PROMPT for " + text, nil },
-		Tasks: func(context.Context, string) ([]TaskInfo, error) {
-			return []TaskInfo{{ID: "task-77", Agent: "agent_clock", State: a2a.TaskStateWorking, Text: "what time", Started: time.Now()}}, nil
+		Tasks: func(context.Context, string) ([]TaskInfo, string, error) {
+			return []TaskInfo{{ID: "task-77", Agent: "agent_clock", State: a2a.TaskStateWorking, Text: "what time", Started: time.Now()}}, "… and those of 26 turns before: `cortex conversations history c`", nil
 		},
 	}
 }

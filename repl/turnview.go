@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,9 +27,13 @@ type turnView struct {
 	out     *writing      // the text being written, of the answer or of an agent; nil: none
 	pause   time.Duration // until out is laid out again
 	drawn   time.Time
-	typed   string // typed during the turn, for the next line
+	typed   string    // typed during the turn, for the next line
+	held    []outcome // the last lines of delegations that wait for the answer
 	done    bool
 }
+
+// maxHeld bounds the lines that wait for the answer.
+const maxHeld = 4
 
 func newTurnView(u *ui, now func() time.Time) *turnView {
 	return &turnView{ui: u, start: now(), now: now, board: board{now: now}}
@@ -41,9 +46,11 @@ func (v *turnView) show(e *transport.Event) (failed bool) {
 	width, _ := v.ui.size()
 	switch p := e.Payload.(type) {
 	case *transport.Delta:
+		v.release("")
 		v.silence("")
 		v.delta(p)
 	case *a2a.Task:
+		v.release("")
 		// Text before a delegation was not the answer, and stays as a remark.
 		v.restart()
 		if d := v.board.started(p); d != nil && !v.ui.repaint {
@@ -55,14 +62,16 @@ func (v *turnView) show(e *transport.Event) (failed bool) {
 			break
 		}
 		v.silence(p.TaskID)
-		if line := v.board.settled(p, width, v.ui.style); line != "" {
-			v.ui.Print(line)
-		}
+		v.settle(v.board.settled(p, width, v.ui.style))
 	case *a2a.TaskArtifactUpdateEvent:
+		if isText(p) {
+			v.release("")
+		}
 		if !isText(p) || !v.tell(p) {
 			v.progress(e, width)
 		}
 	case *a2a.Message:
+		v.release(Sanitize(transport.Text(p.Parts)))
 		v.silence("")
 		failed, _ = p.Meta()[transport.MetaFailed].(bool)
 		v.answer(p, failed)
@@ -163,10 +172,87 @@ func (v *turnView) tick() {
 	v.paint()
 }
 
+// clock calls tick again and again, until stop is called.
+func (v *turnView) clock() (stop func()) {
+	ended := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		t := time.NewTicker(redraw)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				v.tick()
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		running.Wait()
+	}
+}
+
+// track shows what an event says of the delegations, without the texts that are being written: the answer goes elsewhere.
+func (v *turnView) track(e *transport.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch p := e.Payload.(type) {
+	case *a2a.Task:
+		v.release("")
+		v.board.started(p)
+	case *a2a.TaskStatusUpdateEvent:
+		if e.From != transport.Cortex {
+			v.board.progressed(e)
+			break
+		}
+		width, _ := v.ui.size()
+		v.settle(v.board.settled(p, width, v.ui.style))
+	case *a2a.TaskArtifactUpdateEvent:
+		v.board.progressed(e)
+	}
+	v.paint()
+}
+
+// followed says which answer will be shown below this view.
+func (v *turnView) followed(answer string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.release(answer)
+}
+
+// settle shows the last line of a delegation. One with a reason is temporary until it is known whether the answer has that reason, too: it is said
+// once then. Lines that come meanwhile wait behind it.
+func (v *turnView) settle(o outcome) {
+	switch {
+	case o.line == "":
+		return
+	case !v.ui.repaint, o.reason == "" && len(v.held) == 0:
+		v.ui.Print(o.line)
+		return
+	case len(v.held) == maxHeld:
+		v.release("")
+	}
+	v.held = append(v.held, o)
+}
+
+// release prints the lines that wait, without the reasons that answer has.
+func (v *turnView) release(answer string) {
+	for _, o := range v.held {
+		if o.reason != "" && strings.Contains(oneLine(answer), o.reason) {
+			o.line = o.brief
+		}
+		v.ui.Print(o.line)
+	}
+	v.held = nil
+}
+
 // end removes temporary output.
 func (v *turnView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.release("")
 	v.done = true
 	v.finish()
 	v.ui.Live(nil)
@@ -180,7 +266,10 @@ func (v *turnView) paint() {
 	width, height := v.ui.size()
 	s, now := v.ui.style, v.now()
 	var lines []string
-	room := max(min(height-3, 12), 1)
+	for _, o := range v.held {
+		lines = append(lines, o.line)
+	}
+	room := max(min(height-3-len(lines), 12), 1)
 	for i, d := range v.board.open {
 		if i == room-1 && len(v.board.open) > room {
 			lines = append(lines, s.dim(table.Fit("… and "+count(len(v.board.open)-i, "more task"), width-1)))
@@ -188,7 +277,7 @@ func (v *turnView) paint() {
 		}
 		lines = append(lines, d.line(now, width, s))
 	}
-	idle := len(lines) == 0
+	idle := len(v.board.open) == 0
 	if v.typed != "" {
 		lines = append(lines, s.dim("> "+table.Fit(v.typed, width-3)))
 	}
@@ -206,7 +295,7 @@ func (v *turnView) paint() {
 		return
 	}
 	if waited := now.Sub(v.start); idle && waited >= redraw {
-		lines = append([]string{s.dim(table.Fit(waiting(waited), width-1))}, lines...)
+		lines = slices.Insert(lines, len(v.held), s.dim(table.Fit(waiting(waited), width-1)))
 	}
 	v.ui.Live(lines)
 }

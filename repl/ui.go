@@ -19,8 +19,8 @@ type editor interface {
 	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line. It does not block.
 	wake()
 	// listen reads keys while no line is read, until the caller calls stop; the next line begins with them. It calls on, from another goroutine, with
-	// each Ctrl-C and Ctrl-D, which it removes, and with the text typed so far.
-	listen(on func(key byte, typed string)) (stop func())
+	// each Ctrl-C and Ctrl-D, which it removes if they are taken, and with the text typed so far.
+	listen(on func(key byte, typed string) (taken bool)) (stop func())
 	// begin makes the next line begin with text, and reports whether the editor can do that.
 	begin(text string) bool
 	// vi switches vi mode on or off, and reports whether the editor can do that.

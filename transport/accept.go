@@ -16,6 +16,14 @@ func Request(e *Event) (*a2a.Message, bool) {
 	return m, true
 }
 
+// BeginsWork reports whether e, sent to Cortex, begins a turn or an entry of a log: a request or a [Share]. Where there is little room such events are
+// refused first; all others belong to work that was accepted.
+func BeginsWork(e *Event) bool {
+	_, request := Request(e)
+	_, share := e.Payload.(*Share)
+	return request || share
+}
+
 // CheckRequest returns why a request can never be carried out, or nil: the agent that it names is invalid, or it has too many files. Carrying it out
 // partly, or by another agent, would not be what its sender means. The error is for people.
 func CheckRequest(m *a2a.Message) error {
@@ -29,6 +37,11 @@ func CheckRequest(m *a2a.Message) error {
 		}
 		if !named {
 			return fmt.Errorf("the metadata %s names a skill, but nothing names its agent: that stands in %s", MetaForSkill, MetaForAgent)
+		}
+	}
+	if to, ok := m.Metadata[MetaReplyTo]; ok {
+		if id, ok := to.(string); !ok || CheckID(id) != nil {
+			return fmt.Errorf("the metadata %s is %.100q: want the id of the turn whose question the message answers, or leave it out", MetaReplyTo, fmt.Sprint(to))
 		}
 	}
 	files := 0

@@ -45,9 +45,20 @@ const (
 	MetaReason          = "reason"              // answer and delegation: why
 	MetaModel           = "model"               // answer: what made its decision
 	MetaFailed          = "failed"              // answer: true when it reports a failure
+	MetaSettled         = "settled"             // answer: when it was given, RFC 3339, if all tasks of the turn had ended; missing when one may wait for the user
 	MetaForAgent        = "cortex_agent"        // message of a user: the agent that it is for, see [Direct]
 	MetaForSkill        = "cortex_skill"        // with it: the skill
+	MetaReplyTo         = "cortex_reply_to"     // message of a user: the id of the turn that it replies to, whose question a yes is for; or [ReplyToNone]
 )
+
+// Values of [MetaDecision] that clients need: the answer asks the user something, or says why nothing was done.
+const (
+	DecisionClarify = "clarify"
+	DecisionRefuse  = "refuse"
+)
+
+// ReplyToNone is the value of [MetaReplyTo] in a message that is a yes to nothing, whatever its words are.
+const ReplyToNone = "none"
 
 // TextArtifact is the id of a special artifact on Live: the text of an agent's result, streamed piece by piece. It is no artifact of the result.
 const TextArtifact a2a.ArtifactID = "text"

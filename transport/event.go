@@ -11,12 +11,17 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
+// PersonWork is how many things that begin a turn or an entry of a log a person who has proven who they are may ask of Cortex a second, and
+// PersonWorkBurst how many at once. Whoever lets such people in refuses more.
+const PersonWork, PersonWorkBurst = 100, 300
+
 // Limits of what Publish accepts, in bytes.
 const (
 	MaxText    = 1 << 20  // all text parts of a message together
 	MaxCard    = 64 << 10 // an agent card as JSON
 	MaxSkills  = 200      // skills of a card
 	MaxPayload = 4 << 20  // any payload, encoded
+	MaxWeight  = 32 << 20 // any payload, decoded, as far as that can be estimated
 	MaxID      = 256      // any id
 )
 
@@ -46,9 +51,12 @@ type Event struct {
 	decoded Payload // nil: none
 }
 
-// Decode sets e's payload to the result of [DecodePayload]. It keeps body, which must not be modified any more: e is encoded with body, rather than
+// Decode sets e's payload to the result of [DecodePayload], which is an error for a body that is heavier than [MaxWeight]. It keeps body, which must not be modified any more: e is encoded with body, rather than
 // by encoding the payload again, as long as the payload is the decoded one.
 func (e *Event) Decode(kind, version string, body []byte) error {
+	if err := checkWeight(kind, body); err != nil {
+		return err
+	}
 	p, plain, err := decodePayload(kind, version, body, true)
 	if e.Payload = p; plain && len(body) <= MaxPayload {
 		e.body, e.decoded = body, p
@@ -121,6 +129,10 @@ func (e *Event) validate(t Topic) error {
 	}
 	if t.Kind != KindInbox && !e.DeliverAt.IsZero() {
 		return errors.New("deliverAt is for inboxes only")
+	}
+	// It is not checked by validatePayload, since logs have longer ones.
+	if x, ok := e.Payload.(*Cancel); ok && len(x.Reason) > MaxCancelReason {
+		return fmt.Errorf("the reason of a cancellation is %d bytes long, at most %d are allowed: shorten it", len(x.Reason), MaxCancelReason)
 	}
 	return validatePayload(e.Payload)
 }

@@ -40,6 +40,7 @@ type Trouble struct {
 	More    int       // number of further such events
 	GivenUp int       // events that became dead letters since the subscriber began to serve
 	Last    Failure   // the latest event that was given up, if any
+	NoRoom  string    // what is refused for want of room, for people; empty for nothing
 }
 
 // Troubled is implemented by subscriptions of inboxes.

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
+	"github.com/cortex-orchestrator/cortex/internal/size"
 )
 
 // Payload is the content of an Event, one of:
@@ -17,7 +20,7 @@ import (
 //   - *[Card], *[Synced], *[AgentEvent]: on Cards; an AgentEvent also from Cortex to itself
 //   - *[Deadline], *[Cancel]: to [Cortex] and to agents
 //   - *[Share]: to [Cortex]
-//   - *[Forget]: to [Cortex], on its control topic
+//   - *[Forget]: to [Cortex] and, without AgentID, to agents, on their control topics
 //   - *[Delta]: on Live, text as it is written
 //   - *[Opaque]: anything else, unchanged
 //
@@ -37,12 +40,15 @@ type Deadline struct {
 // Cancel requests to stop one task, one turn, or, with both empty, everything open in the event's conversation.
 type Cancel struct {
 	TaskID a2a.TaskID `json:"taskId,omitempty"`
-	Turn   string     `json:"turn,omitempty"` // see [TurnID]
-	Reason string     `json:"reason,omitempty"`
+	Turn   string     `json:"turn,omitempty"`   // see [TurnID]
+	Reason string     `json:"reason,omitempty"` // at most [MaxCancelReason] bytes
 }
 
+// MaxCancelReason bounds Cancel.Reason, in bytes: a cancellation is taken however little room there is.
+const MaxCancelReason = 4 << 10
+
 // Forget tells orchestrators, on their control topic, that the evidence about an agent has changed in the store, or, without AgentID, that the
-// event's conversation no longer exists.
+// event's conversation no longer exists. The latter tells agents that have worked for the conversation to erase what they keep of it.
 type Forget struct {
 	AgentID string `json:"agentId,omitempty"`
 }
@@ -106,7 +112,25 @@ func EncodePayload(p Payload) (kind, version string, body []byte, err error) {
 	if len(body) > MaxPayload {
 		return "", "", nil, fmt.Errorf("%w: %w: the %s is %d bytes, at most %d are allowed", ErrInvalid, ErrTooLarge, kind, len(body), MaxPayload)
 	}
+	if err == nil {
+		err = checkWeight(kind, body)
+	}
 	return kind, version, body, err
+}
+
+// lightBody is the size, in bytes, up to which no body is heavier than MaxWeight, so that it need not be looked at.
+const lightBody = 64 << 10
+
+// checkWeight returns an error for a body that would take too much memory when it is decoded. What is stored already is read, whatever it weighs.
+func checkWeight(kind string, body []byte) error {
+	if len(body) <= lightBody || !KnownKind(kind) {
+		return nil
+	}
+	if w := nesting.Weight(body); w > MaxWeight {
+		return fmt.Errorf("%w: %w: the %s has so many values that it takes about %s of memory, at most %s are allowed: send a file instead", ErrInvalid, ErrTooLarge, kind,
+			size.Text(int64(w)), size.Text(MaxWeight))
+	}
+	return nil
 }
 
 // encodePayload is EncodePayload without the size limit: where an event is stored, a body with other escapes may be larger than on the wire.

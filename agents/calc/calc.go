@@ -25,8 +25,8 @@ var (
 	errHelp    = errors.New("give me one expression, such as 17*23, 12% of 80, sqrt(2) or 10 km in miles")
 )
 
-// Answer computes the request in text and returns it as "17*23 = 391", with "≈" instead of "=" when the result is rounded. Errors say what was not
-// understood or cannot be computed.
+// Answer computes the request in text and returns it as "17*23 = 391", with "≈" instead of "=" when the result is rounded. Of several requests each
+// has a line, and a last line names those that were not understood. Errors say what was not understood or cannot be computed.
 func Answer(text string) (string, error) {
 	if len(text) > maxText {
 		return "", errTooLong
@@ -40,6 +40,9 @@ func Answer(text string) (string, error) {
 	}
 	request = sequence(request)
 	v, err := evaluate(request)
+	if answer, ok := parts(clean(text)); ok && err != nil {
+		return answer, nil
+	}
 	if _, ok := errors.AsType[*unknownError](err); ok {
 		// Ignore words around one expression.
 		if inner, ok := onlyExpression(request); ok {
@@ -141,7 +144,7 @@ var phrases = []struct {
 
 var (
 	andThen   = regexp.MustCompile(`(?i)[,;]?\s+(?:and\s+then|then|and)\s+`)
-	goesOnBy  = regexp.MustCompile(`(?i)^(?:[-+*/×÷^−]|(?:plus|minus|times|(?:multipl(?:y|ied)|divided?)\s+by|add|subtract|take away|to the power of)\b)`)
+	goesOnBy  = regexp.MustCompile(`(?i)^(?:[*/×÷^]|[-+−](?:\s|[\d.,]+$)|(?:plus|minus|times|(?:multipl(?:y|ied)|divided?)\s+by|add|subtract|take away|to the power of)\b)`)
 	maxChains = 10
 )
 

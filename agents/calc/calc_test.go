@@ -105,6 +105,18 @@ func TestAnswer(t *testing.T) {
 		{"1 GB in MB", "1 GB = 1000 MB"},
 		{"1 GiB in bytes", "1 GiB = 1073741824 bytes"},
 		{"8 Mb in MB", "8 Mb = 1 MB"},
+		{"-40 C in F", "-40 C = -40 F"},
+		{"-5 + 7", "-5 + 7 = 2"},
+		{"100 km in m, cm and mm?", "100 km = 100000 m\n100 km = 10000000 cm\n100 km = 100000000 mm"},
+		{"how many feet and inches are in 3 m", "3 m ≈ 9.84251968504 feet\n3 m ≈ 118.11023622 inches"},
+		{"1 mile in km, and in m", "1 mile = 1.609344 km\n1 mile = 1609.344 m"},
+		// Several requests, each on a line. A sign that is glued to a number belongs to it when more follows.
+		{"10 km in miles, no wait, 10 m in feet", "10 km ≈ 6.21371192237 miles\n10 m ≈ 32.8083989501 feet\nI do not understand \"no wait\"."},
+		{"what is 2+2 and what is the meaning of life?", "2+2 = 4\nI do not understand \"what is the meaning of life\"."},
+		{"2+2, 3+3 and 5 kg in g", "2+2 = 4\n3+3 = 6\n5 kg = 5000 g"},
+		{"what is 2+2 and -5 + 7", "2+2 = 4\n-5 + 7 = 2"},
+		{"1/0 and 2+2", "1/0: division by zero has no result\n2+2 = 4"},
+		{"3 and -5", "(3) -5 = -2"},
 	}
 	for _, tt := range tests {
 		got, err := calc.Answer(tt.text)
@@ -125,6 +137,36 @@ func TestUnderstands(t *testing.T) {
 		if got := calc.Understands(text); got != want {
 			t.Errorf("Understands(%.40q) = %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestConversion(t *testing.T) {
+	for text, want := range map[string]string{
+		"how many pounds are 5 kg?": "5 kg in pounds", "convert 10 km to miles": "10 km to miles", "2+2": "", "how many words are in this": "", "5 km": "",
+	} {
+		if got, ok := calc.Conversion(text); got != want || ok != (want != "") {
+			t.Errorf("Conversion(%q) = %q, %t, want %q", text, got, ok, want)
+		}
+	}
+	for name, want := range map[string]bool{"km": true, "Kilometres": true, "nautical miles": true, "Paris": false, "": false, strings.Repeat("k", 1<<20): false} {
+		if got := calc.IsUnit(name); got != want {
+			t.Errorf("IsUnit(%.20q) = %t, want %t", name, got, want)
+		}
+	}
+}
+
+// TestHostile holds that nothing that a stranger asks is computed without an end.
+func TestHostile(t *testing.T) {
+	for _, text := range []string{
+		strings.Repeat("(", 10_000), strings.Repeat("(", 900), strings.Repeat("x", 1<<20), strings.Repeat("1 km in m, ", 90), strings.Repeat("2+2 and ", 120),
+		"9^9^9^9^9", "2^8192^8192", strings.Repeat("9^", 400) + "9", "1e1000^8000", strings.Repeat("in ", 330), strings.Repeat("how many in ", 80),
+		"1 km in " + strings.Repeat("m, ", 300) + "m", strings.Repeat("-", 990) + "1", strings.Repeat("exp(", 200) + "9" + strings.Repeat(")", 200),
+	} {
+		if got, err := calc.Answer(text); len(got) > 10_000 || err != nil && len(err.Error()) > 1000 {
+			t.Errorf("Answer(%.40q) is %d bytes, %v", text, len(got), err)
+		}
+		calc.Understands(text)
+		calc.Conversion(text)
 	}
 }
 
@@ -154,6 +196,8 @@ func TestAnswerRefuses(t *testing.T) {
 		{"2x + 3 = 7", "I do not understand \"x\""},
 		{"I have 5 apples and eat 2", "I do not understand \"I\""},
 		{"Bob has 3+4 apples and 5*2 pears", "I do not understand \"Bob\""},
+		{"10 km miles or so", "I do not understand \"or\""},
+		{"sum of 1, 2+2 and foo", "not a complete expression"},
 		{"len([1])", "I do not understand \"len\""},
 		{"1; 2", "I do not understand \";\""},
 		{"10 km in kg", "10 km is a length and kg a mass"},

@@ -85,7 +85,7 @@ func rewrite(tokens []token) (string, []*big.Rat, error) {
 		case comma:
 			b.WriteString(", ")
 		case unknown:
-			return "", nil, &unknownError{t.text}
+			return "", nil, strange(tokens[i:])
 		default:
 			return "", nil, errHelp
 		}

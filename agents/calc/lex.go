@@ -56,6 +56,17 @@ func (e *unknownError) Error() string {
 	return fmt.Sprintf("I do not understand %q: %v", shorten(e.word), errHelp)
 }
 
+// strange returns the error for tokens of which the first is unknown. It names a unit only when nothing else is unknown: what keeps "10 km in miles
+// or so" from being a conversion is not "km".
+func strange(tokens []token) error {
+	for _, t := range tokens {
+		if t.kind == unknown && !IsUnit(t.text) {
+			return &unknownError{t.text}
+		}
+	}
+	return &unknownError{tokens[0].text}
+}
+
 // lexemes maps words, phrases and signs to tokens.
 var lexemes = map[string]token{
 	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "multiplied by": op("*"), "over": op("/"), "divided by": op("/"),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -70,9 +71,24 @@ func lookupUnit(name string) (unit, bool) {
 	return u, ok
 }
 
+// IsUnit reports whether name is that of a unit of measurement.
+func IsUnit(name string) bool {
+	_, ok := lookupUnit(name)
+	return ok && len(name) <= maxUnit
+}
+
+// Conversion returns a request for a conversion as "5 kg in pounds", in whatever words it is asked; false when it is none.
+func Conversion(text string) (string, bool) {
+	if Understands(text) != Convert {
+		return "", false
+	}
+	return plainConversion(clean(text)), true
+}
+
 var (
 	convertWords = regexp.MustCompile(`(?i)^(?:convert|change|turn|express|how (?:much|long|far|big|heavy|hot|cold) (?:is|are))\s+`)
 	howMany      = regexp.MustCompile(`(?i)^how many (.+?) (?:are there in|are in|is in|fit in|go in|in|are|is|make|per) (.+)$`)
+	unitJoint    = regexp.MustCompile(`(?i)\s*,?\s+(?:and|or)\s+(?:(?:in|to|into)\s+)?|\s*[,&]\s*`)
 	separators   = regexp.MustCompile(`(?i) (?:in|to|into|as) `)
 	lastNumber   = regexp.MustCompile(`^(.*?)([\d.,]+)\s*$`)
 	startsNumber = regexp.MustCompile(`^[-+]?[\d.,]+\s*(\p{L}[\p{L} ]*)$`)
@@ -80,10 +96,7 @@ var (
 
 // convert answers a request such as "10 km in miles". It returns false when the request is no conversion.
 func convert(request string) (string, bool, error) {
-	if m := howMany.FindStringSubmatch(request); m != nil {
-		request = m[2] + " in " + m[1]
-	}
-	request = convertWords.ReplaceAllString(request, "")
+	request = plainConversion(request)
 	seps := separators.FindAllStringIndex(request, -1)
 	// Overlapping separators, as in "5 in in cm", are found only from the right.
 	for i := len(request) - 1; i > 0; i-- {
@@ -94,6 +107,17 @@ func convert(request string) (string, bool, error) {
 	}
 	for n := len(seps) - 1; n >= max(0, len(seps)-maxSeparators); n-- {
 		left, right := strings.TrimSpace(request[:seps[n][0]]), strings.TrimSpace(request[seps[n][1]:])
+		if all := unitList(right); all != nil {
+			var lines []string
+			for _, name := range all {
+				line, ok, err := convert(left + request[seps[n][0]:seps[n][1]] + name)
+				if err != nil || !ok {
+					return "", ok, err
+				}
+				lines = append(lines, line)
+			}
+			return strings.Join(lines, "\n"), true, nil
+		}
 		to, toKnown := lookupUnit(right)
 		q, from, ok, err := quantity(left)
 		switch {
@@ -119,6 +143,26 @@ func convert(request string) (string, bool, error) {
 		return equation(left, v, right), true, nil
 	}
 	return "", false, nil
+}
+
+// plainConversion turns "how many pounds are 5 kg" into "5 kg in pounds".
+func plainConversion(request string) string {
+	if m := howMany.FindStringSubmatch(request); m != nil {
+		request = m[2] + " in " + m[1]
+	}
+	return convertWords.ReplaceAllString(request, "")
+}
+
+// unitList returns the names in a list of units, such as "m, cm and mm"; nil when it is none.
+func unitList(s string) []string {
+	if len(s) > maxParts*maxUnit {
+		return nil
+	}
+	all := unitJoint.Split(s, maxParts+1)
+	if len(all) < 2 || len(all) > maxParts || slices.ContainsFunc(all, func(name string) bool { return !IsUnit(name) }) {
+		return nil
+	}
+	return all
 }
 
 // quantity parses numbers with units, such as "5 ft 11 in", and returns their sum in base units. It returns false when s is no quantity; the error is

@@ -20,39 +20,36 @@ const (
 	maxPlaces = 20
 )
 
-// Answer returns the time and date at now in every place that text names, a line each. Without a place it returns them in UTC and in now's own zone.
+// Answer returns the time and date at now in every place that text names, a line each, and in now's own zone when it names none.
 // For tomorrow or yesterday it returns that date; for any other time it says that it only knows the present one. It adds a line for each unknown
-// place; when no place is known, it returns an error that names them.
+// place, with the known one whose name is nearly the same; when no place is known, it returns an error that names them.
 func Answer(text string, now time.Time) (string, error) {
 	if len(text) > maxText {
 		text = text[:maxText]
 	}
 	found, unknown := places(anotherTime.ReplaceAllString(text, " "))
 	if len(found) == 0 && len(unknown) > 0 {
-		return "", errors.New(dontKnow(unknown) + "; name a large city, or a time zone such as Europe/Berlin or UTC+2")
+		return "", errors.New(dontKnow(unknown) + meant(unknown, "; name a large city, or a time zone such as Europe/Berlin or UTC+2"))
 	}
-	tell := func(where string, now time.Time) string { return where + ": " + format(now) }
+	tell := func(p place) string { return p.String() + ": " + p.format(now) }
 	if day := strings.ToLower(anotherDay.FindString(text)); day != "" {
 		days := map[string]int{"tomorrow": 1, "yesterday": -1}[day]
-		tell = func(where string, now time.Time) string {
-			return where + ", " + day + ": " + now.AddDate(0, 0, days).Format("Monday, 2 January 2006")
+		tell = func(p place) string {
+			return p.String() + ", " + day + ": " + now.In(p.zone).AddDate(0, 0, days).Format("Monday, 2 January 2006")
 		}
+	}
+	if len(found) == 0 {
+		found = append(found, here(now))
 	}
 	var lines []string
-	if len(found) == 0 {
-		lines = append(lines, tell("UTC", now.UTC()))
-		if _, offset := now.Zone(); offset != 0 {
-			lines = append(lines, tell("Local time", now))
-		}
-	}
 	for _, p := range found {
-		lines = append(lines, tell(p.String(), now.In(p.zone)))
+		lines = append(lines, tell(p))
 	}
 	if anotherTime.MatchString(text) {
 		lines = append(lines, "That is now: I do not know about other times.")
 	}
 	if len(unknown) > 0 {
-		lines = append(lines, dontKnow(unknown)+".")
+		lines = append(lines, dontKnow(unknown)+meant(unknown, "."))
 	}
 	return strings.Join(lines, "\n"), nil
 }
@@ -98,22 +95,55 @@ func dontKnow(names []string) string {
 	return "I know no place called " + strings.Join(quoted, " or ")
 }
 
-// format formats a time for people; Go's own layouts have no "UTC+09:00".
-func format(t time.Time) string {
-	return t.Format("15:04:05 on Monday, 2 January 2006, UTC-07:00")
+// meant asks whether other places were meant, which have nearly the same names; without any it returns otherwise.
+func meant(names []string, otherwise string) string {
+	var all []string
+	for _, name := range names {
+		if n := index().nearest(fold(name)); n != "" {
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		return otherwise
+	}
+	return ": did you mean " + strings.Join(all, " or ") + "?"
 }
 
 // place is a place whose time is requested.
 type place struct {
-	name string // as people write it
-	zone *time.Location
+	name  string // as people write it
+	zone  *time.Location
+	local bool // it is where now is local
+}
+
+// here returns the place where now is local.
+func here(now time.Time) place {
+	zone, offset := now.Zone()
+	switch {
+	case offset == 0 && zone == "UTC":
+		return place{name: zone, zone: time.UTC}
+	case strings.ContainsFunc(zone, unicode.IsDigit): // it has no name
+		return place{name: "Local time", zone: now.Location(), local: true}
+	}
+	return place{name: "Local time (" + zone + ")", zone: now.Location(), local: true}
 }
 
 func (p place) String() string {
-	if p.zone.String() == p.name {
+	if p.local || p.zone.String() == p.name {
 		return p.name
 	}
 	return p.name + " (" + p.zone.String() + ")"
+}
+
+func (p place) sameZone(q place) bool { return p.zone.String() == q.zone.String() }
+
+// format formats the time there for people; Go's own layouts have no "UTC+09:00". The offset is left out where the place is named by it.
+func (p place) format(now time.Time) string {
+	layout := "15:04:05 on Monday, 2 January 2006, UTC-07:00"
+	if strings.HasPrefix(p.name, "UTC") {
+		layout = strings.TrimSuffix(layout, ", UTC-07:00")
+	}
+	return now.In(p.zone).Format(layout)
 }
 
 // word is a word of a request, with the form for looking up names.
@@ -121,6 +151,7 @@ type word struct {
 	plain string // folded
 	raw   string
 	brk   bool // it begins another item, after "," or "and"
+	and   bool // after "and" or a word like it
 }
 
 // utcOffset matches a zone given by its offset.
@@ -131,16 +162,26 @@ func places(text string) (found []place, unknown []string) {
 	words := split(text)
 	ix := index()
 	known := make([]bool, len(words))
+	var last []place // what the words before name
 	for i := 0; i < len(words); {
 		n, ps := ix.match(words[i:])
 		if n == 0 {
+			if words[i].and || !slices.Contains(before, words[i].plain) {
+				last = nil
+			}
 			i++
 			continue
 		}
+		if !words[i].and && ix.regions[phrase(words[i:i+n])] && slices.ContainsFunc(ps, func(p place) bool { return slices.ContainsFunc(last, p.sameZone) }) {
+			ps = nil // it says where the place before is: "Berlin, Germany"
+		}
 		for _, p := range ps {
-			if len(found) < maxPlaces && !slices.ContainsFunc(found, func(q place) bool { return p.zone.String() == q.zone.String() }) {
+			if len(found) < maxPlaces && !slices.ContainsFunc(found, func(q place) bool { return p.name == q.name && p.sameZone(q) }) {
 				found = append(found, p)
 			}
+		}
+		if ps != nil {
+			last = ps
 		}
 		for range n {
 			known[i] = true
@@ -207,7 +248,7 @@ var (
 // split splits text into words. It sets brk for a word that begins another item.
 func split(text string) []word {
 	var out []word
-	brk := false
+	brk, and := false, false
 	for _, f := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		for part := range strings.SplitAfterSeq(f, ",") {
 			ends := strings.ContainsAny(part, ",;?!&")
@@ -218,10 +259,11 @@ func split(text string) []word {
 				brk = brk || ends
 				continue
 			case "and", "or", "vs", "versus", "than", "&", "plus":
-				brk = true
+				brk, and = true, true
 				continue
 			}
-			out = append(out, word{plain: plain, raw: raw, brk: brk})
+			out = append(out, word{plain: plain, raw: raw, brk: brk, and: and})
+			and = false
 			brk = ends || strings.HasSuffix(part, ".") && len(raw) > 3
 		}
 	}
@@ -252,5 +294,5 @@ func offsetZone(w string) (place, bool) {
 		seconds = -seconds
 	}
 	name := fmt.Sprintf("UTC%s%02d:%02d", m[1], h, minutes)
-	return place{name, time.FixedZone(name, seconds)}, true
+	return place{name: name, zone: time.FixedZone(name, seconds)}, true
 }

@@ -16,7 +16,11 @@ const (
 	tokyo   = "Tokyo (Asia/Tokyo): 18:05:12 on Friday, 20 November 2026, UTC+09:00"
 	newYork = "New York (America/New_York): 04:05:12 on Friday, 20 November 2026, UTC-05:00"
 	berlin  = "Berlin (Europe/Berlin): 10:05:12 on Friday, 20 November 2026, UTC+01:00"
-	utc     = "UTC: 09:05:12 on Friday, 20 November 2026, UTC+00:00"
+	utc     = "UTC: 09:05:12 on Friday, 20 November 2026"
+	munich  = "Munich (Europe/Berlin): 10:05:12 on Friday, 20 November 2026, UTC+01:00"
+	london  = "London (Europe/London): 09:05:12 on Friday, 20 November 2026, UTC+00:00"
+	mumbai  = "Mumbai (Asia/Kolkata): 14:35:12 on Friday, 20 November 2026, UTC+05:30"
+	chennai = "Chennai (Asia/Kolkata): 14:35:12 on Friday, 20 November 2026, UTC+05:30"
 )
 
 func TestAnswer(t *testing.T) {
@@ -37,16 +41,26 @@ func TestAnswer(t *testing.T) {
 		{"tell us the current time in 24h format", []string{utc}},
 		{"", []string{utc}},
 		{"Compare the time in Tokyo, new york and BERLIN", []string{tokyo, newYork, berlin}},
-		{"time in Tokyo and in Japan", []string{tokyo}}, // one zone, once
-		{"time in Mumbai", []string{"Mumbai (Asia/Kolkata): 14:35:12 on Friday, 20 November 2026, UTC+05:30"}},
+		// A line for each place, also of the same zone, but none for what only says where a place is.
+		{"time in Berlin and Munich", []string{berlin, munich}},
+		{"Mumbai and Chennai", []string{mumbai, chennai}},
+		{"time in Chennai and in Mumbai", []string{chennai, mumbai}},
+		{"time in Mumbai, Chennai and London", []string{mumbai, chennai, london}},
+		{"time in Tokyo and in Japan", []string{tokyo, strings.Replace(tokyo, "Tokyo", "Japan", 1)}},
+		{"time in Berlin, Germany, and London, UK", []string{berlin, london}},
+		{"time in Berlin in Germany and in Munich", []string{berlin, munich}},
+		{"time in New York, USA", []string{newYork}},
+		{"time in Mumbai, in Mumbai and in Chennai", []string{mumbai, chennai}},
+		{"time in Portland, Oregon, USA", []string{"Portland (America/Los_Angeles): 01:05:12 on Friday, 20 November 2026, UTC-08:00"}},
+		{"time in Mumbai", []string{mumbai}},
 		{"time in sao paulo", []string{"São Paulo (America/Sao_Paulo): 06:05:12 on Friday, 20 November 2026, UTC-03:00"}},
 		{"time in MÜNCHEN", []string{"München (Europe/Berlin): 10:05:12 on Friday, 20 November 2026, UTC+01:00"}},
 		{"time in St. John's", []string{"St. John's (America/St_Johns): 05:35:12 on Friday, 20 November 2026, UTC-03:30"}},
 		{"time in Washington, D.C.?", []string{"Washington (America/New_York): 04:05:12 on Friday, 20 November 2026, UTC-05:00"}},
 		{"time in New Delhi", []string{"New Delhi (Asia/Kolkata): 14:35:12 on Friday, 20 November 2026, UTC+05:30"}},
 		{"time in Asia/Calcutta", []string{"Asia/Calcutta: 14:35:12 on Friday, 20 November 2026, UTC+05:30"}},
-		{"time at UTC+5:45", []string{"UTC+05:45: 14:50:12 on Friday, 20 November 2026, UTC+05:45"}},
-		{"time in GMT-3", []string{"UTC-03:00: 06:05:12 on Friday, 20 November 2026, UTC-03:00"}},
+		{"time at UTC+5:45", []string{"UTC+05:45: 14:50:12 on Friday, 20 November 2026"}},
+		{"time in GMT-3", []string{"UTC-03:00: 06:05:12 on Friday, 20 November 2026"}},
 		{"time in Portland, OR", []string{"Portland (America/Los_Angeles): 01:05:12 on Friday, 20 November 2026, UTC-08:00"}},
 		{"time for their meeting in Tokyo", []string{tokyo}},
 		{"what day is tomorrow?", []string{"UTC, tomorrow: Saturday, 21 November 2026"}},
@@ -55,8 +69,9 @@ func TestAnswer(t *testing.T) {
 		{"time in Tokyo in 3 hours", []string{tokyo, "That is now: I do not know about other times."}},
 		{"and the day before?", []string{utc, "That is now: I do not know about other times."}},
 		{"what day is next Friday?", []string{utc, "That is now: I do not know about other times."}},
-		{"time at UTC+05:45", []string{"UTC+05:45: 14:50:12 on Friday, 20 November 2026, UTC+05:45"}},
+		{"time at UTC+05:45", []string{"UTC+05:45: 14:50:12 on Friday, 20 November 2026"}},
 		{"time in Tokyo and Atlantis", []string{tokyo, `I know no place called "Atlantis".`}},
+		{"time in Tokyo and Berln", []string{tokyo, `I know no place called "Berln": did you mean Berlin?`}},
 	}
 	for _, tt := range tests {
 		got, err := clock.Answer(tt.text, now)
@@ -77,9 +92,22 @@ func TestAnswerCountryOfManyZones(t *testing.T) {
 	}
 }
 
+// TestAnswerHere holds that without a place the time is the local one, and said once.
 func TestAnswerHere(t *testing.T) {
-	got, err := clock.Answer("what time is it", now.In(time.FixedZone("X", -4*3600)))
-	if want := utc + "\nLocal time: 05:05:12 on Friday, 20 November 2026, UTC-04:00"; err != nil || got != want {
+	for zone, want := range map[*time.Location]string{
+		time.FixedZone("CLT", -4*3600): "Local time (CLT): 05:05:12 on Friday, 20 November 2026, UTC-04:00",
+		time.FixedZone("-04", -4*3600): "Local time: 05:05:12 on Friday, 20 November 2026, UTC-04:00",
+		time.FixedZone("GMT", 0):       "Local time (GMT): 09:05:12 on Friday, 20 November 2026, UTC+00:00",
+		time.FixedZone("UTC", 0):       utc,
+	} {
+		for _, text := range []string{"what time is it", "what time is it here?", "local time"} {
+			if got, err := clock.Answer(text, now.In(zone)); err != nil || got != want {
+				t.Errorf("Answer(%q) = %q, %v, want %q", text, got, err, want)
+			}
+		}
+	}
+	got, err := clock.Answer("what day is tomorrow?", now.In(time.FixedZone("NZDT", 13*3600)))
+	if want := "Local time (NZDT), tomorrow: Saturday, 21 November 2026"; err != nil || got != want {
 		t.Errorf("Answer = %q, %v, want %q", got, err, want)
 	}
 }
@@ -90,6 +118,11 @@ func TestAnswerUnknown(t *testing.T) {
 		"time in Middle Earth, or Atlantis":  `I know no place called "Middle Earth" or "Atlantis"; name`,
 		"time on Mars":                       `I know no place called "Mars"; name`,
 		"time in Europe/Atlantis":            `I know no place called "Europe/Atlantis"; name`,
+		"waht time is it in Berln":           `I know no place called "Berln": did you mean Berlin?`,
+		"time in Toyko":                      `I know no place called "Toyko": did you mean Tokyo?`,
+		"time in New Yrok":                   `I know no place called "New Yrok": did you mean New York?`,
+		"time in Sidney or in Copenhagn":     `I know no place called "Sidney" or "Copenhagn": did you mean Sydney or Copenhagen?`,
+		"time in Rme":                        `I know no place called "Rme"; name`,
 		"time in ../../etc/passwd":           `I know no place called `,
 		"time in " + strings.Repeat("x", 99): `I know no place called "` + strings.Repeat("x", 60) + `…"; name`,
 	} {

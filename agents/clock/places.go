@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
+
+	"github.com/agnivade/levenshtein"
 )
 
 //go:embed places.txt
@@ -14,6 +17,7 @@ var placesText string
 // names finds places by the words of their names.
 type names struct {
 	byName  map[string][]named // by folded name
+	regions map[string]bool    // folded names of countries and the like
 	longest int                // words in the longest name
 }
 
@@ -22,7 +26,7 @@ type named struct{ name, zone string }
 
 // index returns the names in places.txt.
 var index = sync.OnceValue(func() *names {
-	ix := &names{byName: map[string][]named{}}
+	ix := &names{byName: map[string][]named{}, regions: map[string]bool{}}
 	for l := range strings.Lines(placesText) {
 		l = strings.TrimSpace(l)
 		if l == "" || strings.HasPrefix(l, "#") {
@@ -33,7 +37,11 @@ var index = sync.OnceValue(func() *names {
 		city := strings.ReplaceAll(zone[strings.LastIndexByte(zone, '/')+1:], "_", " ")
 		ix.add(zone, city, zone)
 		for alias := range strings.SplitSeq(aliases, ",") {
-			if alias = strings.TrimSpace(alias); alias != "" {
+			alias, region := strings.CutPrefix(strings.TrimSpace(alias), "*")
+			if region {
+				ix.regions[fold(alias)] = true
+			}
+			if alias != "" {
 				ix.add(alias, alias, zone)
 				if fold(alias) == fold(city) {
 					city = alias // with its accents
@@ -65,19 +73,14 @@ func (ix *names) match(words []word) (int, []place) {
 		return 1, []place{p}
 	}
 	for n := min(ix.longest, len(words)); n > 0; n-- {
-		key := words[0].plain
-		broken := false
-		for _, w := range words[1:n] {
-			key += " " + w.plain
-			broken = broken || w.brk
-		}
-		if broken {
+		if slices.ContainsFunc(words[1:n], func(w word) bool { return w.brk }) {
 			continue
 		}
+		key := phrase(words[:n])
 		var found []place
 		for _, m := range ix.byName[key] {
 			if z, err := time.LoadLocation(m.zone); err == nil {
-				found = append(found, place{m.name, z})
+				found = append(found, place{name: m.name, zone: z})
 			}
 		}
 		if len(found) > 0 {
@@ -86,10 +89,60 @@ func (ix *names) match(words []word) (int, []place) {
 	}
 	if strings.Contains(words[0].raw, "/") {
 		if z, err := time.LoadLocation(words[0].raw); err == nil { // a zone that is not in the list
-			return 1, []place{{z.String(), z}}
+			return 1, []place{{name: z.String(), zone: z}}
 		}
 	}
 	return 0, nil
+}
+
+// phrase returns words as they are in a folded name.
+func phrase(words []word) string {
+	name := words[0].plain
+	for _, w := range words[1:] {
+		name += " " + w.plain
+	}
+	return name
+}
+
+// maxLetters bounds a name that is compared with all others.
+const maxLetters = 30
+
+// nearest returns the name that is one slip away from a folded one, as people write it, or two from a long one; "" when there is none. People rarely
+// mistake the first letter.
+func (ix *names) nearest(name string) string {
+	n := utf8.RuneCountInString(name)
+	if n < 4 || n > maxLetters {
+		return ""
+	}
+	best, slips := "", 2
+	if n > 8 {
+		slips = 3
+	}
+	for other, all := range ix.byName {
+		if other[0] != name[0] {
+			continue
+		}
+		d := levenshtein.ComputeDistance(name, other)
+		if d == 2 && exchanged(name, other) {
+			d = 1
+		}
+		if d < slips || d == slips && all[0].name < best {
+			best, slips = all[0].name, d
+		}
+	}
+	return best
+}
+
+// exchanged reports whether two names differ by two neighbouring letters in the other order, as in "toyko".
+func exchanged(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
 
 // folding replaces accented letters by plain ones, and removes optional characters.

@@ -20,7 +20,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s: %v", zone, err)
 		}
 		for name := range strings.SplitSeq(names, ",") {
-			if name = strings.TrimSpace(name); name == "" {
+			if name = strings.TrimPrefix(strings.TrimSpace(name), "*"); name == "" {
 				continue
 			}
 			aliases++

@@ -56,13 +56,14 @@
 //	{"type":"rejected","id":"t1","text":"I only count words."}    it was not begun, and is refused
 //	{"type":"error","id":"t1","text":"The disk is full."}
 //
-// Lines about a task that has ended are ignored.
+// Lines about a task that has ended are ignored, and, of a program that stays, about one that it does not have.
 //
 // # Bounds
 //
 // A line of the program has at most [MaxLine] bytes, and a task at most [MaxLines] lines. A program that writes faster than [MaxRate] lines per second
-// waits. At most [MaxAsks] asks of a task are open at a time, and a state has at most [MaxState] bytes.
+// waits. A line to the program is nested at most [MaxDepth] levels deep. At most [MaxAsks] asks of a task are open at a time, and a state has at most [MaxState] bytes.
 //
 // A line that is too long, is no JSON object, has an unknown type or lacks a field breaks the protocol: the task fails with the beginning of the line.
 // If the line does not say which task it is about, all tasks of the program fail. The program is ended then, since what follows cannot be trusted.
+// The beginning of a line that the program ended within is ignored.
 package jsonl

@@ -3,6 +3,7 @@ package jsonl
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,20 +35,24 @@ type Reader struct{ lines *bufio.Reader }
 // NewReader returns a reader of lines from r.
 func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, 64<<10)} }
 
-// Read returns the next line and its size in bytes. It skips empty lines. The error is [io.EOF] at the end, a [*BadLine], or that of the underlying
-// reader. A last line without a line feed counts.
+// Read returns the next line and its size in bytes. It skips empty lines. The error is [io.EOF] at the end, [io.ErrUnexpectedEOF] at one within a line,
+// a [*BadLine], or that of the underlying reader. A last line that only lacks its line feed counts.
 func (r *Reader) Read() (*Line, int, error) {
 	for {
 		b, err := r.next()
 		if err != nil {
 			return nil, 0, err
 		}
-		if len(bytes.TrimSpace(b)) == 0 {
+		said := bytes.TrimSpace(b)
+		switch {
+		case len(said) == 0:
 			continue
+		case b[len(b)-1] != '\n' && said[0] == '{' && !json.Valid(said):
+			return nil, 0, io.ErrUnexpectedEOF // the program ended while it wrote
 		}
 		l, err := Parse(b)
 		if err != nil {
-			bad := &BadLine{Begin: shorten.Marked(string(bytes.TrimSpace(b)), maxQuoted, "…"), Err: err}
+			bad := &BadLine{Begin: shorten.Marked(string(said), maxQuoted, "…"), Err: err}
 			if l != nil {
 				bad.ID = l.ID
 			}

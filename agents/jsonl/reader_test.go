@@ -28,7 +28,9 @@ func TestReader(t *testing.T) {
 		"a type":         {`{"type":"dance","id":"a"}`, []string{`[a] a line is not of the protocol jsonl: there is no type "dance": "{\"type\":\"dance\",\"id\":\"a\"}"`}},
 		"a number":       {`{"type":"text","id":"a","text":5}`, []string{`[a] a line is not of the protocol jsonl: text cannot be a number: "{\"type\":\"text\",\"id\":\"a\",\"text\":5}"`}},
 		"no text":        {`{"type":"text","id":"a"}`, []string{`[a] a line is not of the protocol jsonl: it has no text: "{\"type\":\"text\",\"id\":\"a\"}"`}},
-		"half a line":    {`{"type":"result","id":"a"`, []string{`a line is not of the protocol jsonl: it is no JSON object: "{\"type\":\"result\",\"id\":\"a\""`}},
+		"half a line":    {`{"type":"result","id":"a"`, []string{"unexpected EOF"}},
+		"half of words":  {`Listening on`, []string{`a line is not of the protocol jsonl: it is no JSON object: "Listening on"`}},
+		"a bad line":     {`{"type":"result","id":"a"` + "\n", []string{`a line is not of the protocol jsonl: it is no JSON object: "{\"type\":\"result\",\"id\":\"a\""`}},
 		"the longest":    {`{"type":"text","text":"` + strings.Repeat("x", jsonl.MaxLine-25) + "\"}\n", []string{"text::" + strings.Repeat("x", jsonl.MaxLine-25), "EOF"}},
 		"too long": {
 			`{"type":"text","text":"` + strings.Repeat("é", jsonl.MaxLine) + "\"}\n",
@@ -75,7 +77,8 @@ func TestLines(t *testing.T) {
 		`{"type":"rejected"}`:                                   "it has no text",
 		`{"type":"error"}`:                                      "it has no text",
 		`{"type":"input_required","text":"?"}`:                  "",
-		`{"type":"input_required","text":"?","state":"` + strings.Repeat("x", 256<<10) + `"}`: "its state has more than 262144 bytes",
+		`{"type":"input_required","text":"?","state":"` + strings.Repeat("x", jsonl.MaxState-2) + `"}`: "",
+		`{"type":"input_required","text":"?","state":"` + strings.Repeat("x", jsonl.MaxState-1) + `"}`: "its state has more than 262144 bytes",
 	} {
 		_, err := jsonl.Parse([]byte(in))
 		got := ""
@@ -105,7 +108,7 @@ func FuzzReader(f *testing.F) {
 					t.Errorf("a bad line: %+v", bad)
 				}
 				return
-			case errors.Is(err, io.EOF):
+			case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 				return
 			case err != nil:
 				t.Fatalf("line %d: %v", n, err)

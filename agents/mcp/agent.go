@@ -11,19 +11,16 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/pin"
+	"github.com/cortex-orchestrator/cortex/internal/process"
 )
 
 const (
 	// awayPatience is how long a task waits for an unavailable server.
 	awayPatience = 30 * time.Second
 	awayPoll     = 100 * time.Millisecond
-
-	firstPause = 500 * time.Millisecond // before the first restart of a server
-	maxPause   = time.Minute
-	steady     = time.Minute // a server that ran this long is restarted without a longer pause
 )
 
 // Options configures an Agent.
@@ -44,7 +41,7 @@ type Agent struct {
 	changes chan agents.Change
 	again   chan struct{} // signals a changed list of tools
 	journal *journal
-	pins    *pins
+	pins    *pin.File
 
 	mu      sync.Mutex
 	session *session      // nil while the server is unavailable
@@ -78,7 +75,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	if a.journal, err = openJournal(folder, time.Now()); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
-	a.pins = openPins(folder)
+	a.pins = &pin.File{Path: filepath.Join(folder, "tools.json"), Noun: "tools"}
 	var failed error // the first one says most
 	for n := 0; n < 2 && ctx.Err() == nil; n++ {
 		if err = a.connect(ctx, n); err == nil {
@@ -113,8 +110,7 @@ func (a *Agent) tell(c agents.Change) {
 
 // Run restarts the server with growing pauses whenever it ends, until ctx ends. While the server is unavailable the agent is draining.
 func (a *Agent) Run(ctx context.Context) error {
-	pauses := &backoff.ExponentialBackOff{InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
-	pauses.Reset()
+	restarts := process.NewRestarts()
 	for began := time.Now(); ; began = time.Now() {
 		if s := a.current(); s != nil {
 			select {
@@ -134,16 +130,14 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.tell(agents.Change{Draining: true})
 			s.end()
 		}
-		if time.Since(began) > steady {
-			pauses.Reset()
-		}
+		ran := time.Since(began)
 		for n := 0; a.current() == nil; n++ {
-			pause := pauses.NextBackOff()
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(pause):
+			case <-time.After(restarts.Pause(ran)):
 			}
+			ran = 0
 			if err := a.connect(ctx, n); err != nil && ctx.Err() == nil {
 				a.log.Warn("server is away, and is tried again", "err", err)
 				a.lose(nil, err)

@@ -149,6 +149,10 @@ func TestCalls(t *testing.T) {
 					t.Errorf("a long text became %+v", got.Artifacts)
 				}
 			}
+			read := c.DoSkill("read", map[string]any{})
+			if diff := cmp.Diff(a2a.ContentParts{a2a.NewTextPart("a: \"b\"\nc")}, read.Parts); diff != "" {
+				t.Errorf("a wrapped text (-want +got)\n%s", diff)
+			}
 			picture := c.DoSkill("picture", map[string]any{})
 			var names []string
 			for _, f := range picture.Artifacts {
@@ -210,7 +214,7 @@ func TestCard(t *testing.T) {
 		}
 	}
 	want := map[string]effect{
-		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "deafen": {}, "nag": {}, "paid": {},
+		"add": {}, "upper": {}, "read": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "deafen": {}, "nag": {}, "paid": {},
 		"note": {Once: true}, "hold": {Once: true}, "die": {true, true}, "order": {true, true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -218,6 +222,9 @@ func TestCard(t *testing.T) {
 	}
 	if abilities["add"].OutputSchema == nil || abilities["upper"].OutputSchema != nil {
 		t.Errorf("output schemas: %s, %s", abilities["add"].OutputSchema, abilities["upper"].OutputSchema)
+	}
+	if s := abilities["read"].OutputSchema; s != nil { // its result is a text, which would be refused
+		t.Errorf("output schema of a wrapped text: %s", s)
 	}
 }
 
@@ -354,7 +361,7 @@ func TestOpenFails(t *testing.T) {
 	refused := address(t, "stateless")
 	refused.Headers = nil
 	for want, s := range map[string]*mcp.Server{
-		"no-such-program: executable file not found in $PATH":              {Name: "x", Argv: []string{"no-such-program"}},
+		"no-such-program: not found in PATH: check the name":               {Name: "x", Argv: []string{"no-such-program"}},
 		"it says: help is on the way":                                      {Name: "x", Argv: []string{"/bin/sh", "-c", "echo help is on the way >&2; exit 1"}, Inherit: true},
 		"401 Unauthorized: it wants a login: run `cortex mcp login --url ": refused,
 		"there is no program to run":                                       {Name: "x"},

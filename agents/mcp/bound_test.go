@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -162,7 +164,22 @@ func TestAddressGoesAway(t *testing.T) {
 // A response that does not end is not read into memory.
 func TestEndlessResponse(t *testing.T) {
 	const most, endless = 64 << 20, 512 << 20
-	for name, status := range map[string]int{"result": http.StatusOK, "error": http.StatusBadRequest} {
+	const json, stream = "application/json", "text/event-stream"
+	for name, test := range map[string]struct {
+		status int
+		kind   string
+		begin  string
+		piece  string // repeated
+		zipped bool
+	}{
+		"result":        {http.StatusOK, json, "", " ", false},
+		"error":         {http.StatusBadRequest, json, "", " ", false},
+		"event":         {http.StatusOK, stream, "data: ", "A", false},
+		"lines":         {http.StatusOK, stream, "", "data: x\n", false},
+		"comments":      {http.StatusOK, stream, "", ": x\n", false},
+		"zipped result": {http.StatusOK, json, "", " ", true},
+		"zipped event":  {http.StatusOK, stream, "data: ", "A", true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer()
 			h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
@@ -173,14 +190,18 @@ func TestEndlessResponse(t *testing.T) {
 					h.ServeHTTP(w, r)
 					return
 				}
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(status)
-				n, spaces := 0, bytes.Repeat([]byte(" "), 1<<20)
-				for n < endless {
-					if _, err := w.Write(spaces); err != nil {
-						break
-					}
-					n += len(spaces)
+				w.Header().Set("Content-Type", test.kind)
+				out := io.Writer(w)
+				if test.zipped {
+					w.Header().Set("Content-Encoding", "gzip")
+					out = gzip.NewWriter(w)
+				}
+				w.WriteHeader(test.status)
+				_, err := io.WriteString(out, test.begin)
+				n, piece := 0, []byte(strings.Repeat(test.piece, 1<<20/len(test.piece)))
+				for n < endless && err == nil {
+					_, err = out.Write(piece)
+					n += len(piece)
 				}
 				written <- n
 			}))
@@ -189,11 +210,16 @@ func TestEndlessResponse(t *testing.T) {
 				web.Close()
 			})
 			a := open(t, at(t, web.URL), t.TempDir(), nil)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			if got, err := do(t, a, task("1", "m", "upper", "endless", nil)); err == nil || !strings.Contains(err.Error(), "the server was lost while it worked") {
 				t.Errorf("got %.100q, %v", got, err)
 			}
-			if n := <-written; n > most {
+			if n := <-written; n > most && !test.zipped { // zipped, it is small
 				t.Errorf("%d bytes were read", n)
+			}
+			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 4*most {
+				t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
 			}
 			if got, err := do(t, a, task("2", "m", "upper", "back", nil)); err != nil || got != "BACK" {
 				t.Errorf("behind it: %q, %v", got, err)

@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/pin"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -31,6 +32,7 @@ type tool struct {
 	input, output json.RawMessage   // schemas; nil: none
 	check         *agentcard.Schema // of the input; nil: anything
 	text          string            // the argument that gets a task's text; "": none
+	wrapped       string            // the field of the output that is nothing but a text; "": the output is data
 }
 
 // names matches valid tool names.
@@ -74,7 +76,7 @@ func newTool(of *sdk.Tool) (*tool, error) {
 			t.check, _ = agentcard.Compile(b) // if it does not compile, for example because of a JavaScript pattern, only the server checks the input
 		}
 	}
-	t.text = onlyText(t.input)
+	t.text, t.wrapped = onlyText(t.input), wrappedText(t.output)
 	return t, nil
 }
 
@@ -88,6 +90,23 @@ func onlyText(schema json.RawMessage) string {
 		return ""
 	}
 	return s.Required[0]
+}
+
+// wrappedText returns the name of the only property of an output schema if it is a string, else "". Structured content has to be an object, so that
+// servers and SDKs wrap a text, mostly as "content" or "result".
+func wrappedText(schema json.RawMessage) string {
+	var s struct {
+		Properties map[string]struct{ Type json.RawMessage } `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil || len(s.Properties) != 1 {
+		return ""
+	}
+	for name, p := range s.Properties {
+		if string(p.Type) == `"string"` {
+			return name
+		}
+	}
+	return ""
 }
 
 // repeatable reports whether the call may be repeated. Like all annotations this is a hint, but whoever runs a server trusts it with more than
@@ -133,12 +152,16 @@ func (a *Agent) list(ctx context.Context, s *session) error {
 		}
 		list, by[t.Name] = append(list, t), t
 	}
-	changed, strange, err := a.pins.compare(list, time.Now())
+	var things []pin.Thing
+	for _, t := range list {
+		things = append(things, pin.Of(t.Name, t.Name, t.Title, t.Description, t.input, t.output, t.Annotations))
+	}
+	changed, strange, err := a.pins.Compare(things, time.Now())
 	if err != nil {
 		a.log.Warn("tools are not remembered, and need a yes", "tools", len(strange), "err", err)
 	}
 	for _, name := range changed {
-		a.log.Warn("tool is not what it was, and needs a yes: what it says of itself has changed; its line in the file is what it was", "tool", name, "file", a.pins.path)
+		a.log.Warn("tool is not what it was, and needs a yes: what it says of itself has changed; its line in the file is what it was", "tool", name, "file", a.pins.Path)
 	}
 	card := a.newCard(s.InitializeResult(), list, append(changed, strange...))
 	a.mu.Lock()
@@ -195,11 +218,11 @@ func (a *Agent) cardOf(is *sdk.InitializeResult, tools []*tool, changed []string
 		if len(t.input) <= input {
 			ability.InputSchema = t.input
 		}
-		if t.output != nil {
+		if t.output != nil && t.wrapped == "" { // a wrapped text comes as text, which would not fit the schema
 			k.OutputModes = append(k.OutputModes, "application/json")
-		}
-		if len(t.output) <= output {
-			ability.OutputSchema = t.output
+			if len(t.output) <= output {
+				ability.OutputSchema = t.output
+			}
 		}
 		for _, name := range changed {
 			ability.Confirm = ability.Confirm || name == t.Name

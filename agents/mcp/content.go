@@ -13,22 +13,28 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 const (
-	maxData  = 1 << 20 // bytes of structured content; larger content becomes a file
-	maxLinks = 100
+	maxWeight = transport.MaxWeight / 4 // bytes that it takes decoded; a heavier one becomes a file
+	maxData   = 1 << 20                 // bytes of structured content; larger content becomes a file
+	maxLinks  = 100
 )
 
-// result converts a tool's result. Texts and values that are too large for a message become files.
-func result(ctx context.Context, t *agents.Task, r *sdk.CallToolResult) (*agents.Result, error) {
+// result converts the result of a tool. Texts and values that are too large for a message become files.
+func result(ctx context.Context, t *agents.Task, of *tool, r *sdk.CallToolResult) (*agents.Result, error) {
 	o := &output{ctx: ctx, task: t, room: agents.MaxResultText}
-	if r.StructuredContent != nil {
-		if err := o.data(r.StructuredContent); err != nil {
-			return nil, err
-		}
+	var err error
+	if text, ok := of.unwrap(r.StructuredContent); ok {
+		err = o.text(text)
+	} else if r.StructuredContent != nil {
+		err = o.data(r.StructuredContent)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range r.Content {
 		if err := o.add(c, r.StructuredContent); err != nil {
@@ -57,7 +63,7 @@ func (o *output) data(v any) error {
 	if err != nil {
 		return fmt.Errorf("the structured result cannot be passed on: %w", err)
 	}
-	if len(b) > maxData {
+	if len(b) > maxData || nesting.Weight(b) > maxWeight {
 		return o.file("result.json", "application/json", b)
 	}
 	o.parts = append(o.parts, a2a.NewDataPart(v))
@@ -119,6 +125,13 @@ func (o *output) file(name, kind string, b []byte) error {
 		name = fmt.Sprintf("%d-%s", o.files, name) // an artifact of the same name would replace it
 	}
 	return o.task.AddFile(o.ctx, name, kind, bytes.NewReader(b))
+}
+
+// unwrap returns the text in structured content that is nothing but a text by its schema.
+func (t *tool) unwrap(v any) (string, bool) {
+	fields, _ := v.(map[string]any)
+	text, ok := fields[t.wrapped].(string)
+	return text, ok && t.wrapped != "" && len(fields) == 1
 }
 
 // says reports whether text is v as JSON, or the value of one of its fields.

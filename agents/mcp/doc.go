@@ -3,7 +3,8 @@
 //
 // A tool's schemas become the schemas of its skill. Its annotations decide whether Cortex asks the user before a call (see
 // package agentcard) and whether a call may be repeated. The agent keeps a journal of its calls, so that a call with side effects is never
-// made twice: when a call was interrupted, its task fails and says that the outcome is unknown.
+// made twice: when a call was interrupted, its task fails and says that the outcome is unknown. The journal has the arguments and results of calls,
+// for 7 days, or until the conversation is erased ([Forget]).
 //
 // A server at a URL may want OAuth. [Login] logs the user in, and the agents of the same folder use and refresh the tokens.
 //

@@ -8,15 +8,23 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds of what is read of a response. The SDK bounds the events of a stream itself.
+// Bounds of what is read of a response.
 const (
-	maxBody   = sdk.DefaultMaxEventSize
-	maxReason = 64 << 10 // of a response that is an error
+	maxBody   = sdk.DefaultMaxEventSize // or of an event, if it is a stream; of the text that was compressed
+	maxReason = 64 << 10                // of a response that is an error
+)
+
+const (
+	sessionHeader = "Mcp-Session-Id"
+	pingTimeout   = 10 * time.Second
 )
 
 // postsKey is the key of a call's posts in the context of its requests.
@@ -30,26 +38,43 @@ func withPosts(ctx context.Context, p *posts) context.Context {
 	return context.WithValue(ctx, postsKey{}, p)
 }
 
+// postsOf returns the posts of the call that r makes; nil if it makes none.
+func postsOf(r *http.Request) *posts {
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	p, _ := r.Context().Value(postsKey{}).(*posts)
+	return p
+}
+
 // exchange watches requests for [posts], and bounds their responses.
-type exchange struct{ next http.RoundTripper }
+type exchange struct {
+	home  *url.URL                // the server's
+	moved atomic.Pointer[url.URL] // where it has redirected to; nil if it has not
+	next  http.RoundTripper
+}
 
 // RoundTrip implements [http.RoundTripper].
-func (x exchange) RoundTrip(r *http.Request) (*http.Response, error) {
-	p, _ := r.Context().Value(postsKey{}).(*posts)
-	if r.Method != http.MethodPost || p == nil {
-		p = &posts{}
+func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+	if to := x.moved.Load(); to != nil && *r.URL == *x.home {
+		r = r.Clone(r.Context())
+		r.URL = to
 	}
-	p.n.Add(1)
+	p := postsOf(r)
+	if p != nil {
+		p.n.Add(1)
+	}
 	resp, err := x.next.RoundTrip(r)
 	if err != nil {
-		if isRefused(err) || isDial(err) {
+		if p != nil && (isRefused(err) || isDial(err)) {
 			p.n.Add(-1)
 		}
 		return nil, err
 	}
-	switch resp.StatusCode {
-	case http.StatusNotFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect: // it did not get to the session
+	if p != nil && resp.StatusCode == http.StatusNotFound && x.expired(r) {
 		p.n.Add(-1)
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody // the SDK takes an error of JSON-RPC in it for the server's answer to the call
 	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode >= http.StatusMultipleChoices:
@@ -58,6 +83,29 @@ func (x exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody}
 	}
 	return resp, nil
+}
+
+// expired reports whether the session of a call, which got a 404, has expired: then a ping in it gets one, too. A server may say the same of something
+// else, when it has begun the call.
+func (x *exchange) expired(r *http.Request) bool {
+	if r.Header.Get(sessionHeader) == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
+	defer cancel()
+	ping, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), strings.NewReader(`{"jsonrpc":"2.0","id":"is it there?","method":"ping"}`))
+	if err != nil {
+		return false
+	}
+	for _, name := range []string{sessionHeader, "Mcp-Protocol-Version", "Content-Type", "Accept"} {
+		ping.Header.Set(name, r.Header.Get(name))
+	}
+	resp, err := x.next.RoundTrip(ping)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusNotFound
 }
 
 // bounded fails after most bytes.

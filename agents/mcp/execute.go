@@ -71,7 +71,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		}
 		r = &record{Message: message, State: taken, Tool: of.Name, Arguments: arguments}
 	case r.State == done:
-		return a.outcome(ctx, t, r)
+		return a.outcome(ctx, t, of, r)
 	case r.State == asking && r.Message == message: // the question was not acknowledged
 		return a.asked(r), nil
 	case r.State == asking:
@@ -297,11 +297,11 @@ func (a *Agent) settle(ctx context.Context, t *agents.Task, of *tool, r *record,
 			a.log.Error("what came of a call is not kept", "task_id", t.ID, "err", err)
 		}
 	}
-	return a.outcome(ctx, t, r)
+	return a.outcome(ctx, t, of, r)
 }
 
 // outcome returns the outcome in a record.
-func (a *Agent) outcome(ctx context.Context, t *agents.Task, r *record) (*agents.Result, error) {
+func (a *Agent) outcome(ctx context.Context, t *agents.Task, of *tool, r *record) (*agents.Result, error) {
 	if r.Failure != "" {
 		return nil, errors.New(r.Failure)
 	}
@@ -312,7 +312,7 @@ func (a *Agent) outcome(ctx context.Context, t *agents.Task, r *record) (*agents
 	if res.IsError {
 		return nil, errors.New(failure(res))
 	}
-	return result(ctx, t, res)
+	return result(ctx, t, of, res)
 }
 
 // ask asks the user the next question of a record, or continues the call if all are answered.

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
 const (
@@ -153,7 +154,7 @@ func (l *login) change(ctx context.Context, f func(*grant) error) error {
 	case err == nil && len(b) > maxGrant:
 		err = fmt.Errorf("it has %d bytes, and at most %d are allowed", len(b), maxGrant)
 	case err == nil:
-		err = writeFile(l.path, b)
+		err = taskfile.Write(l.path, b)
 	}
 	if err != nil {
 		return fmt.Errorf("the login cannot be kept: %w", err)
@@ -171,7 +172,7 @@ func (l *login) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("no folder for logins: %w", err)
 	}
-	for !lock(f) {
+	for !taskfile.Lock(f) {
 		select {
 		case <-time.After(lockPoll):
 		case <-ctx.Done():

@@ -1,7 +1,8 @@
 package mcp
 
 import (
-	"fmt"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,45 +13,51 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 )
 
-// The journal removes old records, and the oldest ones when they are too large.
-func TestSweep(t *testing.T) {
+// A journal that is opened removes old records.
+func TestJournalSweeps(t *testing.T) {
 	folder, now := t.TempDir(), time.Now()
+	old := filepath.Join(folder, callsDir, "old.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o700), os.WriteFile(old, nil, 0o600), os.Chtimes(old, now, now.Add(-recordAge))); err != nil {
+		t.Fatal(err)
+	}
 	j, err := openJournal(folder, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.close()
-	for name, file := range map[string]struct {
-		age  time.Duration
-		size int64
-	}{
-		"old.json": {recordAge + time.Hour, 10}, "large.json": {3 * time.Hour, maxJournal / 2}, "larger.json": {2 * time.Hour, maxJournal / 2}, "new.json": {time.Hour, 10},
-	} {
-		path := filepath.Join(j.dir, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an old record is left: %v", err)
+	}
+}
+
+// What is forgotten of a conversation is that of all agents, and nothing else.
+func TestForget(t *testing.T) {
+	dir := t.TempDir()
+	if err := Forget(filepath.Join(dir, "none"), "", "gone"); err != nil {
+		t.Errorf("without a folder: %v", err)
+	}
+	left := map[string]*agents.Task{}
+	for _, agent := range []string{"mcp_a", "mcp_b"} {
+		j, err := openJournal(filepath.Join(dir, agent), time.Now())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Truncate(path, file.size); err != nil {
-			t.Fatal(err)
-		}
-		at := now.Add(-file.age)
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
+		defer j.close()
+		for _, contextID := range []string{"gone", "kept"} {
+			task := &agents.Task{ID: "1", ContextID: contextID, Message: &a2a.Message{ID: "m"}}
+			if err := j.write(task, &record{Message: "m", State: sent}); err != nil {
+				t.Fatal(err)
+			}
+			left[j.path(task)] = task
 		}
 	}
-	if err := j.sweep(now); err != nil {
+	if err := Forget(dir, "", "gone"); err != nil {
 		t.Fatal(err)
 	}
-	left, err := os.ReadDir(j.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range left {
-		names = append(names, e.Name())
-	}
-	if got, want := fmt.Sprint(names), "[larger.json new.json]"; got != want {
-		t.Errorf("left %s, want %s", got, want)
+	for path, task := range left {
+		if _, err := os.Stat(path); (err == nil) != (task.ContextID == "kept") {
+			t.Errorf("the record of %s: %v", task.ContextID, err)
+		}
 	}
 }
 

@@ -93,6 +93,7 @@ func TestKilled(t *testing.T) {
 	known, unknown := 0, 0
 	told := map[string]bool{} // that the line is there
 	var a *agentProcess
+	whole := time.Minute // how long an undisturbed task takes here and now: kills come within it and a little later. The first task is undisturbed.
 	for killed, id := 0, 1; killed < n; id++ {
 		g := given{ID: fmt.Sprintf("line-%d", id)}
 		for answered := false; !answered; {
@@ -101,11 +102,15 @@ func TestKilled(t *testing.T) {
 			}
 			g.Delivery++
 			a.give(t, g)
+			began, until := time.Now(), whole
+			if id > 1 {
+				until = time.Duration(rnd.Int64N(int64(whole + whole/4)))
+			}
 			var o outcome
 			select {
 			case o = <-a.outcomes:
 				answered = o.ID != ""
-			case <-time.After(time.Duration(rnd.IntN(12_000)) * time.Microsecond):
+			case <-time.After(until):
 				killed++
 				if rnd.IntN(2) == 0 { // the server alone
 					if b, err := os.ReadFile(pid); err == nil {
@@ -130,6 +135,7 @@ func TestKilled(t *testing.T) {
 			case o.ID != g.ID:
 				t.Fatalf("an answer for %q, want %q", o.ID, g.ID)
 			case o.Text == "noted "+g.ID:
+				whole = time.Since(began)
 				told[g.ID] = true
 				known++
 			case strings.Contains(o.Err, "the outcome is unknown"):

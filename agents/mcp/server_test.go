@@ -73,6 +73,9 @@ type (
 	words struct {
 		Text string `json:"text"`
 	}
+	content struct {
+		Content string `json:"content"`
+	}
 )
 
 func yes() *bool {
@@ -94,6 +97,9 @@ func newServer() *sdk.Server {
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "upper", Description: "Makes letters large", Annotations: harmless}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
 		return text(strings.ToUpper(in.Text)), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "read", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, content, error) {
+		return text("a: \"b\"\nc"), content{"a: \"b\"\nc"}, nil // a text, wrapped as structured content has to be
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "trace", Annotations: harmless}, func(_ context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		return text(fmt.Sprint(r.Params.Meta["traceparent"])), nil, nil

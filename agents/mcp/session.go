@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,8 +59,8 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 		defer context.AfterFunc(ctx, n.program.end)() // unblocks Connect
 	} else {
 		client := newHTTPClient(s)
-		if tr = (&sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client}); s.SSE {
-			tr = &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client}
+		if tr = (&sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}); s.SSE {
+			tr = &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}
 		}
 	}
 	options := &sdk.ClientOptions{
@@ -81,8 +82,8 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 		stop()
 		if n.program != nil {
 			n.program.end()
-			if said := n.program.stderr.tail(); said != "" {
-				err = fmt.Errorf("%w: it says: %s", err, said)
+			if said := n.program.Last(); said != "" {
+				err = fmt.Errorf("%w: it says: %s", err, strings.ReplaceAll(said, "\n", " "))
 			}
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -96,8 +97,8 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 	}()
 	if n.program != nil {
 		go func() {
-			<-n.program.gone
-			_ = n.program.stdout.Close() // its children may hold it open
+			<-n.program.Ended
+			_ = n.program.Out.Close() // its children may hold it open
 		}()
 	}
 	return n, nil
@@ -167,14 +168,20 @@ func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bo
 	return all, true, nil
 }
 
-// newHTTPClient returns a client that sends the server's headers to the server only, also after a redirect.
+// newHTTPClient returns a client that sends the server's headers to the server only, also after a redirect. A call follows no redirect, since the
+// server may have begun it: it goes at once where the session's first request was redirected to.
 func newHTTPClient(s *Server) *http.Client {
 	home, _ := url.Parse(s.URL) // check has parsed it
+	x := &exchange{home: home, next: &headers{of: s, home: home, next: httpclient.NewTransport(0)}}
 	return &http.Client{
-		Transport: exchange{&headers{of: s, home: home, next: httpclient.NewTransport(0)}},
+		Transport: x,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if r.URL.Host != home.Host || r.URL.Scheme != home.Scheme || len(via) > 3 {
+			first := via[0]
+			if r.URL.Host != home.Host || r.URL.Scheme != home.Scheme || len(via) > 3 || postsOf(first) != nil {
 				return http.ErrUseLastResponse
+			}
+			if r.Method == http.MethodPost && *first.URL == *home {
+				x.moved.Store(r.URL)
 			}
 			return nil
 		},

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -137,5 +138,87 @@ func TestSessionExpires(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(notes); string(b) != "first\nother\n" {
 		t.Errorf("notes %q", b)
+	}
+}
+
+// front serves the test server behind answer, which gets each request with its body and returns false for those that are the server's.
+func front(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, body string) bool) string {
+	t.Helper()
+	h := resumable(newServer())
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if r.Body = io.NopCloser(bytes.NewReader(b)); !answer(w, r, string(b)) {
+			h.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return web.URL
+}
+
+// A server that begins a call and then answers as if it had not does not get it again.
+func TestBegunAndDenied(t *testing.T) {
+	for name, status := range map[string]int{"redirect": http.StatusTemporaryRedirect, "moved": http.StatusPermanentRedirect, "not found": http.StatusNotFound} {
+		t.Run(name, func(t *testing.T) {
+			var begun atomic.Int32
+			a := open(t, at(t, front(t, func(w http.ResponseWriter, r *http.Request, body string) bool {
+				if !strings.Contains(body, `"text":"first"`) {
+					return false
+				}
+				begun.Add(1)
+				w.Header().Set("Location", r.URL.Path)
+				w.WriteHeader(status)
+				return true
+			})), t.TempDir(), nil)
+			if got, err := do(t, a, task("1", "m", "note", "first", nil)); err == nil || !strings.Contains(err.Error(), "the outcome is unknown") {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if n := begun.Load(); n != 1 {
+				t.Errorf("the server got the call %d times", n)
+			}
+			if got, err := do(t, a, task("2", "m", "note", "second", nil)); err != nil || got != "noted second" {
+				t.Errorf("behind it: %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// Many servers redirect to the same address with a slash behind it: calls go there at once.
+func TestRedirectedAtFirst(t *testing.T) {
+	a := open(t, at(t, front(t, func(w http.ResponseWriter, r *http.Request, _ string) bool {
+		if r.URL.Path == "/mcp/" {
+			return false
+		}
+		http.Redirect(w, r, "/mcp/", http.StatusTemporaryRedirect)
+		return true
+	})+"/mcp"), t.TempDir(), nil)
+	if got, err := do(t, a, task("1", "m", "note", "line", nil)); err != nil || got != "noted line" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// Servers say with an error in the response that they do not know a session: the call is made in another one.
+func TestSessionUnknown(t *testing.T) {
+	var mu sync.Mutex
+	known := ""
+	a := open(t, at(t, front(t, func(w http.ResponseWriter, r *http.Request, body string) bool {
+		session := r.Header.Get("Mcp-Session-Id")
+		mu.Lock()
+		defer mu.Unlock()
+		if known == "" && strings.Contains(body, `"text":"line"`) {
+			known = session // up to now
+		}
+		if session == "" || session != known || r.Method != http.MethodPost {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`)
+		return true
+	})), t.TempDir(), nil)
+	if got, err := do(t, a, task("1", "m", "note", "line", nil)); err != nil || got != "noted line" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -48,8 +48,8 @@ type skill struct {
 	InputSchema any    `json:"input_schema,omitempty"`
 }
 
-func (d *Door) listAgents(ctx context.Context, _ *sdk.CallToolRequest, in listInput) (*sdk.CallToolResult, listOutput, error) {
-	cards, err := d.cfg.Agents(ctx)
+func (s *Server) listAgents(ctx context.Context, _ *sdk.CallToolRequest, in listInput) (*sdk.CallToolResult, listOutput, error) {
+	cards, err := s.cfg.Agents(ctx)
 	if err != nil {
 		return nil, listOutput{}, err
 	}
@@ -84,10 +84,10 @@ func (d *Door) listAgents(ctx context.Context, _ *sdk.CallToolRequest, in listIn
 		of := describe(c, len(found) == 1)
 		out.Agents = append(out.Agents, of)
 		fmt.Fprintf(&text, "%s: %s\n", of.ID, of.Description)
-		for _, s := range of.Skills {
-			fmt.Fprintf(&text, "  skill %s: %s\n", s.ID, s.Description)
-			if s.InputSchema != nil {
-				fmt.Fprintf(&text, "    input_schema: %s\n", s.InputSchema)
+		for _, skill := range of.Skills {
+			fmt.Fprintf(&text, "  skill %s: %s\n", skill.ID, skill.Description)
+			if skill.InputSchema != nil {
+				fmt.Fprintf(&text, "    input_schema: %s\n", skill.InputSchema)
 			}
 		}
 	}

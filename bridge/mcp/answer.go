@@ -42,6 +42,7 @@ type answer struct {
 	CostUSD   float64  `json:"cost_usd,omitempty"`
 
 	held bool // the question is for a yes
+	sent bool // the call has sent the message that begins the turn
 }
 
 type task struct {
@@ -103,7 +104,7 @@ func (k *talk) answerOf(conv *conversation.Conversation, t client.Turn, said *a2
 	if conv == nil {
 		return a
 	}
-	if w := waits(conv, k.c.ID(t)); w != nil {
+	if w := conv.WaitsFor(k.c.ID(t)); w != nil {
 		a.State, a.held = inputRequired, w.Phase == conversation.Held
 		a.Question, a.Answer = a.Answer, ""
 	}
@@ -130,7 +131,10 @@ func (a *answer) result() *sdk.CallToolResult {
 		}
 		text += fmt.Sprintf(". Call get_turn with turn_id %s for the answer; do not ask again.", a.TurnID)
 	case unknown:
-		text = fmt.Sprintf("Cortex knows no turn %s of yours, or not yet. If it was asked just now, call get_turn again; if that does not help, make the call again that began it: nothing is asked twice.", a.TurnID)
+		text = fmt.Sprintf("Cortex knows no turn %s of yours, or not yet. If it was asked just now, call get_turn again.", a.TurnID)
+		if a.sent {
+			text = fmt.Sprintf("Cortex has not begun the turn %s yet. Call get_turn for it, or make the same call again: it is not asked twice.", a.TurnID)
+		}
 	case inputRequired:
 		text = fmt.Sprintf("%s\n\nThat is for the user: ask them, then call reply with turn_id %s and what they say.", a.Question, a.TurnID)
 	}

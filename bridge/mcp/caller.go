@@ -18,8 +18,8 @@ type caller struct {
 }
 
 // callerOf returns who made a request.
-func (d *Door) callerOf(extra *sdk.RequestExtra, session *sdk.ServerSession, about *sdk.Implementation) *caller {
-	own := *d.cfg.Client
+func (s *Server) callerOf(extra *sdk.RequestExtra, session *sdk.ServerSession, about *sdk.Implementation) *caller {
+	own := *s.cfg.Client
 	if extra != nil && extra.TokenInfo != nil {
 		own.User = extra.TokenInfo.UserID
 	}
@@ -47,10 +47,10 @@ func (c *caller) user() string {
 const loadTime = 10 * time.Second
 
 // load returns a conversation, or nil if it does not exist or is not the caller's.
-func (d *Door) load(ctx context.Context, c *caller, contextID string) (*conversation.Conversation, error) {
+func (s *Server) load(ctx context.Context, c *caller, contextID string) (*conversation.Conversation, error) {
 	ctx, end := context.WithTimeout(ctx, loadTime)
 	defer end()
-	conv, err := storage.Load(ctx, d.cfg.Store, c.Tenant, contextID)
+	conv, err := storage.Load(ctx, s.cfg.Store, c.Tenant, contextID)
 	if err != nil || conv.Seq == 0 || !conv.Admits(c.user()) {
 		return nil, err
 	}

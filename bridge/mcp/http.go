@@ -2,26 +2,26 @@ package mcp
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
 
+// Bounds of a request, in bytes.
 const (
-	sessionTime  = time.Hour // without a request, before 2026-07-28
-	mostSessions = 64        // of a caller
-	maxBody      = 1 << 20   // bytes
+	maxBody  = 1 << 20
+	maxBegin = 64 << 10 // of one that begins a session, which keeps it
+	maxHeavy = 8 << 20  // that it takes when it is decoded, as far as that can be estimated
 )
 
 // Headers of a request. The last two are never taken from outside.
@@ -38,18 +38,20 @@ type Identify func(token string) (user string, err error)
 // Handler serves MCP over HTTP, all revisions at one address. With nil, nobody has a token, and only programs on this machine are served.
 //
 // The SDK serves 2026-07-28, which knows no sessions, and earlier revisions, which cannot ask the user without them, by different handlers.
-func (d *Door) Handler(identify Identify) http.Handler {
-	return handler(d.server(), d.server(), identify, func(h http.Handler) http.Handler { return d.mark(h, formTime+2*d.cfg.Wait) })
+func (s *Server) Handler(identify Identify) http.Handler {
+	return handler(s.server(), s.server(), identify, func(h http.Handler) http.Handler { return s.mark(h, formTime+2*s.cfg.Wait) })
 }
 
-// handler serves one server without sessions and one with them.
+// handler serves one server without sessions and one with them. Only where nobody has a token does the name by which it is reached have to be that
+// of this machine: a page in a browser can give itself another one, but has no token. With tokens it is the name of a proxy.
 func handler(free, bound *sdk.Server, identify Identify, mark func(http.Handler) http.Handler) http.Handler {
 	without := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return free }, &sdk.StreamableHTTPOptions{
-		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody,
+		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: identify != nil,
 	})
-	with := &sessions{server: bound, next: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bound }, &sdk.StreamableHTTPOptions{
-		SessionTimeout: sessionTime, MaxRequestBodyBytes: maxBody,
+	with := &sessions{next: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return bound }, &sdk.StreamableHTTPOptions{
+		SessionTimeout: sessionTime, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: identify != nil,
 	})}
+	bound.AddReceivingMiddleware(with.begun)
 	by := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method != http.MethodPost && r.Method != http.MethodDelete: // there is nothing to say outside of calls
@@ -108,7 +110,7 @@ func isLocal(r *http.Request) bool {
 }
 
 // mark gives a request the time that a call takes, and lets the call find out which one it is and whether its client is still there.
-func (d *Door) mark(h http.Handler, long time.Duration) http.Handler {
+func (s *Server) mark(h http.Handler, long time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del(headerCall)
 		r.Header.Del(headerPost)
@@ -116,6 +118,14 @@ func (d *Door) mark(h http.Handler, long time.Duration) http.Handler {
 			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 			if err != nil {
 				http.Error(w, "the message has more than 1 MiB, or did not arrive", http.StatusRequestEntityTooLarge)
+				return
+			}
+			if stays := r.Header.Get(headerSession) == "" && r.Header.Get(headerVersion) < stateless; stays && len(body) > maxBegin {
+				http.Error(w, "the message has more than 64 KiB, and no session: initialize one first", http.StatusRequestEntityTooLarge)
+				return
+			}
+			if nesting.Weight(body) > maxHeavy {
+				http.Error(w, "the message has too many values: send less at a time, or a file", http.StatusRequestEntityTooLarge)
 				return
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
@@ -127,8 +137,8 @@ func (d *Door) mark(h http.Handler, long time.Duration) http.Handler {
 			}
 			post := uuid.NewString()
 			r.Header.Set(headerPost, post)
-			d.posts.Store(post, r.Context())
-			defer d.posts.Delete(post)
+			s.posts.Store(post, r.Context())
+			defer s.posts.Delete(post)
 			end := time.Now().Add(long)
 			c := http.NewResponseController(w)
 			_ = c.SetReadDeadline(end) // a test's writer has none
@@ -147,97 +157,13 @@ func callID(extra *sdk.RequestExtra) string {
 }
 
 // isGone reports whether the result of a call reaches nobody.
-func (d *Door) isGone(ctx context.Context, extra *sdk.RequestExtra) bool {
+func (s *Server) isGone(ctx context.Context, extra *sdk.RequestExtra) bool {
 	if ctx.Err() != nil {
 		return true
 	}
 	if extra == nil || extra.Header == nil {
 		return false
 	}
-	post, ok := d.posts.Load(extra.Header.Get(headerPost))
+	post, ok := s.posts.Load(extra.Header.Get(headerPost))
 	return !ok || post.(context.Context).Err() != nil
-}
-
-// sessions bounds the sessions of a caller: the one that was used least recently makes room.
-type sessions struct {
-	server *sdk.Server
-	next   http.Handler
-
-	mu sync.Mutex
-	of map[string]*session
-}
-
-type session struct {
-	user    string
-	used    time.Time
-	running int
-}
-
-func (s *sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	user := ""
-	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
-		user = info.UserID
-	}
-	id := r.Header.Get(headerSession)
-	if id != "" {
-		s.step(id, 1)
-		defer s.step(id, -1)
-		s.next.ServeHTTP(w, r)
-		return
-	}
-	if r.Method == http.MethodPost && !s.room(user) {
-		http.Error(w, "too many sessions of yours are at work: end some", http.StatusTooManyRequests)
-		return
-	}
-	s.next.ServeHTTP(w, r)
-	if id := w.Header().Get(headerSession); id != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.of == nil {
-			s.of = make(map[string]*session)
-		}
-		s.of[id] = &session{user: user, used: time.Now()}
-	}
-}
-
-// step notes that a request of a session begins or ends.
-func (s *sessions) step(id string, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if of := s.of[id]; of != nil {
-		of.running += n
-		of.used = time.Now()
-	}
-}
-
-// room makes room for a session of a caller, and reports whether there is some.
-func (s *sessions) room(user string) bool {
-	live := map[string]*sdk.ServerSession{}
-	for of := range s.server.Sessions() {
-		live[of.ID()] = of
-	}
-	s.mu.Lock()
-	var own []string
-	for id, of := range s.of {
-		if live[id] == nil {
-			delete(s.of, id)
-		} else if of.user == user {
-			own = append(own, id)
-		}
-	}
-	if len(own) < mostSessions {
-		s.mu.Unlock()
-		return true
-	}
-	oldest := slices.MinFunc(own, func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.of[a].running, s.of[b].running), s.of[a].used.Compare(s.of[b].used))
-	})
-	if s.of[oldest].running > 0 {
-		s.mu.Unlock()
-		return false
-	}
-	delete(s.of, oldest)
-	s.mu.Unlock()
-	_ = live[oldest].Close() // its client is told that it is unknown, and begins another
-	return true
 }

@@ -1,33 +1,42 @@
 package mcp_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/bridge/mcp"
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // TestOthers has two people ask: neither sees or changes what is the other's.
 func TestOthers(t *testing.T) {
 	w := newWorld(t, true)
-	doors := map[string]*httptest.Server{}
+	servers := map[string]*httptest.Server{}
 	for who, wait := range map[string]time.Duration{"ada": 0, "bob": 300 * time.Millisecond} { // who waits for nothing
-		doors[who] = httptest.NewServer(w.door(wait).Handler(func(token string) (string, error) {
+		servers[who] = httptest.NewServer(w.server(wait).Handler(func(token string) (string, error) {
 			if !strings.HasPrefix(token, "of-") {
 				return "", errors.New("that is no token")
 			}
 			return "user:" + token[3:], nil
 		}))
-		defer doors[who].Close()
+		defer servers[who].Close()
 	}
 	for _, era := range eras {
 		as := func(who string) *sdk.ClientSession {
-			return w.connect(&sdk.StreamableClientTransport{Endpoint: doors[who].URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: header{"Authorization", "Bearer of-" + who}}}, era, nil)
+			return w.connect(&sdk.StreamableClientTransport{Endpoint: servers[who].URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: header{"Authorization", "Bearer of-" + who}}}, era, nil)
 		}
 		ada, bob := as("ada"), as("bob")
 		r := w.call(ada, "ask", `{"text":"danger","key":"k"}`)
@@ -69,7 +78,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// post sends a message to a door as any program can.
+// post sends a message to a server as any program can.
 func post(t *testing.T, url, body string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -106,7 +115,7 @@ func begin(t *testing.T, url string) string {
 // TestSentAgain sends the same request twice, as a program does whose connection was lost.
 func TestSentAgain(t *testing.T) {
 	w := newWorld(t, false)
-	srv := httptest.NewServer(w.door(0).Handler(nil))
+	srv := httptest.NewServer(w.server(0).Handler(nil))
 	defer srv.Close()
 	for i, session := range []string{begin(t, srv.URL), begin(t, srv.URL)} {
 		for range 2 {
@@ -132,16 +141,16 @@ func TestSentAgain(t *testing.T) {
 
 func TestWhoIsLetIn(t *testing.T) {
 	w := newWorld(t, false)
-	open := httptest.NewServer(w.door(0).Handler(nil))
+	open := httptest.NewServer(w.server(0).Handler(nil))
 	defer open.Close()
-	locked := httptest.NewServer(w.door(0).Handler(func(token string) (string, error) {
+	locked := httptest.NewServer(w.server(0).Handler(func(token string) (string, error) {
 		if token == "good" {
 			return "user:ada", nil
 		}
 		return "", errors.New("that is no token")
 	}))
 	defer locked.Close()
-	far := w.door(0).Handler(nil)
+	far := w.server(0).Handler(nil)
 	for name, test := range map[string]struct {
 		url    string
 		header []string
@@ -156,6 +165,8 @@ func TestWhoIsLetIn(t *testing.T) {
 		"a wrong token":      {locked.URL, []string{"Authorization", "Bearer bad"}, 401},
 		"another kind":       {locked.URL, []string{"Authorization", "Basic good"}, 401},
 		"a token":            {locked.URL, []string{"Authorization", "Bearer good"}, 200},
+		"a token, by a name": {locked.URL, []string{"Authorization", "Bearer good", "Host", "cortex.internal", "X-Forwarded-For", "10.0.0.1"}, 200},
+		"and no token":       {locked.URL, []string{"Host", "cortex.internal"}, 401},
 		"no such session":    {open.URL, []string{"Mcp-Session-Id", "none"}, 404},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,6 +174,13 @@ func TestWhoIsLetIn(t *testing.T) {
 				t.Errorf("%d %s, want %d", code, body, test.want)
 			}
 		})
+	}
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	for url, want := range map[string]int{open.URL: 403, locked.URL: 200} { // without sessions
+		code, _, body := post(t, url, list, "Host", "cortex.internal", "Authorization", "Bearer good", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list")
+		if code != want {
+			t.Errorf("%s, by a name: %d %s, want %d", url, code, body, want)
+		}
 	}
 	r := httptest.NewRequest(http.MethodPost, "http://cortex/mcp", strings.NewReader(initialize))
 	r.RemoteAddr = "192.0.2.1:1234"
@@ -180,7 +198,7 @@ func TestWhoIsLetIn(t *testing.T) {
 // TestSessionsAreBounded begins more sessions than a caller may have: the one that was used least recently ends.
 func TestSessionsAreBounded(t *testing.T) {
 	w := newWorld(t, false)
-	srv := httptest.NewServer(w.door(0).Handler(nil))
+	srv := httptest.NewServer(w.server(0).Handler(nil))
 	defer srv.Close()
 	alive := func(id string) bool {
 		code, _, _ := post(t, srv.URL, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", id)
@@ -196,5 +214,86 @@ func TestSessionsAreBounded(t *testing.T) {
 	newest := begin(t, srv.URL)
 	if !alive(ids[0]) || alive(ids[1]) || !alive(newest) {
 		t.Error("another session has ended than the one that was used least recently")
+	}
+}
+
+// TestSessionsAreBoundedAtOnce begins sessions from many connections at once.
+func TestSessionsAreBoundedAtOnce(t *testing.T) {
+	w := newWorld(t, false)
+	srv := httptest.NewServer(w.server(0).Handler(nil))
+	defer srv.Close()
+	var mu sync.Mutex
+	var ids []string
+	var begun sync.WaitGroup
+	for range 16 {
+		begun.Go(func() {
+			for range 20 {
+				code, h, body := post(t, srv.URL, initialize)
+				if code != http.StatusOK {
+					t.Errorf("%d %s", code, body)
+				}
+				mu.Lock()
+				ids = append(ids, h.Get("Mcp-Session-Id"))
+				mu.Unlock()
+			}
+		})
+	}
+	begun.Wait()
+	alive := 0
+	for _, id := range ids {
+		if code, _, _ := post(t, srv.URL, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", id); code == http.StatusOK {
+			alive++
+		}
+	}
+	if alive > 64 || alive < 48 { // 16 places may have been kept for the last ones
+		t.Errorf("%d sessions are alive, want 64 at most", alive)
+	}
+}
+
+// crowd is a store that lists conversations of bob before the others, with or without their owner.
+type crowd struct {
+	storage.Store
+	n       int
+	outline *storage.Outline
+}
+
+func (c crowd) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
+	return func(yield func(storage.ContextInfo, error) bool) {
+		for i := range c.n {
+			if !yield(storage.ContextInfo{ContextID: fmt.Sprint("of-bob-", i), Title: "bob's", Outline: c.outline}, nil) {
+				return
+			}
+		}
+		for info, err := range c.Store.Contexts(ctx, tenant) {
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestConversationsInACrowd has Ada list her conversations where others have spoken more recently, and more often than is looked at.
+func TestConversationsInACrowd(t *testing.T) {
+	w := newWorld(t, true)
+	read := func(store storage.Store) []*sdk.ResourceContents {
+		d := mcp.New(mcp.Config{
+			Client: &client.Client{Transport: w.bus, User: "user:ada", Log: client.ReadLog(w.store, ""), Poll: 20 * time.Millisecond},
+			Store:  store, Agents: func(context.Context) ([]*a2a.AgentCard, error) { return w.cards, nil },
+		})
+		s := w.join("stdio 2026-07-28", d, "", nil)
+		w.call(s, "ask", `{"text":"hello","context_id":"of-ada"}`)
+		r, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "cortex://conversations"})
+		must(t, err)
+		return r.Contents
+	}
+	known := read(crowd{w.store, 5000, &storage.Outline{Owner: "user:bob"}})
+	if len(known) != 1 || !strings.Contains(known[0].Text, "of-ada") || strings.Contains(known[0].Text, "bob") {
+		t.Errorf("where the owners are known: %s", known[0].Text)
+	}
+	if all := read(crowd{w.store, 5000, nil}); len(all) != 2 || strings.TrimSpace(all[0].Text) != "[]" || !strings.Contains(all[1].Text, "Not all conversations") {
+		t.Errorf("where they are not: %s", all[0].Text)
+	}
+	if all := read(crowd{w.store, 60, &storage.Outline{Owner: "user:ada"}}); len(all) != 2 || !strings.Contains(all[1].Text, "newest 50") {
+		t.Errorf("more of her own than are listed: %s", all[0].Text)
 	}
 }

@@ -1,12 +1,9 @@
 package mcp
 
 import (
-	"slices"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
 const (
@@ -14,20 +11,6 @@ const (
 	replyKey  = "reply"      // of the form in that revision, and of its field
 	formTime  = 30 * time.Minute
 )
-
-// waits returns what a turn has begun that waits for the user: for a yes, or for the reply to an agent's question; nil if nothing does.
-func waits(conv *conversation.Conversation, turnID string) *conversation.Task {
-	turn := conv.Turn(turnID)
-	if turn == nil || turn.Open() {
-		return nil
-	}
-	for _, t := range slices.Concat(conv.Asked(), conv.Waiting()) {
-		if t.SettledSeq >= turn.Seq || !turn.Asked.IsZero() {
-			return t
-		}
-	}
-	return nil
-}
 
 // canElicit reports whether the host can put a form to its user.
 func canElicit(req *sdk.CallToolRequest) bool {

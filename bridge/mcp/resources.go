@@ -23,29 +23,29 @@ import (
 // Bounds of resources.
 const (
 	mostConversations = 50
-	mostExamined      = 500       // conversations, in search of those of the caller
+	mostExamined      = 500       // conversations whose logs are read in search of those of the caller; the others' owners are in the list
 	maxTranscript     = 256 << 10 // bytes
 	maxFile           = 4 << 20   // bytes
 )
 
 const scheme = "cortex://"
 
-func (d *Door) addResources(s *sdk.Server) {
-	s.AddResource(&sdk.Resource{
+func (s *Server) addResources(to *sdk.Server) {
+	to.AddResource(&sdk.Resource{
 		URI: scheme + "agents", Name: "agents", Title: "Agents", Description: "The agents that can be given work now", MIMEType: "application/json",
-	}, d.readAgents)
-	s.AddResource(&sdk.Resource{
+	}, s.readAgents)
+	to.AddResource(&sdk.Resource{
 		URI: scheme + "conversations", Name: "conversations", Title: "Conversations", Description: "Your conversations, the last one first", MIMEType: "application/json",
-	}, d.readConversations)
-	s.AddResourceTemplate(&sdk.ResourceTemplate{
+	}, s.readConversations)
+	to.AddResourceTemplate(&sdk.ResourceTemplate{
 		URITemplate: scheme + "agents/{id}", Name: "agent", Title: "Agent", Description: "An agent's card", MIMEType: "application/json",
-	}, d.readAgents)
-	s.AddResourceTemplate(&sdk.ResourceTemplate{
+	}, s.readAgents)
+	to.AddResourceTemplate(&sdk.ResourceTemplate{
 		URITemplate: scheme + "conversations/{id}", Name: "conversation", Title: "Conversation", Description: "What was said in a conversation", MIMEType: "text/markdown",
-	}, d.readConversation)
-	s.AddResourceTemplate(&sdk.ResourceTemplate{
+	}, s.readConversation)
+	to.AddResourceTemplate(&sdk.ResourceTemplate{
 		URITemplate: scheme + "artifacts/{conversation}/{message}/{number}", Name: "artifact", Title: "File", Description: "A file of an answer",
-	}, d.readFile)
+	}, s.readFile)
 }
 
 // fileURI returns the URI of the n-th file of an answer, from 1, or of its text.
@@ -92,15 +92,15 @@ func asJSON(uri string, v any) (*sdk.ReadResourceResult, error) {
 }
 
 // readAgents reads the list of agents, or one's card.
-func (d *Door) readAgents(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+func (s *Server) readAgents(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	uri := req.Params.URI
 	words, ok := pathOf(uri)
-	cards, err := d.cfg.Agents(ctx)
+	cards, err := s.cfg.Agents(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if ok && len(words) == 0 {
-		_, list, err := d.listAgents(ctx, nil, listInput{Limit: mostAgents})
+		_, list, err := s.listAgents(ctx, nil, listInput{Limit: mostAgents})
 		if err != nil {
 			return nil, err
 		}
@@ -121,18 +121,30 @@ type conversationLine struct {
 	URI     string    `json:"uri"`
 }
 
-func (d *Door) readConversations(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	c := d.callerOf(req.Extra, req.Session, req.ClientInfo())
-	list := []conversationLine{}
-	examined := 0
-	for info, err := range d.cfg.Store.Contexts(ctx, c.Tenant) {
-		if err != nil {
-			return nil, err
-		}
-		if examined++; examined > mostExamined || len(list) == mostConversations {
+func (s *Server) readConversations(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	c := s.callerOf(req.Extra, req.Session, req.ClientInfo())
+	list, examined, note := []conversationLine{}, 0, ""
+	bounded, end := context.WithTimeout(ctx, loadTime)
+	defer end()
+	for info, err := range s.cfg.Store.Contexts(bounded, c.Tenant) {
+		if err == nil && len(list) == mostConversations {
+			note = fmt.Sprintf("These are the newest %d; older ones are left out.", mostConversations)
 			break
 		}
-		own, err := d.owns(ctx, c, &info)
+		own := false
+		if err == nil && !namesOwner(info.Outline) {
+			if examined++; examined > mostExamined {
+				note = notAll
+				continue
+			}
+		}
+		if err == nil {
+			own, err = s.owns(bounded, c, &info)
+		}
+		if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+			note = notAll
+			break
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -140,16 +152,26 @@ func (d *Door) readConversations(ctx context.Context, req *sdk.ReadResourceReque
 			list = append(list, conversationLine{ID: info.ContextID, Title: prompt.Clean(info.Title, 80), Updated: info.Updated.UTC(), URI: scheme + "conversations/" + escape(info.ContextID)})
 		}
 	}
-	return asJSON(req.Params.URI, list)
+	res, err := asJSON(req.Params.URI, list)
+	if err == nil && note != "" {
+		res.Contents = append(res.Contents, text(req.Params.URI, "text/plain", note).Contents...)
+	}
+	return res, err
 }
 
+// notAll is said where some conversations may be missing.
+const notAll = "Not all conversations of this Cortex were looked at, since there are too many: yours may be among the others. Call it again later."
+
+// namesOwner reports whether an outline says whose the conversation is; o may be nil.
+func namesOwner(o *storage.Outline) bool { return o != nil && o.Owner != "" }
+
 // owns reports whether a conversation is the caller's, or shared with them. One that cannot be read is nobody's.
-func (d *Door) owns(ctx context.Context, c *caller, info *storage.ContextInfo) (bool, error) {
-	if o := info.Outline; o.Whole() {
+func (s *Server) owns(ctx context.Context, c *caller, info *storage.ContextInfo) (bool, error) {
+	if o := info.Outline; namesOwner(o) {
 		conv := conversation.Conversation{Seq: 1, Owner: o.Owner, Shared: o.Shared}
 		return conv.Admits(c.user()), nil
 	}
-	conv, err := d.load(ctx, c, info.ContextID)
+	conv, err := s.load(ctx, c, info.ContextID)
 	if err != nil && ctx.Err() != nil {
 		return false, err
 	}
@@ -157,13 +179,13 @@ func (d *Door) owns(ctx context.Context, c *caller, info *storage.ContextInfo) (
 }
 
 // readConversation reads what was said, as far as it is not only in the log.
-func (d *Door) readConversation(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+func (s *Server) readConversation(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	uri := req.Params.URI
 	words, ok := pathOf(uri)
 	if !ok || len(words) != 1 || transport.CheckID(words[0]) != nil {
 		return nil, sdk.ResourceNotFoundError(uri)
 	}
-	conv, err := d.load(ctx, d.callerOf(req.Extra, req.Session, req.ClientInfo()), words[0])
+	conv, err := s.load(ctx, s.callerOf(req.Extra, req.Session, req.ClientInfo()), words[0])
 	if err != nil {
 		return nil, err
 	}
@@ -203,9 +225,9 @@ func (d *Door) readConversation(ctx context.Context, req *sdk.ReadResourceReques
 }
 
 // readFile reads a file of an answer to the caller.
-func (d *Door) readFile(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+func (s *Server) readFile(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	uri := req.Params.URI
-	c := d.callerOf(req.Extra, req.Session, req.ClientInfo())
+	c := s.callerOf(req.Extra, req.Session, req.ClientInfo())
 	words, ok := pathOf(uri)
 	if !ok || len(words) != 3 || transport.CheckID(words[0]) != nil || transport.CheckID(words[1]) != nil {
 		return nil, sdk.ResourceNotFoundError(uri)
@@ -214,7 +236,7 @@ func (d *Door) readFile(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk
 	if err != nil || n < 0 {
 		return nil, sdk.ResourceNotFoundError(uri)
 	}
-	if conv, err := d.load(ctx, c, words[0]); err != nil || conv == nil {
+	if conv, err := s.load(ctx, c, words[0]); err != nil || conv == nil {
 		if err == nil {
 			err = sdk.ResourceNotFoundError(uri)
 		}

@@ -17,7 +17,7 @@ import (
 
 // talk is one call that waits for a turn, and for those of the replies to its questions.
 type talk struct {
-	*Door
+	*Server
 	req   *sdk.CallToolRequest
 	c     *caller
 	first client.Turn // of the call
@@ -26,9 +26,9 @@ type talk struct {
 }
 
 // talk returns the talk of a call that asks to wait for so many seconds. What it asks has the trace of the call.
-func (d *Door) talk(req *sdk.CallToolRequest, seconds int) *talk {
-	k := &talk{Door: d, req: req, c: d.callerOf(req.Extra, req.Session, req.ClientInfo()), wait: d.cfg.Wait}
-	if seconds > 0 && seconds < int(d.cfg.Wait/time.Second) {
+func (s *Server) talk(req *sdk.CallToolRequest, seconds int) *talk {
+	k := &talk{Server: s, req: req, c: s.callerOf(req.Extra, req.Session, req.ClientInfo()), wait: s.cfg.Wait}
+	if seconds > 0 && seconds < int(s.cfg.Wait/time.Second) {
 		k.wait = time.Duration(seconds) * time.Second
 	}
 	meta := req.Params.GetMeta()
@@ -57,6 +57,7 @@ func (k *talk) run(ctx context.Context, m *client.Message, t client.Turn) (*sdk.
 			return nil, nil, err
 		}
 		a := k.answerOf(conv, t, said)
+		a.sent = m != nil
 		if err != nil && said == nil { // the store is away
 			a.State = working
 		}
@@ -83,7 +84,7 @@ func (k *talk) run(ctx context.Context, m *client.Message, t client.Turn) (*sdk.
 
 // give returns the result of the call. The same call after it is another one, if the host gets the result.
 func (k *talk) give(ctx context.Context, a *answer) (*sdk.CallToolResult, *answer, error) {
-	if a.State != working && !k.isGone(ctx, k.req.Extra) {
+	if a.State != working && a.State != unknown && !k.isGone(ctx, k.req.Extra) {
 		k.calls.got(k.first.ContextID, k.first.MessageID)
 	}
 	return a.result(), a, nil
@@ -122,7 +123,7 @@ func (k *talk) reply(ctx context.Context, t client.Turn, what func(held bool) (s
 	if conv == nil || conv.Turn(k.c.ID(t)) == nil {
 		return nil, nil, errNoTurn(handleOf(t))
 	}
-	w := waits(conv, k.c.ID(t))
+	w := conv.WaitsFor(k.c.ID(t))
 	text, ok := what(w != nil && w.Phase == conversation.Held)
 	if !ok {
 		return k.run(ctx, nil, t)
@@ -138,7 +139,7 @@ func (k *talk) reply(ctx context.Context, t client.Turn, what func(held bool) (s
 // replyTo returns the message that replies to the question of a turn. The same reply again is the same message.
 func (k *talk) replyTo(t client.Turn, text string) *client.Message {
 	m := client.Text(t.ContextID, text)
-	m.From, m.ID = k.c.user(), digest(t.From, handleOf(t), text, "reply")
+	m.From, m.ID, m.ReplyTo = k.c.user(), digest(t.From, handleOf(t), text, "reply"), k.c.ID(t)
 	return m
 }
 

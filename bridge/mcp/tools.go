@@ -47,45 +47,45 @@ type replyInput struct {
 	WaitSeconds int    `json:"wait_seconds,omitempty" jsonschema:"as of ask"`
 }
 
-func (d *Door) addTools(s *sdk.Server) {
+func (s *Server) addTools(to *sdk.Server) {
 	no, yes := false, true
-	sdk.AddTool(s, &sdk.Tool{
+	sdk.AddTool(to, &sdk.Tool{
 		Name: "ask", Title: "Ask Cortex",
 		Description: "Asks Cortex for something. Cortex gives it to the agents that fit, and answers from their results. Returns the answer, a question to the user, or that it still works.",
 		Annotations: &sdk.ToolAnnotations{OpenWorldHint: &yes},
-	}, d.ask)
-	sdk.AddTool(s, &sdk.Tool{
+	}, s.ask)
+	sdk.AddTool(to, &sdk.Tool{
 		Name: "ask_agent", Title: "Ask an agent",
 		Description: "Gives work to one agent, without a model that decides: words, or what its skill's input_schema asks for. Returns what ask does.",
 		Annotations: &sdk.ToolAnnotations{OpenWorldHint: &yes},
-	}, d.askAgent)
-	sdk.AddTool(s, &sdk.Tool{
+	}, s.askAgent)
+	sdk.AddTool(to, &sdk.Tool{
 		Name: "list_agents", Title: "List agents",
 		Description: "Lists the agents that can be given work now, with their skills. When a single agent fits, its skills come with their input_schema.",
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no},
-	}, d.listAgents)
-	sdk.AddTool(s, &sdk.Tool{
+	}, s.listAgents)
+	sdk.AddTool(to, &sdk.Tool{
 		Name: "get_turn", Title: "Get a turn",
 		Description: "Waits for the answer to what was asked before, and returns it, or how far the work is.",
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no},
-	}, d.getTurn)
-	sdk.AddTool(s, &sdk.Tool{
+	}, s.getTurn)
+	sdk.AddTool(to, &sdk.Tool{
 		Name: "cancel", Title: "Cancel a turn",
 		Description: "Stops a turn, or one task of it. What agents have done already stays done.",
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: true, OpenWorldHint: &no},
-	}, d.cancel)
-	sdk.AddTool(s, &sdk.Tool{
+	}, s.cancel)
+	sdk.AddTool(to, &sdk.Tool{
 		Name: "reply", Title: "Reply to a question",
 		Description: "Answers the question of a turn that is input_required. The reply is the user's: ask them, and do not answer in their place.",
 		Annotations: &sdk.ToolAnnotations{OpenWorldHint: &yes},
-	}, d.reply)
+	}, s.reply)
 }
 
-func (d *Door) ask(ctx context.Context, req *sdk.CallToolRequest, in askInput) (*sdk.CallToolResult, *answer, error) {
-	return d.begin(ctx, req, &client.Message{ContextID: in.ContextID, Parts: a2a.ContentParts{a2a.NewTextPart(in.Text)}}, in.Key, in.WaitSeconds)
+func (s *Server) ask(ctx context.Context, req *sdk.CallToolRequest, in askInput) (*sdk.CallToolResult, *answer, error) {
+	return s.begin(ctx, req, &client.Message{ContextID: in.ContextID, Parts: a2a.ContentParts{a2a.NewTextPart(in.Text)}}, in.Key, in.WaitSeconds)
 }
 
-func (d *Door) askAgent(ctx context.Context, req *sdk.CallToolRequest, in askAgentInput) (*sdk.CallToolResult, *answer, error) {
+func (s *Server) askAgent(ctx context.Context, req *sdk.CallToolRequest, in askAgentInput) (*sdk.CallToolResult, *answer, error) {
 	var raw struct { // with its numbers as they are
 		Input json.RawMessage `json:"input"`
 	}
@@ -97,18 +97,21 @@ func (d *Door) askAgent(ctx context.Context, req *sdk.CallToolRequest, in askAge
 	if text == "" {
 		text = string(raw.Input)
 	}
-	return d.begin(ctx, req, &client.Message{ContextID: in.ContextID, Parts: a2a.ContentParts{a2a.NewTextPart(text)}, To: to}, in.Key, in.WaitSeconds)
+	return s.begin(ctx, req, &client.Message{ContextID: in.ContextID, Parts: a2a.ContentParts{a2a.NewTextPart(text)}, To: to}, in.Key, in.WaitSeconds)
 }
 
 // begin begins a turn with m, unless the same call has begun it before.
-func (d *Door) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.Message, key string, wait int) (*sdk.CallToolResult, *answer, error) {
-	k := d.talk(req, wait)
+func (s *Server) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.Message, key string, wait int) (*sdk.CallToolResult, *answer, error) {
+	k := s.talk(req, wait)
 	c := k.c
 	if req.Params.RequestState != "" {
 		return k.goOn(ctx)
 	}
 	if len(key) > transport.MaxID {
 		return nil, nil, fmt.Errorf("key: has %d bytes, at most %d are allowed", len(key), transport.MaxID)
+	}
+	if canElicit(req) { // a yes is the user's, who is asked again
+		m.ReplyTo = transport.ReplyToNone
 	}
 	words := []string{c.user(), req.Params.Name, m.ContextID, transport.Text(m.Parts)}
 	if m.To != nil {
@@ -130,14 +133,14 @@ func (d *Door) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.Me
 	if key != "" {
 		m.ContextID, m.ID = ids("key " + key)
 	} else {
-		m.ContextID, m.ID = d.calls.begin(digest(append(words, c.scope)...), c.Clock(), func() (string, string) { return ids(callID(req.Extra)) })
+		m.ContextID, m.ID = s.calls.begin(digest(append(words, c.scope)...), c.Clock(), func() (string, string) { return ids(callID(req.Extra)) })
 	}
 	k.first = client.Turn{ContextID: m.ContextID, From: c.user(), MessageID: m.ID}
 	return k.run(ctx, m, k.first)
 }
 
-func (d *Door) getTurn(ctx context.Context, req *sdk.CallToolRequest, in getTurnInput) (*sdk.CallToolResult, *answer, error) {
-	k := d.talk(req, in.WaitSeconds)
+func (s *Server) getTurn(ctx context.Context, req *sdk.CallToolRequest, in getTurnInput) (*sdk.CallToolResult, *answer, error) {
+	k := s.talk(req, in.WaitSeconds)
 	if req.Params.RequestState != "" {
 		return k.goOn(ctx)
 	}
@@ -148,8 +151,8 @@ func (d *Door) getTurn(ctx context.Context, req *sdk.CallToolRequest, in getTurn
 	return k.run(ctx, nil, k.first)
 }
 
-func (d *Door) reply(ctx context.Context, req *sdk.CallToolRequest, in replyInput) (*sdk.CallToolResult, *answer, error) {
-	k := d.talk(req, in.WaitSeconds)
+func (s *Server) reply(ctx context.Context, req *sdk.CallToolRequest, in replyInput) (*sdk.CallToolResult, *answer, error) {
+	k := s.talk(req, in.WaitSeconds)
 	if req.Params.RequestState != "" {
 		return k.goOn(ctx)
 	}
@@ -165,8 +168,8 @@ func (d *Door) reply(ctx context.Context, req *sdk.CallToolRequest, in replyInpu
 // cancelWait is how long cancel waits for the end of the turn.
 const cancelWait = 5 * time.Second
 
-func (d *Door) cancel(ctx context.Context, req *sdk.CallToolRequest, in cancelInput) (*sdk.CallToolResult, *answer, error) {
-	k := d.talk(req, 0)
+func (s *Server) cancel(ctx context.Context, req *sdk.CallToolRequest, in cancelInput) (*sdk.CallToolResult, *answer, error) {
+	k := s.talk(req, 0)
 	k.wait, k.quiet = min(cancelWait, k.wait), true
 	var err error
 	if k.first, err = k.c.turnOf(in.TurnID); err != nil {
@@ -174,7 +177,7 @@ func (d *Door) cancel(ctx context.Context, req *sdk.CallToolRequest, in cancelIn
 	}
 	x := transport.Cancel{Turn: k.c.ID(k.first), Reason: "by the user"}
 	if in.TaskID != "" {
-		conv, err := d.load(ctx, k.c, k.first.ContextID)
+		conv, err := s.load(ctx, k.c, k.first.ContextID)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -56,7 +56,14 @@ func (decider) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Deci
 }
 
 func newWorld(t *testing.T, authenticated bool) *world {
-	w := &world{t: t, bus: memory.New(nil), store: memstore.New(), done: map[string]int{}, gate: make(chan struct{})}
+	w, begin := stillWorld(t, authenticated)
+	begin()
+	return w
+}
+
+// stillWorld is newWorld whose Cortex does nothing until begin is called.
+func stillWorld(t *testing.T, authenticated bool) (w *world, begin func()) {
+	w = &world{t: t, bus: memory.New(nil), store: memstore.New(), done: map[string]int{}, gate: make(chan struct{})}
 	skills := []a2a.AgentSkill{{ID: "do", Name: "Do", Description: "Does it", Tags: []string{"work"}}}
 	w.cards = []*a2a.AgentCard{
 		{Name: "danger", Description: "Does what cannot be undone", Version: "1", Skills: skills},
@@ -80,8 +87,7 @@ func newWorld(t *testing.T, authenticated bool) *world {
 		Transport: w.bus, Store: w.store, Decider: decider{}, Agents: func(string) []prompt.Agent { return offered }, Authenticated: authenticated,
 	})
 	must(t, err)
-	running.Go(func() { _ = o.Run(ctx) })
-	return w
+	return w, func() { running.Go(func() { _ = o.Run(ctx) }) }
 }
 
 // work is what the agents do.
@@ -118,7 +124,7 @@ func (w *world) times(text string) int {
 	return w.done[text]
 }
 
-func (w *world) door(wait time.Duration) *mcp.Door {
+func (w *world) server(wait time.Duration) *mcp.Server {
 	return mcp.New(mcp.Config{
 		Client: &client.Client{Transport: w.bus, Log: client.ReadLog(w.store, ""), Poll: 20 * time.Millisecond},
 		Store:  w.store, Version: "test", Wait: wait,
@@ -129,7 +135,7 @@ func (w *world) door(wait time.Duration) *mcp.Door {
 // eras are the revisions of the protocol that are tried, over both transports.
 var eras = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
-// ways are how a client can reach a door.
+// ways are how a client can reach a server.
 func ways() []string {
 	var all []string
 	for _, era := range eras {
@@ -139,7 +145,7 @@ func ways() []string {
 }
 
 // join connects a client; h is for http, if it is not nil.
-func (w *world) join(way string, d *mcp.Door, url string, o *sdk.ClientOptions) *sdk.ClientSession {
+func (w *world) join(way string, d *mcp.Server, url string, o *sdk.ClientOptions) *sdk.ClientSession {
 	w.t.Helper()
 	how, era, _ := strings.Cut(way, " ")
 	var tr sdk.Transport

@@ -39,7 +39,8 @@ func (c *Conversation) Begin(e *Entry) error {
 		c.assignKeys(turn.Files)
 		c.join(turn, e.Cause, m)
 		c.Turns = append(c.Turns, turn)
-		c.reply(e, turn)
+		c.Begun++
+		c.reply(e, turn, m)
 	} else if r, ok := ResultOf(e.Cause); ok {
 		if t := c.Tasks[r.TaskID]; t != nil {
 			c.result(e, t, r)
@@ -155,10 +156,13 @@ const AnswerCanceled = "Canceled."
 func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD") // transports refuse invalid UTF-8
 	turn.Answer, turn.AnswerSeq, turn.Answered = text, e.Seq, e.Time
+	turn.Settled = true
 	for _, t := range c.TasksOf(turn) {
-		if t.Phase != Asking && t.Phase != Held { // these may go on in a later turn
-			c.settle(e, t, Canceled, "the turn was answered without it", nil)
+		if t.Phase == Asking || t.Phase == Held { // these may go on in a later turn
+			turn.Settled = false
+			continue
 		}
+		c.settle(e, t, Canceled, "the turn was answered without it", nil)
 	}
 	turn.Out = c.results(turn)
 	c.trimFiles()

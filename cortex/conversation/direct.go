@@ -12,7 +12,7 @@ import (
 // Direct is the agent that a direct request names, and what it is to do.
 type Direct struct {
 	transport.Direct
-	Text string // the message's text without a leading @agent; the text of all its parts when there is none
+	Text string // the message's text without a leading @agent; the text of all its parts when there is none, and "" when they are only the name
 }
 
 // directOf returns what m says about its agent, or nil if m names none. all is the text of all of m's parts.
@@ -28,8 +28,13 @@ func directOf(m *a2a.Message, all string) *Direct {
 	}
 	name, _, _ := strings.Cut(strings.TrimRight(first, ",:"), "/")
 	named := strings.EqualFold(name, "@"+d.Agent) || strings.EqualFold(name, "@"+strings.TrimPrefix(d.Agent, "agent_"))
-	if rest = strings.TrimSpace(rest); named && rest != "" {
+	switch rest = strings.TrimSpace(rest); {
+	case !named:
+	case rest != "":
 		d.Text = rest
+	case strings.TrimSpace(all) == first: // nothing goes along
+		d.Text = ""
+		return d
 	}
 	if strings.TrimSpace(d.Text) == "" {
 		d.Text = all

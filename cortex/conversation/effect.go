@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -124,7 +125,7 @@ func (o effects) again(t *Task, before *Attempt) {
 // stop sends an agent the request to stop a task.
 func (o effects) stop(t *Task, agent string, at time.Time, why string) {
 	o.add(o.c.Turn(t.Turn), transport.Control(o.c.Tenant, agent), transport.Event{
-		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: why},
+		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: shorten.Marked(why, transport.MaxCancelReason-len("…"), "…")},
 	})
 }
 
@@ -289,6 +290,9 @@ func (o effects) answer(turn *Turn) {
 		m.Metadata[metaUsage] = map[string]any{
 			"input": turn.Usage.Input, "cached": turn.Usage.Cached, "output": turn.Usage.Output, "cost": turn.Usage.Cost,
 		}
+	}
+	if turn.Settled {
+		m.Metadata[transport.MetaSettled] = turn.Answered.UTC().Format(time.RFC3339Nano)
 	}
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
 	if IsAgent(turn.From) {

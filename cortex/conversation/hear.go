@@ -47,10 +47,15 @@ func (c *Conversation) Hear(e *transport.Event) string {
 	case word == "": // longer than any reply
 	case bare == "", slices.Contains(againWords, bare):
 		return heardAgain
-	case bare != word && slices.Contains(slices.Concat(yesWords, laterYes, noWords, laterNo), bare): // "ok?"
+	case bare != word && isReply(bare): // "ok?"
 		return heardAgain
 	}
 	return ""
+}
+
+// isReply reports whether a word, see [replyWord], is a yes or a no.
+func isReply(word string) bool {
+	return slices.Contains(slices.Concat(yesWords, laterYes, noWords, laterNo), word)
 }
 
 // questionMarks turn a yes before them into something else.

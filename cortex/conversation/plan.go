@@ -54,6 +54,11 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 			return Plan{Do: Refuse, Why: "Nothing was done: " + err.Error() + "."}
 		}
 	}
+	if ok {
+		if why := c.whyLate(e.From, m, now); why != "" {
+			return Plan{Do: Refuse, Why: why}
+		}
+	}
 	turn, why := c.meaning(e, now)
 	if why != "" {
 		return Plan{Do: Ignore, Why: why}

@@ -90,3 +90,41 @@ func TestQuestionsOfOthersStay(t *testing.T) {
 		t.Errorf("%d tasks wait, want 32 for evil and one for ada", n)
 	}
 }
+
+// TestWaitsFor checks what a turn leaves with the user: what waits for a yes or a reply since it began, once it is answered.
+func TestWaitsFor(t *testing.T) {
+	s := newScript(t)
+	id := func() string { return s.conv.Turns[len(s.conv.Turns)-1].ID }
+	is := func(what, turn string, want a2a.TaskID) {
+		t.Helper()
+		got := a2a.TaskID("")
+		if task := s.conv.WaitsFor(turn); task != nil {
+			got = task.ID
+		}
+		if got != want {
+			t.Errorf("%s: %q waits, want %q", what, got, want)
+		}
+	}
+	is("no turn", "unknown", "")
+	both := gives("alpha")
+	both.Delegations = append(both.Delegations, llm.Delegation{ID: "2", Agent: "beta", Task: "do the rest"})
+	s.apply(says("user", "m1", "do something"), both)
+	first, running := id(), s.conv.Running()
+	task := running[0].ID
+	is("the agents work", first, "")
+	s.apply(reports("alpha", "q1", task, a2a.TaskStateInputRequired, "how many?"), nil)
+	is("one asks, and the other works", first, "")
+	s.apply(reports("beta", "r1", running[1].ID, a2a.TaskStateCompleted, "done"), &llm.Decision{Kind: llm.KindClarify, Say: "how many?"})
+	is("the agent has asked", first, task)
+	s.apply(says("user", "m2", "what time is it?"), &llm.Decision{Kind: llm.KindRespond, Say: "late"})
+	is("a later turn about something else", id(), "")
+	is("the turn that asked", first, task)
+	consent := &conversation.Entry{
+		Version: conversation.Version(s.conv.Seq + 1), Seq: s.conv.Seq + 1, Time: t0, Cause: says("user", "m3", "delete it"), Turn: "t3",
+		Decision: gives("alpha"), Consent: "Really?", Asked: t0, ReplyBy: t0.Add(time.Hour),
+	}
+	if err := s.conv.Apply(consent); err != nil {
+		t.Fatal(err)
+	}
+	is("a yes is asked for", id(), s.conv.Asked()[0].ID)
+}

@@ -3,6 +3,7 @@ package conversation
 import (
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -22,6 +23,8 @@ import (
 //   - A yes counts if it was sent after the question was delivered and the person got no other answer since. Otherwise the question is asked
 //     again, with the same tasks. The order in the inbox decides, not a clock: Cortex sends itself a receipt after the question, of type
 //     Deadline, and a message that arrives after the receipt was sent after the question.
+//   - A message may name the turn that it replies to. A yes then counts for that turn's question only, whatever came since: another one is asked
+//     again. When the named question is not waited for any more, a yes or a no is refused.
 //   - Messages of other people and of agents leave the question open. A cancellation closes it, and so does its deadline.
 //   - A task leaves this state in the entry that closes the question, and only a yes has it sent.
 
@@ -44,6 +47,21 @@ func (c *Conversation) Asked() []*Task {
 	return c.tasks(func(t *Task) bool { return t.Phase == Held }, func(t *Task) uint64 { return t.SettledSeq })
 }
 
+// WaitsFor returns a task of a turn with which its answer leaves the user: it waits for a yes, or for the reply to its agent's question. It returns
+// nil when there is none, or no answer yet.
+func (c *Conversation) WaitsFor(turnID string) *Task {
+	turn := c.Turn(turnID)
+	if turn == nil || turn.Open() {
+		return nil
+	}
+	for _, t := range slices.Concat(c.Asked(), c.Waiting()) {
+		if t.Turn == turn.ID {
+			return t
+		}
+	}
+	return nil
+}
+
 // question returns the turn whose question from has to answer, and the tasks that wait for it; nil when no question is open.
 func (c *Conversation) question(from string) (asked *Turn, tasks []*Task) {
 	for _, t := range c.Asked() {
@@ -55,7 +73,7 @@ func (c *Conversation) question(from string) (asked *Turn, tasks []*Task) {
 }
 
 // reply reads the message that began turn as the reply to its sender's open question, if there is one.
-func (c *Conversation) reply(e *Entry, turn *Turn) {
+func (c *Conversation) reply(e *Entry, turn *Turn, m *a2a.Message) {
 	asked, tasks := c.question(turn.From)
 	if asked == nil {
 		return
@@ -64,15 +82,17 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	for _, t := range tasks {
 		r.Tasks = append(r.Tasks, t.ID)
 	}
-	word := replyWord(turn.User)
+	word, to := replyWord(turn.User), transport.MetaString(m, transport.MetaReplyTo)
 	switch {
 	case !tasks[0].Deadline.After(e.Time):
 		c.cancelHeld(e, tasks, resultNotConfirmed)
+	case to != asked.ID && slices.ContainsFunc(c.Waiting(), func(t *Task) bool { return t.Turn == to }): // the reply to an agent's question
+		c.cancelHeld(e, tasks, "not confirmed")
 	case turn.Direct != nil: // addressed to an agent
 		c.cancelHeld(e, tasks, "not confirmed")
 	case slices.Contains(yesWords, word), e.Heard == heardYes, e.Heard == heardAgain:
 		r.Yes = e.Heard != heardAgain
-		r.Unclear = !r.Yes || c.unclear(asked)
+		r.Unclear = !r.Yes || to != asked.ID && (to != "" || c.unclear(asked))
 		turn.Reply, turn.Direct = r, asked.Direct
 		turn.Files = slices.Concat(asked.Files, turn.Files)
 	case slices.Contains(noWords, word), e.Heard == heardNo:
@@ -85,6 +105,24 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 
 // resultNotConfirmed is the result of a task whose question was not answered before its deadline.
 const resultNotConfirmed = "nobody said yes in time"
+
+// whyLate returns why a message of from is no reply to the question that it names: nothing waits for a yes or a no to that any more; "" when
+// something does, when it names none, and when it says more than yes or no.
+func (c *Conversation) whyLate(from string, m *a2a.Message, now time.Time) string {
+	id := transport.MetaString(m, transport.MetaReplyTo)
+	if id == "" || id == transport.ReplyToNone || !isReply(replyWord(wordsOf(m.Parts))) {
+		return ""
+	}
+	turn := c.Turn(id)
+	waits := func(t *Task) bool { return t.Turn == id && t.Deadline.After(now) }
+	switch {
+	case (turn == nil || turn.From == from) && slices.ContainsFunc(slices.Concat(c.Asked(), c.Waiting()), waits):
+		return ""
+	case turn != nil && turn.From == from && turn.Asked.IsZero(): // it asked in words
+		return ""
+	}
+	return "This question is not waited for any more: nothing was done."
+}
 
 // unclear reports whether a yes may have been meant for something else than the question of turn asked.
 func (c *Conversation) unclear(asked *Turn) bool {

@@ -32,6 +32,7 @@ type Conversation struct {
 	Turns     []*Turn   // open turns and a window of answered ones, in the order they began
 	Summary   string    // of the answered turns that have left the window; empty when there is none
 	Omitted   int       // answered turns that have left the window and are not in the Summary either
+	Begun     int       // number of turns, those before the window included
 	Usage     llm.Usage // of all turns, those before the window included
 	// Listed are the agents that prompts begin with, and Changes the later changes, see [Roster]. A nil Listed means that nothing was
 	// recorded yet. With Relist set, the next decision begins the list anew.

@@ -36,6 +36,7 @@ type Turn struct {
 	Out       []*a2a.Part `json:",omitempty"` // the files of the answer
 	AnswerSeq uint64      // the entry that answered; 0 while the turn is open
 	Answered  time.Time
+	Settled   bool      `json:",omitempty"` // no task of it waited for the user when it was answered; false in snapshots of builds that did not know
 	Asked     time.Time // when the answer asked for a yes; zero when it did not
 	Delivered bool      `json:"Told"` // the receipt of that question has arrived: later messages were sent after it
 	Kind      llm.Kind  // of the decision that answered; empty for a failure

@@ -41,10 +41,13 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 		return nil, conversation.Failure(d.missing(to.Agent))
 	}
 	del := llm.Delegation{ID: "1", Agent: a.ID, Skill: to.Skill, Task: to.Text, Input: to.Input}
+	if to.Text == "" {
+		del.Task = "@" + a.ID
+	}
 	t := d.conv.View(d.turn, d.entry.Time)
 	d.restrict(t)
 	t.Agents, t.Veto = d.agents, d.veto
-	if w := waitingWith(t, &del); w != nil {
+	if w := waitingWith(t, &del); w != nil && to.Text != "" {
 		del.ID, del.Skill = string(w.ID), w.Skill
 	} else if raw := agentcard.SpecOf(a.Card).Abilities[del.SkillOf(a.Card)].InputSchema; len(del.Input) == 0 && len(raw) > 0 {
 		del.Input, _ = llm.InputFor(raw, del.Task) // an error shows below as missing input
@@ -54,6 +57,9 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 		return nil, conversation.Failure(fmt.Sprintf("Nothing was done: %v. Name it behind the agent, as in @%s/%s.", err, a.ID, example))
 	} else if err != nil {
 		return nil, conversation.Failure("Nothing was done: " + err.Error() + ".")
+	}
+	if to.Text == "" && len(to.Input) == 0 && llm.WantsWords(a.Card, del.SkillOf(a.Card)) {
+		return llm.AskWhat(a.ID), nil
 	}
 	// No model is paid, but the agent's own requests may cost something.
 	usage := d.entry.Usage
@@ -93,6 +99,9 @@ func (d *decision) missing(agent string) string {
 	}
 	if _, there := catalog.Find(d.all, agent); there {
 		return fmt.Sprintf("Nothing was done: the request came from %s, or over it, and nobody is asked in the course of their own request.", name)
+	}
+	if present := d.m.cfg.Present; present != nil && present(agent) && d.admits(&prompt.Agent{ID: agent}) {
+		return fmt.Sprintf("Nothing was done: %s takes no work at the moment, as when it is started again. Ask again in a while.", name)
 	}
 	nearest := llm.Nearest(d.agents, agent)
 	if len(nearest) == 0 {

@@ -23,8 +23,9 @@ type Config struct {
 	Transport     transport.Transport // publishes the text of an answer as it is written
 	Decider       llm.Decider
 	Agents        func(tenant string) []prompt.Agent
-	Router        *router.Index         // nil: prompts show all agents
-	Policy        func() *policy.Policy // nil allows everything
+	Present       func(agentID string) bool // nil: Agents has all
+	Router        *router.Index             // nil: prompts show all agents
+	Policy        func() *policy.Policy     // nil allows everything
 	Spending      *budget.Spending
 	Shortlist     int
 	Authenticated bool

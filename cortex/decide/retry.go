@@ -21,9 +21,12 @@ const (
 
 // retries returns the agent for the next attempt of each task that the entry's cause ends without a result and that is tried again.
 func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Entry) map[a2a.TaskID]conversation.Retry {
-	turn, p := conv.Turn(entry.Turn), m.policy()
 	due := conv.Lapsing(entry)
-	if len(due) == 0 || turn == nil || !turn.Open() || p.DeniesTenant(conv.Tenant) {
+	if len(due) == 0 {
+		return nil
+	}
+	turn, p := conv.Turn(entry.Turn), m.policy()
+	if turn == nil || !turn.Open() || p.DeniesTenant(conv.Tenant) {
 		return nil
 	}
 	all := m.cfg.Agents(conv.Tenant)

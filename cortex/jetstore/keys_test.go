@@ -359,6 +359,25 @@ func newGate(t *testing.T, nc *nats.Conn) *gate {
 	return g
 }
 
+// TestListingSparesWhatIsNew has a list of notes find keys without a note, which is made before the keys are deleted: it stays.
+func TestListingSparesWhatIsNew(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.PutNote(t.Context(), "", storage.NoteEvidence, note(0, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteKeys(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Note(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil || n.Version != v || string(n.Value) != "x" {
+		t.Errorf("Note = %+v, %v, want the note at version %d", n, err, v)
+	}
+}
+
 // TestNotesOfSeveralStores makes several stores put, erase and delete one note concurrently, each based on what it has read, while others list it.
 // Each store finds the last value: the key of a current note is never missing, which would look as if there were no note.
 func TestNotesOfSeveralStores(t *testing.T) {

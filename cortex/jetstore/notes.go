@@ -38,7 +38,9 @@ func shelf(tenant, kind string) string {
 
 // isSealed reports whether notes of a kind are sealed. People read the others through their gateway, and outlines, whose keys they can read there
 // too: outlines contain no more than the logs do, but it must be possible to erase them.
-func isSealed(kind string) bool { return kind != storage.NoteAgent && kind != storage.NoteRefusal }
+func isSealed(kind string) bool {
+	return kind != storage.NoteAgent && kind != storage.NoteRefusal && kind != storage.NoteDeletion
+}
 
 // errSealed is the error without access to the keys.
 var errSealed = fmt.Errorf("%w: it is sealed", transport.ErrForbidden)
@@ -354,7 +356,7 @@ func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error 
 	at := noteKey(tenant, kind, key)
 	var err error
 	if isSealed(kind) {
-		err = s.deleteSealed(ctx, at)
+		err = s.deleteSealed(ctx, at, false)
 	} else if _, err = s.notes.Get(ctx, at); errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil // no marker for a note that never existed
 	} else {
@@ -367,15 +369,15 @@ func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error 
 }
 
 // deleteSealed deletes a note, whatever its version, and its keys, in the order of the rules in keys.go. It also writes a marker when only keys are
-// left: without one, a process that makes the note anew could lose its key.
-func (s *Store) deleteSealed(ctx context.Context, at string) error {
+// left: without one, a process that makes the note anew could lose its key. With onlyKeys it leaves a note that is there, with its keys.
+func (s *Store) deleteSealed(ctx context.Context, at string, onlyKeys bool) error {
 	if !s.seals {
 		return errSealed
 	}
 	defer s.ring.drop(at)
 	for range noteTries {
 		n, err := s.noteAt(ctx, at)
-		if err != nil {
+		if err != nil || onlyKeys && n.there {
 			return err
 		}
 		newest, err := s.getFromLeader(ctx, Keys, msgGet{Last: keySubject + at})
@@ -406,7 +408,7 @@ func (s *Store) tidy(ctx context.Context, places []string) {
 		switch {
 		case err != nil:
 		case !n.there:
-			err = s.deleteSealed(ctx, at)
+			err = s.deleteSealed(ctx, at, true) // it may be made anew just now
 		default:
 			if n, err = s.unseal(ctx, at, n); err == nil && n.secret.seq > 0 {
 				err = s.eraseSecrets(ctx, at, n.secret.seq)

@@ -78,10 +78,12 @@ type instance struct {
 	leased         bool      // the transport is to report the end at due
 	event          string    // id of the latest event that announced it, and the event's time
 	sent           time.Time
-	grace          bool  // not heard of since a pause of Cortex, and tolerated until due
-	reread         bool  // during this grace, the transport has redelivered its retained card
-	lost           bool  // the transport has no retained card of it
-	host           *host // the host that it runs in; nil: none
+	recalled       time.Time // when it was restored from its note, and it has not been heard of since; else zero
+	grace          bool      // not heard of since a pause of Cortex, and tolerated until due
+	reread         bool      // during this grace, the transport has redelivered its retained card
+	lost           bool      // the transport has no retained card of it
+	absent         bool      // it has not returned since Cortex was restarted, and gets no new work
+	host           *host     // the host that it runs in; nil: none
 }
 
 // there reports whether readers see the agent.
@@ -99,7 +101,7 @@ func (a *agent) view() view {
 	forever := false
 	for _, in := range a.instances {
 		r.Instances = append(r.Instances, Instance{
-			ID: in.id, State: in.state(), CardHash: in.content.hash, Since: in.since, LastSeen: in.seen, ExpiresAt: in.due,
+			ID: in.id, State: in.state(), CardHash: in.content.hash, Since: in.since, LastSeen: in.seen, Heartbeat: in.beats(), ExpiresAt: in.due,
 		})
 		forever = forever || in.due.IsZero()
 		if in.due.After(r.ExpiresAt) {
@@ -147,8 +149,8 @@ func (a *agent) speaker() (*instance, *content) {
 // before reports whether in precedes o as speaker: active before draining, then by the higher version, so that all readers choose the same card
 // whatever the order of arrival, then by the newer card.
 func (in *instance) before(o *instance) bool {
-	if in.draining != o.draining {
-		return o.draining
+	if in.rests() != o.rests() {
+		return o.rests()
 	}
 	if c := compareVersions(in.content.version, o.content.version); c != 0 {
 		return c > 0
@@ -157,11 +159,14 @@ func (in *instance) before(o *instance) bool {
 }
 
 func (in *instance) state() State {
-	if in.draining {
+	if in.rests() {
 		return StateDraining
 	}
 	return StateActive
 }
+
+// rests reports whether the instance gets no new work.
+func (in *instance) rests() bool { return in.draining || in.absent }
 
 // content returns the content with this hash if an instance has announced it, so that equal cards are stored once.
 func (a *agent) content(hash string) *content {
@@ -192,17 +197,26 @@ func (a *agent) size() (n int) {
 func (a *agent) cards() []string {
 	set := map[string]bool{}
 	for _, in := range a.instances {
-		if !in.draining {
+		if !in.rests() {
 			set[in.content.hash] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
 }
 
+// hear records that an instance of the agent was heard of.
+func (a *agent) hear(in *instance, seen time.Time) {
+	in.seen, a.shown = seen, view{}
+	if seen.After(a.seen) {
+		a.seen = seen
+	}
+}
+
 // hear records an announcement of the instance.
 func (in *instance) hear(c *transport.Card, now time.Time) {
 	in.ttl, in.heartbeat = c.TTL, c.Heartbeat
-	in.grace, in.reread, in.lost = false, false, false
+	in.grace, in.reread = false, false
+	in.lost, in.absent, in.recalled = false, false, time.Time{}
 	in.due, in.leased = time.Time{}, false
 	if in.ttl > 0 {
 		in.due, in.leased = now.Add(in.ttl), true
@@ -210,6 +224,14 @@ func (in *instance) hear(c *transport.Card, now time.Time) {
 	if silent := now.Add(max(missed*in.heartbeat, time.Second)); in.heartbeat > 0 && (in.due.IsZero() || silent.Before(in.due)) {
 		in.due, in.leased = silent, false
 	}
+}
+
+// beats returns the time between the instance's heartbeats, or those of its host; 0: it has none.
+func (in *instance) beats() time.Duration {
+	if in.host != nil {
+		return in.host.heartbeat
+	}
+	return in.heartbeat
 }
 
 // spare gives the instance a full grace from now on, because the silence may be due to Cortex.

@@ -10,6 +10,7 @@ import (
 type host struct {
 	key       hostKey
 	heartbeat time.Duration
+	seen      time.Time // of its latest heartbeat; zero: its agents came before it
 	due       time.Time // when it is considered gone without another heartbeat
 }
 
@@ -33,7 +34,7 @@ func (r *Registry) hostOf(c *transport.Card, now time.Time) *host {
 }
 
 // hostHeard records a heartbeat of a host, and so of the agents that run in it.
-func (r *Registry) hostHeard(c *transport.Card) {
+func (r *Registry) hostHeard(c *transport.Card, e *transport.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -43,10 +44,11 @@ func (r *Registry) hostHeard(c *transport.Card) {
 	if c.Heartbeat > 0 && r.isSynced() {
 		h.due = now.Add(max(missed*c.Heartbeat, time.Second))
 	}
+	h.seen = r.heardAt(e, now)
 	for _, a := range r.order {
 		for _, in := range a.instances {
-			if in.host == h {
-				in.seen, a.seen, a.shown = now, now, view{}
+			if in.host == h && h.seen.After(in.seen) { // an agent that has just come was announced after it
+				a.hear(in, h.seen)
 			}
 		}
 	}

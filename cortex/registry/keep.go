@@ -177,17 +177,21 @@ func (r *Registry) write(ctx context.Context) error {
 	return first
 }
 
-// note returns the content of an agent's note; nil when the agent is not present.
+// note returns the content of an agent's note; nil when the agent is not present. The note of a well-known agent, which is always present, only says
+// when it was.
 func (r *Registry) note(id string) []byte {
 	r.mu.Lock()
 	a := r.agents[id]
-	if a == nil || a.pinned != nil || len(a.instances) == 0 {
+	if a == nil || len(a.instances) == 0 && (a.pinned == nil || a.seen.IsZero()) {
 		r.mu.Unlock()
 		return nil
 	}
 	card := a.view().content.card
 	k := keptAgent{RegisteredAt: a.registered, LastSeen: a.seen}
 	for _, in := range a.instances {
+		if a.pinned != nil {
+			break
+		}
 		k.Instances = append(k.Instances, keptInstance{in.id, in.since, in.ttl, in.heartbeat, in.draining})
 	}
 	r.mu.Unlock()
@@ -224,6 +228,21 @@ func (r *Registry) restore(ctx context.Context) {
 	r.changes.Add(1)
 }
 
+// recallPinned takes from a note when an agent was there that is well known, and reports whether it is.
+func (r *Registry) recallPinned(id string, k *keptAgent) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.agents[id]
+	if a == nil || a.pinned == nil {
+		return false
+	}
+	a.registered, a.seen, a.shown = k.RegisteredAt, k.LastSeen, view{}
+	if len(k.Instances) > 0 { // it became well known since
+		r.notes.mark(id)
+	}
+	return true
+}
+
 func (r *Registry) recall(kept Kept) error {
 	var k keptAgent
 	if err := json.Unmarshal(kept.Data, &k); err != nil {
@@ -235,8 +254,13 @@ func (r *Registry) recall(kept Kept) error {
 	switch n := len(k.Instances); {
 	case transport.IsReserved(kept.ID):
 		return errors.New("it is the orchestrator")
-	case n == 0 || n > maxKeptInstances:
-		return fmt.Errorf("it has %d instances, want 1 to %d", n, maxKeptInstances)
+	case r.recallPinned(kept.ID, &k):
+		return nil
+	case n == 0: // it was well known when this was written
+		r.notes.mark(kept.ID)
+		return nil
+	case n > maxKeptInstances:
+		return fmt.Errorf("it has %d instances, at most %d are allowed", n, maxKeptInstances)
 	case len(k.Card) > transport.MaxCard:
 		return fmt.Errorf("its card is %d bytes, at most %d are allowed", len(k.Card), transport.MaxCard)
 	}
@@ -261,22 +285,18 @@ func (r *Registry) recall(kept Kept) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a, now := r.agents[kept.ID], r.now()
-	if a != nil {
-		r.notes.mark(kept.ID) // the agent is well known now
-		return nil
-	}
+	now := r.now()
 	if len(r.agents) >= maxAgents {
 		return nil
 	}
-	a = r.agent(kept.ID)
+	a := r.agent(kept.ID)
 	a.registered, a.seen = k.RegisteredAt, k.LastSeen
 	c := newContent(card, hash, size)
 	r.serial++
 	for _, in := range k.Instances {
 		it := &instance{
 			id: in.ID, content: c, announced: r.serial, draining: in.Draining, since: in.Since, seen: k.LastSeen,
-			ttl: in.TTL, heartbeat: in.Heartbeat, lost: true,
+			ttl: in.TTL, heartbeat: in.Heartbeat, lost: true, recalled: now,
 		}
 		it.spare(now)
 		a.instances[in.ID] = it

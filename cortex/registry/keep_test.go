@@ -187,8 +187,27 @@ func TestRestart(t *testing.T) {
 				l.publish("dead/1", transport.Card{Gone: transport.GoneExpired})
 				l.publish("leaves/1", transport.Card{Gone: transport.GoneLeft})
 				l.want("deregistered leaves/1 requested")
-				l.pass(60 * time.Second)
+				l.pass(14 * time.Second)
+				l.want()
+				if r, _ := l.Snapshot().Get("dead"); !r.Routable() {
+					t.Error("an agent that may return gets no work")
+				}
+				l.pass(46 * time.Second)
+				late := []string{"draining dead/1"}
+				if !tt.retain {
+					late = []string{"draining alive/1", "draining dead/1"}
+				}
+				l.want(late...)
+				if r, ok := l.Snapshot().Get("dead"); !ok || r.Routable() {
+					t.Errorf("an agent that does not return is %+v, want that it gets no work, but may have some", r)
+				}
 				l.beat("alive/1")
+				if r, _ := l.Snapshot().Get("alive"); !r.Routable() {
+					t.Error("an agent that has returned gets no work")
+				}
+				if !tt.retain {
+					l.want("updated alive/1")
+				}
 				l.pass(29 * time.Second)
 				l.want()
 				l.pass(6 * time.Second)
@@ -244,12 +263,12 @@ func TestBadNotes(t *testing.T) {
 			}
 			return string(text)
 		}
+		former := edit(func(n map[string]any) { n["instances"] = []any{} }) // of an agent that was well known
 		bad := map[string]string{
-			"empty": "", "no-json": "{", "null": "null", "list": "[]", "cortex": good, "bad id": good,
+			"empty": "", "no-json": "{", "list": "[]", "cortex": good, "bad id": good,
 			"no-card":        edit(func(n map[string]any) { n["card"] = nil }),
 			"odd-card":       edit(func(n map[string]any) { n["card"] = "card" }),
 			"big-card":       edit(func(n map[string]any) { n["card"] = map[string]any{"name": strings.Repeat("x", transport.MaxCard)} }),
-			"no-instance":    edit(func(n map[string]any) { n["instances"] = []any{} }),
 			"odd-instance":   edit(func(n map[string]any) { n["instances"] = []any{map[string]any{"id": "a b"}} }),
 			"many-instances": edit(func(n map[string]any) { n["instances"] = make([]any, 101) }),
 			"bad-ttl":        edit(func(n map[string]any) { n["instances"] = []any{map[string]any{"id": "1", "ttl": -1}} }),
@@ -257,6 +276,7 @@ func TestBadNotes(t *testing.T) {
 			"bad-time":       edit(func(n map[string]any) { n["lastSeen"] = "yesterday" }),
 		}
 		maps.Copy(s.notes, bad)
+		s.notes["former"], s.notes["null"] = former, "null" // these are dropped without a word
 		l = live(t, registry.Config{Keep: s, WellKnown: []registry.WellKnown{{ID: "known", Card: agentCard("known", "listed")}}})
 		l.want("registered good/", "registered known/")
 		if got := strings.Count(l.log.String(), "cannot be used"); got != len(bad) {
@@ -264,6 +284,10 @@ func TestBadNotes(t *testing.T) {
 		}
 		l.stop()
 		delete(s.notes, "bad id") // which is an invalid name
+		if !strings.Contains(s.notes["known"], `"instances":null`) {
+			t.Errorf("the note of a well-known agent is %s", s.notes["known"])
+		}
+		delete(s.notes, "known")
 		if d := cmp.Diff(map[string]string{"good": good}, s.notes); d != "" {
 			t.Errorf("notes afterwards differ (-want +got):\n%s", d)
 		}
@@ -291,14 +315,14 @@ func TestKeepWrites(t *testing.T) {
 		l := live(t, registry.Config{Keep: s, WellKnown: []registry.WellKnown{{ID: "known", Card: agentCard("known", "")}}})
 		l.beat("echo/1")
 		l.beat("known/1")
-		wants("registered", 1, 1)
+		wants("registered", 2, 2)
 		for range 5 {
 			l.pass(20 * time.Second)
 			l.beat("echo/1")
 		}
-		wants("seen", 1, 1)
+		wants("seen", 2, 3) // the known one is gone
 		l.publish("echo/1", transport.Card{Card: agentCard("echo", "b"), TTL: ttl})
-		wants("updated", 1, 2)
+		wants("updated", 2, 4)
 
 		s.held = make(chan struct{})
 		l.beat("echo/2")
@@ -307,7 +331,7 @@ func TestKeepWrites(t *testing.T) {
 		}
 		close(s.held)
 		synctest.Wait()
-		wants("many updates", 1, 4)
+		wants("many updates", 2, 6)
 
 		s.mu.Lock()
 		s.err = errors.New("disk full")
@@ -322,8 +346,31 @@ func TestKeepWrites(t *testing.T) {
 		s.err = nil
 		s.mu.Unlock()
 		l.pass(5 * time.Second)
-		if n, _ := s.count(); n != 0 {
-			t.Errorf("%d notes are left after the disk has room again, want none", n)
+		if n, _ := s.count(); n != 1 {
+			t.Errorf("%d notes are left after the disk has room again, want that of the well-known one", n)
+		}
+		l.stop()
+	})
+}
+
+// TestKnownWasThere checks that Cortex remembers, also after a restart, when a well-known agent that does not run was there.
+func TestKnownWasThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := registry.Config{Keep: newShelf(), WellKnown: []registry.WellKnown{{ID: "known", Card: agentCard("known", "")}}}
+		l := live(t, cfg)
+		if r, _ := l.Snapshot().Get("known"); !r.LastSeen.IsZero() || !r.RegisteredAt.IsZero() {
+			t.Errorf("an agent that was never there was seen at %v", r.LastSeen)
+		}
+		began := time.Now()
+		l.beat("known/1")
+		l.pass(time.Second)
+		l.beat("known/1")
+		l.publish("known/1", transport.Card{Gone: transport.GoneLeft})
+		l.stop()
+		l = live(t, cfg)
+		r, _ := l.Snapshot().Get("known")
+		if r.State != registry.StateUnknown || !r.RegisteredAt.Equal(began) || !r.LastSeen.Equal(began.Add(time.Second)) {
+			t.Errorf("%s, registered %v, seen %v; want unknown, %v, a second later", r.State, r.RegisteredAt, r.LastSeen, began)
 		}
 		l.stop()
 	})

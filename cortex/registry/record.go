@@ -70,7 +70,16 @@ type Instance struct {
 	CardHash  string // SHA-256 of its card in hexadecimal; equal for equal cards
 	Since     time.Time
 	LastSeen  time.Time
-	ExpiresAt time.Time // when it is considered gone without another heartbeat; zero: never
+	Heartbeat time.Duration // between its heartbeats; 0: none are expected
+	ExpiresAt time.Time     // when it is considered gone without another heartbeat; zero: never
+}
+
+// lateSlack is how late a heartbeat may be, at least, before its instance is [Instance.Late]: LastSeen may be a second old.
+const lateSlack = 2 * time.Second
+
+// Late reports whether a heartbeat of the instance has not come, a third of its time after it was due. The instance may have ended without a goodbye.
+func (i *Instance) Late(now time.Time) bool {
+	return i.Heartbeat > 0 && now.Sub(i.LastSeen) > i.Heartbeat+max(i.Heartbeat/3, lateSlack)
 }
 
 // Routable reports whether the agent may be given work: one of its instances is active, or it is well known, so that work waits in its inbox until it

@@ -194,7 +194,7 @@ func (r *Registry) Apply(e *transport.Event) {
 		case p.AgentID == transport.Cortex && e.From == transport.Cortex:
 			// The orchestrator announces itself, and is no agent.
 		case p.Gone == "" && p.IsHost():
-			r.hostHeard(p)
+			r.hostHeard(p, e)
 		case p.Gone != "":
 			r.report(r.gone(p))
 		case transport.IsReserved(p.AgentID) || p.AgentID == "" || p.Card == nil:
@@ -250,11 +250,7 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	if r.isFull(c, hash, size) {
 		return nil
 	}
-	retained := !r.isSynced()
-	seen := now
-	if retained && e.Time.Before(now) && !e.Time.IsZero() {
-		seen = e.Time.Round(0) // newer announcements were sent just now, whatever the sender's clock says
-	}
+	retained, seen := !r.isSynced(), r.heardAt(e, now)
 	a := r.agent(c.AgentID)
 	var before view
 	if a.there() {
@@ -265,27 +261,27 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 		in = &instance{id: c.Instance, since: now}
 		a.instances[c.Instance] = in
 	}
-	same := in.content != nil && in.content.hash == hash && in.draining == c.Draining
+	same := in.content != nil && in.content.hash == hash && in.draining == c.Draining && !in.absent
 	if in.grace && in.event == e.ID && in.sent.Equal(e.Time) && same && !in.reread && !retained {
 		in.reread = true // the same announcement again: the transport reads its retained cards again
-		in.lost = false
+		in.lost, in.absent = false, false
 		return nil
 	}
-	in.event, in.sent, in.lost = e.ID, e.Time, false
+	in.event, in.sent = e.ID, e.Time
+	in.lost, in.absent = false, false
 	if in.grace && retained {
 		in.ttl, in.heartbeat = c.TTL, c.Heartbeat // an older announcement is no heartbeat
 	} else {
 		in.hear(c, now)
 	}
 	in.host = r.hostOf(c, now)
-	in.seen = seen
+	if in.host != nil && in.host.seen.After(seen) {
+		seen = in.host.seen // its agents announce themselves seldom
+	}
+	a.hear(in, seen)
 	if a.registered.IsZero() {
 		a.registered = now
 	}
-	if seen.After(a.seen) {
-		a.seen = seen
-	}
-	a.shown = view{}
 	if same {
 		r.sightings.Add(1)
 		if r.cfg.Seen && !retained {
@@ -303,6 +299,14 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	}
 	in.draining = c.Draining
 	return r.changed(a, before, in.id, "", now)
+}
+
+// heardAt returns when an announcement was sent: a retained one at the time in it, a newer one just now, whatever the sender's clock says.
+func (r *Registry) heardAt(e *transport.Event, now time.Time) time.Time {
+	if r.isSynced() || e.Time.IsZero() || !e.Time.Before(now) {
+		return now
+	}
+	return e.Time.Round(0)
 }
 
 // gone applies a goodbye of an instance, or the end of its lease as the transport reports it.
@@ -351,7 +355,7 @@ func (r *Registry) changed(a *agent, before view, instance, reason string, now t
 	a.bytes = size
 	a.shown = view{}
 	after := a.view()
-	if r.cfg.Keep != nil && a.pinned == nil {
+	if r.cfg.Keep != nil {
 		r.notes.mark(a.id)
 	}
 	events := compare(before, after, instance, reason, now)

@@ -14,6 +14,9 @@ const (
 	missed = 3
 	// minGrace is the shortest time for which silence is tolerated after a pause of Cortex.
 	minGrace = 90 * time.Second
+	// returnsIn is the time within which an agent that is there is heard of after a restart of Cortex that lasted so long that the transport has no card
+	// of it any more: it has a heartbeat to make up for then, and sends it as soon as it is connected.
+	returnsIn = 15 * time.Second
 	// leaseSlack is how long after the end of a lease the registry waits for the transport to report it, which is more accurate.
 	leaseSlack = 5 * time.Second
 )
@@ -50,6 +53,7 @@ func (r *Registry) sweep(now time.Time) (events []Event) {
 			}
 			events = append(events, r.remove(a, in, in.silence(), now)...)
 		}
+		events = append(events, r.missing(a, now)...)
 		if i < len(r.order) && r.order[i] == a {
 			i++ // otherwise the agent is gone, and another has its index
 		}
@@ -58,6 +62,19 @@ func (r *Registry) sweep(now time.Time) (events []Event) {
 		if h.silent(now) {
 			delete(r.hosts, key)
 		}
+	}
+	return events
+}
+
+// missing gives no new work to instances of an agent that have not returned since Cortex was restarted. They keep the work that they have until their grace ends.
+func (r *Registry) missing(a *agent, now time.Time) (events []Event) {
+	for _, in := range a.instances {
+		if !in.lost || in.rests() || in.recalled.IsZero() || now.Sub(in.recalled) < returnsIn {
+			continue
+		}
+		before := a.view()
+		in.absent = true
+		events = append(events, r.changed(a, before, in.id, "", now)...)
 	}
 	return events
 }

@@ -123,7 +123,7 @@ func TestFitsAmongThreeAgents(t *testing.T) {
 		Name: "agent_clock", Description: "Tells the current time and date in any time zone, city or country",
 		Skills: []a2a.AgentSkill{{
 			ID: "time", Name: "Current Time and Date",
-			Description: "Tells the current time, date and weekday in one or more cities, countries or IANA time zones, or in UTC when no place is named",
+			Description: "Tells the current time, date and weekday in one or more cities, countries or IANA time zones, or the local one when no place is named",
 			Tags:        []string{"time", "date", "clock", "timezone", "weekday"},
 			Examples:    []string{"What time is it in Tokyo?", "Date in New York", "What day is it in Sydney and in London?", "Time in Europe/Berlin"},
 		}},

@@ -18,18 +18,19 @@ type Outline struct {
 	Life    string               `json:"life,omitempty"`   // as in [conversation.Conversation]
 	Owner   string               `json:"owner,omitempty"`  // likewise
 	Shared  []string             `json:"shared,omitempty"` // likewise
+	Turns   int                  `json:"turns,omitempty"`  // number of turns; 0: not known to the older version that wrote this
 	Usage   llm.Usage            `json:"usage,omitzero"`   // spent on the conversation
 	Idle    bool                 `json:"idle,omitempty"`   // known to have no task that is with an agent
 }
 
 // Whole reports whether o is an outline with all of its fields; o may be nil.
-func (o *Outline) Whole() bool { return o != nil && o.Owner != "" }
+func (o *Outline) Whole() bool { return o != nil && o.Owner != "" && o.Turns > 0 }
 
 // OutlineOf returns the outline of a conversation whose last entry was made at updated. An empty title means that it is unknown.
 func OutlineOf(c *conversation.Conversation, title string, updated time.Time) Outline {
 	return Outline{
 		Version: c.Version, Entries: int(c.Seq), Title: title, Updated: updated, //nolint:gosec // the length of a log
-		Life: c.Life, Owner: c.Owner, Shared: c.Shared, Usage: c.Usage, Idle: len(c.Running()) == 0,
+		Life: c.Life, Owner: c.Owner, Shared: c.Shared, Turns: c.Begun, Usage: c.Usage, Idle: len(c.Running()) == 0,
 	}
 }
 

@@ -80,6 +80,13 @@ const NoteRefusal = "refusal"
 // NoteOutline is the kind of the notes in which a store may keep outlines, see [Outlines].
 const NoteOutline = "outline"
 
+// NoteDeletion is the kind of the notes about deletions that have begun: the key is the conversation's id. They hold none of its words.
+const NoteDeletion = "deletion"
+
+// NotePush is the kind of the notes that say where events of a conversation are sent: the key is the conversation's id, a dot, and a word without
+// dots. They hold addresses and secrets of strangers, and are erased with the conversation.
+const NotePush = "push"
+
 // Clock is implemented by stores that date what they store by a clock that is not the caller's, as Entry.Time is.
 type Clock interface {
 	// Clock returns the time by that clock, and the time by it when an entry was last stored. Either is zero if it is unknown.

@@ -14,7 +14,7 @@ import (
 func outline(contextID string, versions []conversation.Version) storage.Outline {
 	n := len(versions)
 	return storage.Outline{
-		Version: versions[n-1], Entries: n, Updated: entry(uint64(n), "").Time, Title: contextID + " 1", Life: "life", Owner: "user:ann",
+		Version: versions[n-1], Entries: n, Updated: entry(uint64(n), "").Time, Title: contextID + " 1", Life: "life", Owner: "user:ann", Turns: n,
 		Shared: []string{"agent", "user:bob"}, Usage: llm.Usage{Input: 100 * n, Cost: 0.25},
 	}
 }

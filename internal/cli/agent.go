@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,6 +24,9 @@ type agentFlags struct {
 	card, spec  string
 	concurrency int
 	once        bool
+	waits       bool // it only waits for others, whose tasks go on when it is restarted
+	// before returns why the agent must not join; nil: it always may.
+	before func(context.Context, transport.Transport) error
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
@@ -59,7 +60,7 @@ func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, erro
 		return nil, usageError{err}
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(e.stderr, "warning: %s\n", w)
+		e.say("warning: %s", w)
 	}
 	return card, nil
 }
@@ -93,14 +94,15 @@ func (e *env) newAgent() *cobra.Command {
 data folder, or on the server that --nats names, and leaves when it is interrupted. While there is none it waits, but not with
 --once. With a card and no program, the agent answers with what it is asked.`,
 		Example: "  cortex agent echo\n  cortex agent --card weather.yaml -- ./weather.py --units metric\n  cortex agent --spec agentspec.yaml -- ./search",
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.given():
 				return nil
 			case len(args) > 0:
-				return usagef("there is no agent %q: it is echo, clock, calc, exec or mcp; a program needs --card FILE or --spec FILE", args[0])
+				return usagef("there is no agent %q: %s; a program needs --card FILE or --spec FILE", args[0],
+					cmp.Or(meant(cmd, args[0]), "it is "+subcommands(cmd)))
 			}
-			return usagef("which agent? echo, clock, calc, exec or mcp: `cortex agent --help` has examples")
+			return usagef("which agent? %s: `cortex agent --help` has examples", subcommands(cmd))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -131,7 +133,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 	for _, name := range e.settings.program.builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}
-	c.AddCommand(e.newExec(), e.newAgentMCP(), e.newAgentNew())
+	c.AddCommand(e.newExec(), e.newAgentMCP(), e.newAgentA2A(), e.newAgentNew())
 	return c
 }
 
@@ -234,7 +236,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 		}
 		return e.runAgent(cmd.Context(), card, worklog{h, name, say}, &f.agentFlags)
 	}
-	o.Questions = filepath.Join(e.settings.data, "questions")
+	o.Questions = questionsDir(e.settings.data)
 	o.Log = func(line string) { say("%s: %s", name, prompt.Clean(line, maxLogged)) }
 	if f.keep {
 		return e.runKept(cmd.Context(), card, o, &f.agentFlags)
@@ -326,7 +328,16 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	defer l.Close()
 	conn.Transport = l.bus
 	conn.joins = func() { say("%s joins %s · %s · Ctrl-C to leave", name, l.url, skillNames(card)) }
+	if f.before != nil {
+		if err := f.before(ctx, l.bus); err != nil {
+			return err
+		}
+	}
 	o := &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(quietUnavailable{log.Handler()})}
+	if f.waits {
+		o.Deliveries, o.Grace = -1, 2*time.Second
+	}
+	o.Forget = func(tenant, contextID string) error { return forgetHere(e.settings.data, tenant, contextID) }
 	if c, ok := x.(interface{ Changes() <-chan agents.Change }); ok {
 		o.Changes = c.Changes()
 	}

@@ -25,7 +25,7 @@ func (l *listFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&l.query.Tags, "tag", nil, "`TAG`: only agents with this tag, or with the label KEY=VALUE; repeat it to require several")
 	f.StringVar(&l.query.Text, "text", "", "`WORDS`: only agents whose card has all these words")
 	f.StringVar(&l.query.Version, "version", "", "`RANGE`: only agents with a version in this range, such as '>=1.2.0 <2.0.0'")
-	f.StringSliceVar(&l.states, "state", nil, "`STATE`: only agents in this state: active (or ready), draining, registered, unknown or refused")
+	f.StringSliceVar(&l.states, "state", nil, "`STATE`: only agents in this state: active (or ready), draining, registered, unknown (not running) or refused")
 	f.StringVar(&l.query.Owner, "owner", "", "`TEAM`: only agents of this team")
 	l.limit.add(f)
 }
@@ -63,7 +63,7 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 	if len(shown) == 0 {
 		return nil
 	}
-	list := agentInfos(shown, alike)
+	list := agentInfos(shown, alike, time.Now())
 	for i := range offers[:min(len(offers), len(shown))] {
 		list[i].Confidence = confidenceText(offers[i].Spec.Confidence)
 		list[i].Description = cmp.Or(shown[i].Refused, offers[i].Skill.Description, shown[i].Card.Description)
@@ -76,20 +76,67 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 }
 
 // agentInfos converts records to the rows of a list.
-func agentInfos(records []*registry.Record, alike *lookalikes) []repl.AgentInfo {
-	now := time.Now()
+func agentInfos(records []*registry.Record, alike *lookalikes, now time.Time) []repl.AgentInfo {
 	list := make([]repl.AgentInfo, len(records))
 	for i, r := range records {
-		instances := len(r.Instances)
+		instances := fmt.Sprint(len(r.Instances))
+		if late := lateInstances(r, now); late > 0 && late < len(r.Instances) {
+			instances += fmt.Sprintf(", %d silent", late)
+		}
 		list[i] = repl.AgentInfo{
-			ID: r.ID, Description: cmp.Or(r.Refused, r.Card.Description), State: string(r.State), LastSeen: cmp.Or(table.Ago(r.LastSeen, now), "not yet"),
-			Version: r.Version, Instances: &instances, Mark: alike.mark(r),
+			ID: r.ID, Description: cmp.Or(r.Refused, r.Card.Description), State: stateName(r, now), LastSeen: seenText(r, now),
+			Version: r.Version, Instances: instances, Mark: alike.mark(r),
 		}
 		for _, s := range r.Card.Skills {
 			list[i].Skills = append(list[i].Skills, s.ID)
 		}
 	}
 	return list
+}
+
+// lateInstances returns how many instances of an agent are late, and may have ended.
+func lateInstances(r *registry.Record, now time.Time) (n int) {
+	for i := range r.Instances {
+		if r.Instances[i].Late(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// isSilent reports whether a heartbeat of all instances of an agent has not come.
+func isSilent(r *registry.Record, now time.Time) bool {
+	return len(r.Instances) > 0 && lateInstances(r, now) == len(r.Instances)
+}
+
+// seenText returns when an agent was heard of.
+func seenText(r *registry.Record, now time.Time) string {
+	if isSilent(r, now) {
+		return silence(now.Sub(r.LastSeen)) + " ago"
+	}
+	return cmp.Or(table.Ago(r.LastSeen, now), "not yet")
+}
+
+// silence formats how long nothing was heard.
+func silence(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d h", int(d.Hours()))
+}
+
+// stateName returns the state of an agent for people. A well-known agent without instances is not running; whether it could is unknown.
+func stateName(r *registry.Record, now time.Time) string {
+	switch {
+	case r.State == registry.StateUnknown:
+		return "not running"
+	case r.State == registry.StateActive && isSilent(r, now):
+		return "silent"
+	}
+	return string(r.State)
 }
 
 // sayNone prints that no agent matches, and how many agents are known: online, and offline but listed.
@@ -102,18 +149,18 @@ func (e *env) sayNone(known []*registry.Record) {
 	}
 	switch away := len(known) - online; {
 	case len(known) == 0:
-		fmt.Fprintln(e.stderr, "no agent is online: start one with `cortex agent echo`")
+		e.say("no agent is online: start one with `cortex agent echo`")
 	case away == 0:
-		fmt.Fprintf(e.stderr, "no agent fits, of %d that are online: `cortex agents` lists them\n", online)
+		e.say("no agent fits, of %d that are online: `cortex agents` lists them", online)
 	default:
-		fmt.Fprintf(e.stderr, "no agent fits, of %d that are online and %d that are not: `cortex agents` lists them\n", online, away)
+		e.say("no agent fits, of %d that are online and %d that are not: `cortex agents` lists them", online, away)
 	}
 }
 
 func (e *env) listAbilities(b *backend, l limit, asJSON bool) error {
 	abilities := b.registry.Snapshot().Abilities()
 	if len(abilities) == 0 {
-		fmt.Fprintln(e.stderr, "no agent that is online has a skill: `cortex agents` lists the agents")
+		e.say("no agent that is online has a skill: `cortex agents` lists the agents")
 	}
 	shown := abilities[:min(e.most(l, asJSON), len(abilities))]
 	if asJSON {

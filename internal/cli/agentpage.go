@@ -27,7 +27,20 @@ func (e *env) showAgent(b *backend, id string, asJSON bool) error {
 	s := b.registry.Snapshot()
 	r, ok := s.Get(id)
 	if !ok {
-		return fmt.Errorf("no agent %s is known: `cortex agents` lists those that are", id)
+		near := ""
+		if _, ok := s.Get("agent_" + id); ok {
+			near = "agent_" + id
+		} else {
+			var ids []string
+			for _, a := range s.Agents() {
+				ids = append(ids, a.ID)
+			}
+			near = nearest(id, ids)
+		}
+		if near != "" {
+			near = fmt.Sprintf("did you mean %s? ", near)
+		}
+		return fmt.Errorf("no agent %s is known: %s`cortex agents` lists those that are", id, near)
 	}
 	if asJSON {
 		return writeJSON(e, recordsJSON([]*registry.Record{r}, newLookalikes(s.Agents()))[0])
@@ -50,8 +63,8 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 	field("take care", mark)
 	field("version", prompt.Clean(r.Version, pageWord))
 	field("about", prompt.Clean(r.Card.Description, pageText))
-	field("state", stateText(r))
-	field("seen", cmp.Or(table.Ago(r.LastSeen, now), "not yet"))
+	field("state", stateText(r, now))
+	field("seen", seenText(r, now))
 	if !r.RegisteredAt.IsZero() {
 		field("registered", r.RegisteredAt.Local().Format(time.DateTime))
 	}
@@ -59,7 +72,7 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 	field("tenant", prompt.Clean(r.Spec.TenantScope, pageWord))
 	field("tags", wordsText(r.Spec.Tags))
 	field("labels", labelsText(r.Spec.Labels))
-	field("patterns", wordsText(r.Spec.Patterns))
+	field("patterns", patternsText(r.Spec.Patterns))
 	field("limits", limitsText(r.Spec.Limits))
 	for i := range r.Card.Skills {
 		s := &r.Card.Skills[i]
@@ -93,19 +106,28 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 			t.Row(fmt.Sprintf("… and %d more", len(r.Instances)-i))
 			break
 		}
-		field("instance", fmt.Sprintf("%s · %s · since %s · seen %s", prompt.Clean(in.ID, pageWord), in.State,
-			in.Since.Local().Format(time.DateTime), table.Ago(in.LastSeen, now)))
+		seen := "seen " + table.Ago(in.LastSeen, now)
+		if in.Late(now) {
+			seen = fmt.Sprintf("silent for %s", silence(now.Sub(in.LastSeen)))
+		}
+		field("instance", fmt.Sprintf("%s · %s · since %s · %s", prompt.Clean(in.ID, pageWord), in.State, in.Since.Local().Format(time.DateTime), seen))
 	}
 	return t
 }
 
-func stateText(r *registry.Record) string {
-	text := string(r.State)
+func stateText(r *registry.Record, now time.Time) string {
+	text := stateName(r, now)
+	if text == "silent" {
+		text += ": no heartbeat has come, it may have ended"
+	}
 	if r.Refused != "" {
 		text += " · " + prompt.Clean(r.Refused, pageText)
 	}
 	if r.Pinned {
 		text += " · well known"
+		if len(r.Instances) == 0 && r.Refused == "" {
+			text += ": what it is given waits for it"
+		}
 	}
 	return text
 }
@@ -120,21 +142,43 @@ func labelsText(labels map[string]string) string {
 	return wordsText(list)
 }
 
+// limitsText lists limits. Those that an AgentSpec has without saying so come last.
 func limitsText(l agentcard.Limits) string {
-	var list []string
-	if l.MaxConcurrentTasks > 0 {
-		list = append(list, fmt.Sprintf("%d tasks at once", l.MaxConcurrentTasks))
+	var said, unsaid []string
+	add := func(text string, byDefault bool) {
+		if byDefault {
+			unsaid = append(unsaid, text)
+		} else {
+			said = append(said, text)
+		}
+	}
+	d := agentcard.SpecDefaults()
+	if n := l.MaxConcurrentTasks; n > 0 {
+		add(counted(n, "task")+" at once", n == d.MaxConcurrentTasks)
 	}
 	if l.TaskTimeout > 0 {
-		list = append(list, fmt.Sprintf("%v for a task", l.TaskTimeout))
+		add(fmt.Sprintf("%v for a task", l.TaskTimeout), l.TaskTimeout == d.TaskTimeout)
 	}
 	if l.LLMTimeout > 0 {
-		list = append(list, fmt.Sprintf("%v for a model", l.LLMTimeout))
+		add(fmt.Sprintf("%v for a model", l.LLMTimeout), l.LLMTimeout == d.LLMTimeout)
 	}
 	if l.MaxRetries != nil {
-		list = append(list, fmt.Sprintf("%d retries", *l.MaxRetries))
+		add(fmt.Sprintf("%d retries", *l.MaxRetries), *l.MaxRetries == *d.MaxRetries)
 	}
-	return strings.Join(list, ", ")
+	text := strings.Join(said, ", ")
+	if len(unsaid) > 0 {
+		text = strings.TrimPrefix(text+"; by default ", "; ") + strings.Join(unsaid, ", ")
+	}
+	return text
+}
+
+// patternsText lists the communication patterns of an agent, but not the one by which Cortex works with every agent.
+func patternsText(patterns []string) string {
+	others := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return p == "coordinator_managed" })
+	if len(others) == 0 {
+		return ""
+	}
+	return wordsText(others) + ", which Cortex makes no use of"
 }
 
 func confidenceText(c *float64) string {

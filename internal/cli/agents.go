@@ -55,7 +55,7 @@ func (e *env) newAgents() *cobra.Command {
 			ValidArgsFunction: first(e.completeIDs(agentIDs)),
 		},
 		e.newWatch(&asJSON),
-		e.newForget(),
+		e.newForget(&asJSON),
 	)
 	return c
 }

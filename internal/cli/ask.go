@@ -45,12 +45,14 @@ runs on that server. The answer goes to standard output.
 What comes on standard input goes along: a text behind the question, anything else, or more than a message holds, as a file.
 - in place of TEXT takes the question from there.
 
-A question that waits for your yes, or for what an agent wants to know, is put to you on a terminal. Elsewhere it is the answer, the
-exit status is 3, and standard error has the command that replies. Else it is 0, 1 for a failure, 2 for a mistake in the command.
+A question that waits for your yes, or for what Cortex or an agent wants to know, is put to you on a terminal. Elsewhere it is the answer,
+the exit status is 3, and standard error has the command that replies. Else it is 0, 1 for a failure, 2 for a mistake in the command, and
+4 when nothing was done, because the request was not understood or is refused: the answer says why.
 
 With --agent no model decides: that agent gets the text, and the input if there is one, and what it gives back is the answer.
 
---json prints each event of the turn as a line of JSON, and a last line {"answer", "conversation", "turn", "files", "failed"}.
+--json prints each event of the turn as a line of JSON, and a last line {"answer", "conversation", "turn", "decision", "files", "failed"}; "decision"
+is respond, clarify for a question to you, or refuse.
 
 How a Cortex of your own runs comes from the environment and the file of --config, see ` + "`cortex help settings`" + `.`,
 		Example: "  cortex ask 'what time is it in Tokyo?'\n  cat notes.txt | cortex ask 'summarize'\n  cortex ask -c 'and shorter?'\n" +
@@ -73,6 +75,7 @@ How a Cortex of your own runs comes from the environment and the file of --confi
 	f.BoolVar(&a.asJSON, "json", false, "print each event of the turn as a line of JSON, and the answer in a last one")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "show delegations and progress on standard error")
 	e.completeFlag(c, "agent", agentIDs)
+	e.completeFlag(c, "skill", func(ctx context.Context, b *backend, add offer) error { return skillIDs(ctx, b, a.to.Agent, add) })
 	return c
 }
 
@@ -119,8 +122,12 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 		}
 	}
 	if a.output != "" { // fail before the question is asked
+		_, missing := os.Stat(a.output)
 		if err := client.MakeFolder(a.output); err != nil {
 			return fmt.Errorf("--output: %w", err)
+		}
+		if missing != nil {
+			defer os.Remove(a.output) // if nothing was written into it
 		}
 	}
 	text, remove, err := e.question(ctx, a, args)
@@ -129,7 +136,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 		return err
 	}
 	return e.converse(ctx, func(ctx context.Context, b *backend, cfg repl.Config) error {
-		defer e.sayNotices(cfg.Notices)()
+		defer func() { e.sayNotices(cfg.Notices)() }() // those that are left
 		cfg.Verbose, cfg.Files, cfg.Output = a.verbose, a.files, a.output
 		if a.to.Agent != "" {
 			if a.to.Agent, err = b.agent(ctx, a.to.Agent); err != nil {
@@ -146,32 +153,41 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 				said = client.Turn{ContextID: event.ContextID, From: event.From, MessageID: event.ID}
 			}
 			if a.asJSON {
+				end := e.sayNotices(cfg.Notices)
 				err = e.askJSON(ctx, cfg, text)
+				end()
 			} else {
 				err = repl.Ask(ctx, cfg, text)
 			}
-			if err != nil {
+			asks := errors.Is(err, repl.ErrAsks)
+			if err != nil && !asks {
 				return err
 			}
 			waits := b.waits(ctx, cfg.Client.ID(said), cfg.ContextID)
-			if waits == nil {
+			if waits == nil && !asks {
 				return nil
 			}
 			reply := ""
 			if e.onTerminal() && !a.asJSON {
-				if reply, err = e.readReply(ctx); err != nil {
+				end := e.sayNotices(cfg.Notices)
+				reply, err = e.readReply(ctx)
+				end()
+				if err != nil {
 					return err
 				}
 			}
 			if reply == "" {
 				what, reply := "reply", "'…'"
-				if waits.Phase == conversation.Held {
+				if waits != nil && waits.Phase == conversation.Held {
 					what, reply = "yes or no", "yes"
 				}
 				fmt.Fprintf(e.stderr, "cortex: it waits for your %s: %s --conversation %s %s\n", what, a.again, shellWord(cfg.ContextID), reply)
 				return errWaits
 			}
-			text, cfg.Files, cfg.To = reply, nil, nil
+			text, cfg.Files, cfg.To, cfg.ReplyTo = reply, nil, nil, ""
+			if waits != nil {
+				cfg.ReplyTo = waits.Turn
+			}
 		}
 	}, &a.where)
 }
@@ -180,7 +196,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 func (e *env) sayNotices(notices <-chan string) (end func()) {
 	var said sync.WaitGroup
 	over := make(chan struct{})
-	say := func(line string) { fmt.Fprintln(e.stderr, "cortex: "+line) }
+	say := func(line string) { e.say("cortex: %s", line) }
 	said.Go(func() {
 		for {
 			select {
@@ -248,23 +264,13 @@ func (e *env) question(ctx context.Context, a *asking, args []string) (text stri
 	return text, remove, repl.CheckFiles(len(a.files))
 }
 
-// waits returns a task of the turn that waits for a reply: for the user's consent, or for an answer to its agent's question. It returns nil when
-// there is none.
+// waits returns a task of the turn that waits for a reply, or nil.
 func (b *backend) waits(ctx context.Context, turnID, contextID string) *conversation.Task {
 	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
 	if err != nil {
 		return nil // the answer was printed already, which is what matters
 	}
-	turn := conv.Turn(turnID)
-	if turn == nil {
-		return nil
-	}
-	for _, t := range slices.Concat(conv.Asked(), conv.Waiting()) {
-		if t.SettledSeq >= turn.Seq || !turn.Asked.IsZero() {
-			return t
-		}
-	}
-	return nil
+	return conv.WaitsFor(turnID)
 }
 
 // readReply reads a line from the terminal. An empty line is no reply.
@@ -310,6 +316,7 @@ type lastLine struct {
 	Answer       string     `json:"answer"`
 	Conversation string     `json:"conversation"`
 	Turn         string     `json:"turn"`
+	Decision     string     `json:"decision"`
 	Files        []fileJSON `json:"files"`
 	Failed       bool       `json:"failed"`
 }
@@ -333,6 +340,7 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 		}
 	}
 	var last *lastLine
+	var outcome error
 	for event, err := range cfg.Say(ctx, cfg.ContextID, text) {
 		if err != nil {
 			return err
@@ -345,8 +353,9 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 			if err != nil {
 				return err
 			}
-			last = &lastLine{Answer: transport.Text(m.Parts), Conversation: cfg.ContextID, Turn: transport.MetaString(m, transport.MetaTurn), Files: []fileJSON{}}
-			last.Failed, _ = m.Metadata[transport.MetaFailed].(bool)
+			last = &lastLine{Answer: transport.Text(m.Parts), Conversation: cfg.ContextID, Turn: transport.MetaString(m, transport.MetaTurn), Decision: transport.MetaString(m, transport.MetaDecision), Files: []fileJSON{}}
+			outcome = repl.Outcome(m)
+			last.Failed = errors.Is(outcome, repl.ErrFailed)
 			for i, p := range transport.FilesOf(m.Parts) {
 				name, kind, _, _ := transport.FileOf(p)
 				f := fileJSON{Name: prompt.Clean(transport.FileName(name, kind, i+1), transport.MaxFileName), Type: prompt.Clean(kind, transport.MaxFileName)}
@@ -363,8 +372,5 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	if err := out.Encode(last); err != nil {
 		return err
 	}
-	if last.Failed {
-		return repl.ErrFailed
-	}
-	return nil
+	return outcome
 }

@@ -3,12 +3,18 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // TestAskInterrupted interrupts a question whose agent never comes: the exit status shows that, and there is no output that looks like an answer.
@@ -72,16 +78,30 @@ func TestAskJSON(t *testing.T) {
 		t.Errorf("events %s, want %s", got, want)
 	}
 	var got struct {
-		Answer, Conversation, Turn string
-		Files                      []any
-		Failed                     bool
+		Answer, Conversation, Turn, Decision string
+		Files                                []any
+		Failed                               bool
 	}
 	d := json.NewDecoder(strings.NewReader(last))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&got); err != nil || got.Answer != "Echo: Echo this!" || got.Conversation == "" || got.Turn == "" || got.Files == nil || got.Failed {
+	if err := d.Decode(&got); err != nil || got.Answer != "Echo: Echo this!" || got.Conversation == "" || got.Turn == "" || got.Decision != "respond" || got.Files == nil || got.Failed {
 		t.Errorf("the last line is %s, %v; want the answer", last, err)
 	}
 	if !strings.HasSuffix(stdout.String(), last) {
 		t.Errorf("the answer is not in the last line: %s", &stdout)
+	}
+}
+
+// TestOutcomeOfDecisions holds that clients know by their words the kinds of decisions that are no answers.
+func TestOutcomeOfDecisions(t *testing.T) {
+	for _, kind := range llm.Kinds() {
+		want := map[llm.Kind]error{llm.KindClarify: repl.ErrAsks, llm.KindRefuse: repl.ErrRefused}[kind]
+		if got := repl.Outcome(&a2a.Message{Metadata: map[string]any{transport.MetaDecision: string(kind)}}); !errors.Is(got, want) {
+			t.Errorf("an answer of kind %s is %v, want %v", kind, got, want)
+		}
+		failed := &a2a.Message{Metadata: map[string]any{transport.MetaDecision: string(kind), transport.MetaFailed: true}}
+		if got := repl.Outcome(failed); !errors.Is(got, repl.ErrFailed) {
+			t.Errorf("a failure of kind %s is %v, want a failure", kind, got)
+		}
 	}
 }

@@ -125,7 +125,7 @@ func (e *env) readStdin(ctx context.Context, limit int64) ([]byte, error) {
 			if isTerminal(e.stdin) {
 				continue
 			}
-			fmt.Fprintln(e.stderr, "cortex: waiting for the end of standard input, which is brought along; to bring nothing, give </dev/null")
+			e.say("cortex: waiting for the end of standard input, which is brought along; to bring nothing, give </dev/null")
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -35,7 +38,7 @@ talk to Cortex and read conversations and cards, and nobody can speak in another
 		}
 		return filepath.Abs(dir)
 	}
-	c.AddCommand(e.newAuthInit(&dir, folder), e.newAuthAdd(folder), e.newAuthList(folder), e.newAuthToken())
+	c.AddCommand(e.newAuthInit(&dir, folder), e.newAuthAdd(folder), e.newAuthList(folder), e.newAuthToken(folder))
 	return c
 }
 
@@ -61,11 +64,14 @@ stays as it is. The folder is for its owner only; operator.nk is needed no more,
 				return err
 			}
 			tenant := e.settings.tenant
+			_, missing := os.Stat(auth.People(dir, tenant))
 			if err := auth.Init(dir, tenant); err != nil {
 				return err
 			}
 			fmt.Fprintf(e.stdout, "keys in %s\n", dir)
-			fmt.Fprintf(e.stderr, "\nNext:\n")
+			if missing == nil {
+				e.say("these were there already, and stay as they are")
+			}
 			e.advise(
 				"cortex serve"+tenantFlag(tenant)+" --auth "+shellWord(dir), "let in only whom the keys know",
 				"cortex auth add agent ID"+tenantFlag(tenant), "credentials for an agent",
@@ -92,19 +98,22 @@ func (e *env) newAuthAdd(folder func() (string, error)) *cobra.Command {
 	}
 	for _, kind := range []struct {
 		name, arg, short, long string
-		add                    func(dir, tenant, name string) (file string, err error)
+		id                     func(name string) string // NAME may be given as lists show it
+		file                   func(dir, tenant, id string) string
+		add                    func(dir, tenant, id string) (file string, err error)
 		next                   func(dir, file, tenant, name string) []string
 	}{
 		{
 			"agent", "ID", "Make credentials for an agent",
 			`Make credentials for an agent. ID is the name on its card, with _ for spaces; the built-in agents can be
 named as in cortex agent.`,
-			func(dir, tenant, id string) (string, error) {
+			func(id string) string {
 				if card, _, ok := e.settings.program.lookup(id); ok {
-					id = card.Name
+					return card.Name
 				}
-				return auth.AddAgent(dir, tenant, id)
+				return id
 			},
+			auth.AgentFile, auth.AddAgent,
 			func(_, file, tenant, id string) []string {
 				if card, _, ok := e.settings.program.lookup(id); ok {
 					return []string{"cortex agent " + strings.TrimPrefix(card.Name, "agent_") + tenantFlag(tenant) + " --creds " + shellWord(file), "run it"}
@@ -115,9 +124,7 @@ named as in cortex agent.`,
 		},
 		{
 			"user", "NAME", "Make credentials for a person", `Make credentials for a person, who then speaks as "user:NAME".`,
-			func(dir, tenant, name string) (string, error) {
-				return auth.AddUser(dir, tenant, strings.TrimPrefix(name, "user:")) // as lists show it
-			},
+			userName, auth.UserFile, auth.AddUser,
 			func(_, file, tenant, _ string) []string {
 				return []string{"cortex chat" + tenantFlag(tenant) + " --creds " + shellWord(file), "it has to be given to that person only"}
 			},
@@ -127,6 +134,8 @@ named as in cortex agent.`,
 			`Make an account for a tenant, with credentials for its orchestrator and for people. An embedded server knows of it
 at once; a nats-server of your own when it has loaded the new resolver.conf: copy that where the server has it, and
 ` + "`nats-server --signal reload`" + `.`,
+			func(name string) string { return name },
+			func(dir, _, name string) string { return auth.Admin(dir, name) },
 			func(dir, _, name string) (string, error) { return auth.Admin(dir, name), auth.AddTenant(dir, name) },
 			func(dir, file, _, name string) []string {
 				return []string{
@@ -144,12 +153,16 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 				if err != nil {
 					return err
 				}
-				file, err := kind.add(dir, e.settings.tenant, args[0])
+				tenant, id := e.settings.tenant, kind.id(args[0])
+				_, missing := os.Stat(kind.file(dir, tenant, id))
+				file, err := kind.add(dir, tenant, id)
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", kind.name, prompt.Clean(args[0], 64), err)
 				}
 				fmt.Fprintln(e.stdout, file)
-				fmt.Fprintf(e.stderr, "\nNext:\n")
+				if missing == nil {
+					e.say("these were there already, and stay as they are")
+				}
 				e.advise(kind.next(dir, file, e.settings.tenant, args[0])...)
 				return nil
 			},
@@ -158,23 +171,30 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 	return c
 }
 
-func (e *env) newAuthToken() *cobra.Command {
+// userName returns the name of a person without the prefix that lists show.
+func userName(name string) string { return strings.TrimPrefix(name, "user:") }
+
+func (e *env) newAuthToken(folder func() (string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use:   "token FILE",
+		Use:   "token NAME|FILE",
 		Short: "Print the bearer token of a person, for HTTP",
-		Long: `Print the bearer token by which a person shows at the path /mcp of ` + "`cortex serve --http`" + ` who they are. FILE has their credentials; the
-token is made of them, and valid as long as they are. Use it over TLS, or on one machine.`,
-		Example: "  cortex auth token \"$(cortex auth add user ada)\"",
-		Args:    exactArgs("FILE"),
+		Long: `Print the bearer token by which a person shows at the path /mcp of ` + "`cortex serve --http`" + ` who they are. NAME is theirs, as ` + "`cortex auth add user`" + `
+was given it, or FILE has their credentials. The token is made of these, and valid as long as they are. Use it over TLS, or on one machine.`,
+		Example: "  cortex auth token ada\n  cortex auth token ada.creds",
+		Args:    exactArgs("NAME|FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			who, err := auth.Read(args[0])
+			file, err := e.credsOf(args[0], folder)
+			if err != nil {
+				return err
+			}
+			who, err := auth.Read(file)
 			if err != nil {
 				return err
 			}
 			if who == nil || who.Role != auth.Person {
 				return usagef("%s: these are not the credentials of a person: `cortex auth add user NAME` makes some", args[0])
 			}
-			token, err := auth.BearerToken(args[0])
+			token, err := auth.BearerToken(file)
 			if err != nil {
 				return err
 			}
@@ -182,6 +202,22 @@ token is made of them, and valid as long as they are. Use it over TLS, or on one
 			return nil
 		},
 	}
+}
+
+// credsOf returns the file of a person's credentials, which is given as it is, or as the name of a person who has keys in the folder.
+func (e *env) credsOf(given string, folder func() (string, error)) (file string, err error) {
+	if _, err := os.Stat(given); !errors.Is(err, fs.ErrNotExist) {
+		return given, nil
+	}
+	dir, err := folder()
+	if err != nil {
+		return "", err
+	}
+	file = auth.UserFile(dir, e.settings.tenant, userName(given))
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s is neither a file nor a person who has keys in %s: `cortex auth list` has the names", prompt.Clean(given, 200), dir)
+	}
+	return file, nil
 }
 
 type credsJSON struct {
@@ -229,13 +265,16 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 	return c
 }
 
-// advise prints commands in a column, each with its purpose.
+// advise prints what may be done next: commands in a column, each with its purpose, or below its purpose on a narrow terminal. No command is broken
+// into lines, since users copy it.
 func (e *env) advise(pairs ...string) {
+	fmt.Fprint(e.stderr, "\nNext:\n")
 	width := screenWidth(e.stderr)
 	for i := 0; i < len(pairs) && width > 0; i += 2 {
-		if table.Width(pairs[i])+table.Width(pairs[i+1])+6 > width { // one below the other, so that the command can be copied
+		if table.Width(pairs[i])+table.Width(pairs[i+1])+6 > width {
 			for i := 0; i < len(pairs); i += 2 {
-				_, _ = printText(e.stderr, "    # %s\n    %s", pairs[i+1], pairs[i])
+				e.say("    # %s", pairs[i+1])
+				fmt.Fprintf(e.stderr, "    %s\n", pairs[i])
 			}
 			return
 		}
@@ -244,7 +283,7 @@ func (e *env) advise(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		t.Row("    "+pairs[i], pairs[i+1])
 	}
-	_, _ = io.WriteString(e.stderr, t.Render(0, nil))
+	_, _ = io.WriteString(e.stderr, t.Render(cmp.Or(width, 1000), nil))
 }
 
 func tenantFlag(tenant string) string {

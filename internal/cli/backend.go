@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
-
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
@@ -73,7 +71,7 @@ func (b *backend) agents(ctx context.Context) ([]repl.AgentInfo, error) {
 		return nil, err
 	}
 	all := known.Agents()
-	return agentInfos(all, newLookalikes(all)), nil
+	return agentInfos(all, newLookalikes(all), time.Now()), nil
 }
 
 // lookalikes returns the names of the agents that are online.
@@ -145,36 +143,22 @@ func (b *backend) turns(ctx context.Context, contextID string) ([]repl.Turn, err
 	return list, nil
 }
 
-func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo, error) {
+func (b *backend) tasks(ctx context.Context, contextID string) (list []repl.TaskInfo, earlier string, err error) {
 	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return taskInfos(conv), nil
+	if n := conv.Begun - len(conv.Turns); n > 0 {
+		earlier = fmt.Sprintf("… and those of %s before: `cortex conversations history %s`", counted(n, "turn"), shellWord(contextID))
+	}
+	return taskInfos(conv), earlier, nil
 }
 
-// taskInfos lists the tasks of the turns that conv still holds. Tasks of answered turns have the times of their turn.
+// taskInfos lists the tasks of the turns that conv still holds.
 func taskInfos(conv *conversation.Conversation) []repl.TaskInfo {
 	var list []repl.TaskInfo
-	listed := map[a2a.TaskID]bool{}
-	for _, t := range conv.TaskList() {
-		listed[t.ID] = true
-	}
-	for _, turn := range conv.Turns {
-		if turn.Past == nil {
-			continue
-		}
-		for _, step := range turn.Past.Steps {
-			for _, t := range step.Tasks {
-				if !listed[t.ID] && t.State != a2a.TaskStateAuthRequired { // a task that waited for consent is listed in the turn of the reply
-					listed[t.ID] = true
-					list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Text: t.Text, Started: turn.Began, Ended: turn.Answered})
-				}
-			}
-		}
-	}
-	for _, t := range conv.TaskList() {
-		list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State(), Attempt: t.Attempt, Text: t.Text, Started: t.Sent, Ended: t.Settled})
+	for _, t := range remembered(conv) {
+		list = append(list, t.info())
 	}
 	return list
 }

@@ -31,11 +31,11 @@ asked.
 
 Each speed is shown beside its floor, measured in the same run in short pieces that alternate, so that whatever else the machine
 does slows both alike: the ratio counts, not the time.`,
-		Example: "  cortex bench turns\n  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench restart --conversations 100000",
+		Example: "  cortex bench turns\n  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench a2a\n  cortex bench restart --conversations 100000",
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery(), e.newBenchSoak())
+	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery(), e.newBenchA2A(), e.newBenchSoak())
 	return c
 }
 
@@ -174,7 +174,7 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 			return err
 		}
 		fmt.Fprintln(b.e.stdout)
-		if err := b.print(figures); err != nil {
+		if err := b.print(figures, missedSpeed); err != nil {
 			return err
 		}
 	}

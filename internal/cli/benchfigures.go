@@ -15,11 +15,17 @@ func (b *bencher) measure(f func(bench.Progress) ([]bench.Figure, error)) error 
 	if err != nil {
 		return err
 	}
-	return b.print(figures)
+	return b.print(figures, missedSpeed)
 }
 
-// print prints figures beside their targets.
-func (b *bencher) print(figures []bench.Figure) error {
+// What a missed target means.
+const (
+	missedSpeed  = "missed: the value is not as required. What else the machine does slows Cortex, too: measure again when it is idle."
+	missedGrowth = "missed: more has grown than may, or something was lost. `cortex bench soak --help` says what may grow; all else is a fault of Cortex."
+)
+
+// print prints figures beside their targets. why says what it means that one is missed.
+func (b *bencher) print(figures []bench.Figure, why string) error {
 	if b.asJSON {
 		out := newJSON(b.e.stdout)
 		for _, f := range figures {
@@ -29,10 +35,7 @@ func (b *bencher) print(figures []bench.Figure) error {
 		}
 		return nil
 	}
-	met, missed := "met", "missed"
-	if isTerminal(b.e.stdout) {
-		met, missed = "✓", "✗"
-	}
+	missed := 0
 	t := table.New("FIGURE", "VALUE", "REQUIRED", "AIM", "")
 	for _, f := range figures {
 		required, aim, verdict := "", "", ""
@@ -42,9 +45,10 @@ func (b *bencher) print(figures []bench.Figure) error {
 		}
 		if f.Asked() {
 			required = fmt.Sprintf("%s %g %s", sign, f.Least, f.Unit)
-			verdict = missed
-			if f.Met() {
-				verdict = met
+			verdict = "met"
+			if !f.Met() {
+				verdict = "missed"
+				missed++
 			}
 		}
 		if f.Aim != 0 {
@@ -52,7 +56,12 @@ func (b *bencher) print(figures []bench.Figure) error {
 		}
 		t.Row(f.What, number(f.Value)+" "+f.Unit, required, aim, verdict)
 	}
-	return b.e.showWhole(t)
+	if err := b.e.showWhole(t); err != nil || missed == 0 {
+		return err
+	}
+	fmt.Fprintln(b.e.stdout)
+	_, err := printText(b.e.stdout, "%s", why)
+	return err
 }
 
 // number formats x with three significant digits.

@@ -92,7 +92,7 @@ func (b *bencher) soak(
 		total.Row(cells...)
 		_, failed = fmt.Fprintf(b.e.stdout, "%s\n%s\n", t.Render(0, nil), total.Render(0, nil))
 	}
-	for _, next := range []error{failed, b.print(figures), err} {
+	for _, next := range []error{failed, b.print(figures, missedGrowth), err} {
 		if next != nil {
 			return next
 		}

@@ -128,11 +128,11 @@ func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
 	}
 }
 
-// notify returns a function that shows a line to the user: in the chat, or on standard error when there is none.
+// notify returns a function that shows a line to the user: by whoever writes to the terminal, or on standard error when there is none.
 func (e *env) notify(notices chan<- string) func(line string) {
 	return func(line string) {
-		if !e.onTerminal() {
-			fmt.Fprintln(e.stderr, "cortex: "+line)
+		if !e.onTerminal() && !isTerminal(e.stderr) {
+			e.say("cortex: %s", line)
 			return
 		}
 		select {
@@ -222,7 +222,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 				where += decides
 			}
 			if warning != "" && !e.onTerminal() { // the chat shows the warning itself
-				fmt.Fprintf(e.stderr, "cortex: %s: %s\n", where, warning)
+				e.say("cortex: %s: %s", where, warning)
 			}
 			return b, where, warning, func() error { return errors.Join(unwatch(), abdicate()) }, nil
 		}
@@ -308,6 +308,9 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	return text, warning
 }
 
+// offline describes the decider without a model.
+const offline = "offline by words; for a language model: --llm … (cortex llm list)"
+
 // decides describes the model that decides.
 func (s *settings) decides(ctx context.Context) (string, error) {
 	if !s.inFolder() {
@@ -320,7 +323,7 @@ func (s *settings) decides(ctx context.Context) (string, error) {
 	case !ok:
 		return "no Cortex runs now", nil
 	case a.LLM == "fake":
-		return "deciding offline by words; for a language model: --llm … (cortex llm list)", nil
+		return "deciding " + offline, nil
 	}
 	return "deciding with " + a.LLM, nil
 }

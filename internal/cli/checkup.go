@@ -234,6 +234,8 @@ func (c *checkup) port(ctx context.Context, name, addr string, unused bool) {
 		c.note("port", "", "a cortex on %s, perhaps of another folder, is not ready: %s", addr, oneLine(errors.New(body)))
 	case err == nil && status == http.StatusServiceUnavailable:
 		bad("port", "", "what answers on %s is not ready: %s", addr, oneLine(errors.New(body)))
+	case err == nil && status == http.StatusBadRequest && strings.Contains(body, "HTTPS server"):
+		c.note("port", "", "what answers on %s speaks TLS, and is not asked: see https://%s/readyz", addr, addr)
 	default:
 		taken()
 	}

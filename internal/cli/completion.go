@@ -94,8 +94,24 @@ func agentIDs(ctx context.Context, b *backend, add offer) error {
 	return nil
 }
 
+// skillIDs offers the skills of an agent; of all agents when none is named.
+func skillIDs(ctx context.Context, b *backend, agent string, add offer) error {
+	known, err := b.known(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range known.Agents() {
+		for i := range r.Card.Skills {
+			if s := &r.Card.Skills[i]; s.ID != "" && (agent == "" || r.ID == agent) {
+				add(s.ID, s.Name)
+			}
+		}
+	}
+	return nil
+}
+
 func taskIDs(ctx context.Context, b *backend, add offer) error {
-	_, err := openTasks(ctx, b.link, func(t openTask) bool {
+	_, err := openTasks(ctx, b.link, func(t task) bool {
 		add(string(t.TaskID), t.Agent+": "+t.Text)
 		return true
 	})

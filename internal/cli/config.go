@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -93,7 +93,7 @@ func (e *env) newConfigPath() *cobra.Command {
 				return errors.New("there is no home to look for a file in: name one with --config, or set XDG_CONFIG_HOME")
 			}
 			if e.settings.config == "" {
-				fmt.Fprintln(e.stderr, "there is no such file yet: it is read when there is one")
+				e.say("there is no such file yet: it is read when there is one")
 			}
 			_, err := fmt.Fprintln(e.stdout, path)
 			return err
@@ -122,7 +122,7 @@ of ` + "`cortex serve`" + `, and shows what they would change. What is or may be
 			if asJSON {
 				return writeJSON(e, list)
 			}
-			return showSettings(e.stdout, list)
+			return e.write(settingsText(list, screenWidth(e.stdout)))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -131,19 +131,26 @@ of ` + "`cortex serve`" + `, and shows what they would change. What is or may be
 	return c
 }
 
-// showSettings prints a list of settings, one per line.
-func showSettings(w io.Writer, list []settingJSON) error {
+// settingsText formats a list of settings, one per line. What a line of this width has no room for goes below it, whole: paths are to be copied.
+func settingsText(list []settingJSON, width int) string {
 	rows := append([]settingJSON{{"SETTING", "VALUE", "FROM"}}, list...)
 	key, from := 0, 0
 	for _, s := range rows {
 		key, from = max(key, len(s.Key)), max(from, len(s.From))
 	}
+	var out strings.Builder
 	for _, s := range rows {
-		if _, err := fmt.Fprintf(w, "%-*s  %-*s  %s\n", key, s.Key, from, s.From, cmp.Or(prompt.Clean(s.Value, 4096), "-")); err != nil {
-			return err
+		value := cmp.Or(prompt.Clean(s.Value, 4096), "-")
+		switch whole := fmt.Sprintf("%-*s  %-*s  %s", key, s.Key, from, s.From, value); {
+		case width == 0 || table.Width(whole) <= width:
+			out.WriteString(whole + "\n")
+		case table.Width(s.From)+key+2 <= width:
+			fmt.Fprintf(&out, "%-*s  %s\n    %s\n", key, s.Key, s.From, value)
+		default:
+			fmt.Fprintf(&out, "%s\n    %s\n    %s\n", s.Key, s.From, value)
 		}
 	}
-	return nil
+	return out.String()
 }
 
 // notShown replaces values that are or may be secret.
@@ -201,7 +208,7 @@ func (s *settings) list(flags *pflag.FlagSet) []settingJSON {
 	return all
 }
 
-// listDocument returns the models and budgets of the config file, for which there are no flags.
+// listDocument returns the models, budgets and A2A agents of the config file, for which there are no flags.
 func (s *settings) listDocument() []settingJSON {
 	if s.doc == nil {
 		return nil
@@ -223,6 +230,9 @@ func (s *settings) listDocument() []settingJSON {
 		for k, raw := range keys {
 			all = append(all, settingJSON{"budget." + name + "." + k, string(raw), s.config})
 		}
+	}
+	for i, p := range s.peers {
+		all = append(all, p.list(fmt.Sprintf("%s[%d]", peerKey, i), s.config)...)
 	}
 	return all
 }
@@ -270,7 +280,7 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	_, unknown := s.builtin()
 	_, rules := s.loadPolicy(slog.New(slog.DiscardHandler))
 	_, listed := s.loadWellKnown(cmd.Context())
-	wrong := slices.DeleteFunc([]error{s.checkLLM(), unknown, rules, listed, s.checkFiles()}, func(err error) bool { return err == nil })
+	wrong := slices.DeleteFunc([]error{s.checkLLM(), unknown, rules, listed, s.checkFiles(), s.checkPeers(cmd.Context())}, func(err error) bool { return err == nil })
 	for _, err := range wrong {
 		_, _ = printText(e.stderr, "cortex: %s", oneLine(err)) // there is nothing else to tell
 	}
@@ -294,12 +304,15 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	if s.budget != (budget.Limits{}) {
 		has = append(has, "a budget")
 	}
+	if len(s.peers) > 0 {
+		has = append(has, counted(len(s.peers), "A2A agent"))
+	}
 	if _, err := printText(e.stdout, "%s is good: %s", s.config, strings.Join(has, ", ")); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.llms)) { // not an error: the endpoint may never be used, or only on another machine
 		if err := s.llms[name].ready(); err != nil {
-			fmt.Fprintf(e.stderr, "%s: %s\n", name, oneLine(err))
+			e.say("%s: %s", name, oneLine(err))
 		}
 	}
 	return nil

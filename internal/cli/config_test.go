@@ -15,6 +15,7 @@ func FuzzConfig(f *testing.F) {
 	for _, s := range []string{
 		"auth: \"\"", "auth: []", "agents: []", "agents: [[]]", "agents: [echo, \"\"]", "llms: {main: {provider: openai, timeout: 3s, fallback: [x]}}\nbudget: {turn: {tokens: 3}}", "budget: {turn: {cost: .inf}}",
 		"llms: {a: {provider: vertexai, credentials_file: \"\"}}", "task_timeout: 1e400", "policy: [a, [b]]", "llms: []",
+		"a2a_agents: [https://example.com, {url: https://example.com/a, prefix: x, refresh: 1m, allow_host: [b]}]", "a2a_agents: [{directory: \"\"}]", "a2a_agents: [[]]",
 	} {
 		f.Add(s)
 	}

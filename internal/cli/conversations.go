@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -57,7 +59,10 @@ func (e *env) listConversations(ctx context.Context, l *link, most limit, asJSON
 		return writeJSON(e, conversationsJSON(list, known))
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(e.stderr, "no conversation yet: `cortex chat` begins one")
+		e.say("no conversation yet: `cortex chat` begins one")
+		if l.sender != "" && e.settings.hasKeyless() {
+			e.say("what was said here before there were keys is kept, but only a service without keys can show it")
+		}
 		return nil
 	}
 	if err := e.show(repl.ConversationTable(conversationInfos(list, known, l.sender != ""), "", time.Now())); err != nil {
@@ -67,12 +72,24 @@ func (e *env) listConversations(ctx context.Context, l *link, most limit, asJSON
 	return nil
 }
 
+// hasKeyless reports whether the data folder has a log of a service without keys.
+func (s *settings) hasKeyless() bool {
+	if !s.inFolder() {
+		return false
+	}
+	r, err := s.folder().Known()
+	return err == nil && r != nil && slices.Contains(r.Streams, keyless+"/"+jetstore.Stream)
+}
+
 // conversationInfos converts conversations to the rows of a list, with their owners when owned.
 func conversationInfos(list []storage.ContextInfo, known map[string]*details, owned bool) []repl.ConversationInfo {
 	infos := make([]repl.ConversationInfo, len(list))
 	for i, c := range list {
 		d := known[c.ContextID]
-		info := repl.ConversationInfo{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated, Entries: c.Entries}
+		info := repl.ConversationInfo{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated}
+		if d.turns > 0 {
+			info.Turns = fmt.Sprint(d.turns)
+		}
 		if n := d.usage.Tokens(); n > 0 {
 			info.Tokens = fmt.Sprint(n)
 		}
@@ -80,7 +97,7 @@ func conversationInfos(list []storage.ContextInfo, known map[string]*details, ow
 			info.Cost = costText(d.usage.Cost)
 		}
 		if d.damaged {
-			info.Tokens, info.Cost, info.Title = "?", "?", "(damaged: see cortex doctor) "+c.Title
+			info.Turns, info.Tokens, info.Cost, info.Title = "?", "?", "?", "(damaged: see cortex doctor) "+c.Title
 		}
 		if owned {
 			info.Owner = d.whose()
@@ -104,15 +121,17 @@ type conversationJSON struct {
 	ContextID string    `json:"contextId"`
 	Title     string    `json:"title"`
 	Updated   time.Time `json:"updated"`
-	Entries   int       `json:"entries"`
+	Turns     int       `json:"turns"`
+	Entries   int       `json:"entries"` // length of its log
 	Usage     llm.Usage `json:"usage"`
 	Owner     string    `json:"owner"`
 	Shared    []string  `json:"sharedWith"`
-	Damaged   bool      `json:"damaged,omitempty"` // usage and owner are unknown
+	Damaged   bool      `json:"damaged,omitempty"` // turns, usage and owner are unknown
 }
 
 // details are the parts of a list's row that come from the outline of a conversation, not from its log.
 type details struct {
+	turns   int
 	usage   llm.Usage // spent on it
 	owner   string
 	shared  []string
@@ -144,7 +163,7 @@ func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[st
 	for _, s := range list {
 		d := all[s.ContextID]
 		if o := s.Outline; o.Whole() {
-			*d = details{usage: o.Usage, owner: o.Owner, shared: o.Shared}
+			*d = details{turns: o.Turns, usage: o.Usage, owner: o.Owner, shared: o.Shared}
 			continue
 		}
 		g.Go(func() error {
@@ -156,7 +175,7 @@ func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[st
 			if err != nil {
 				return err
 			}
-			*d = details{usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
+			*d = details{turns: conv.Begun, usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
 			if kept, ok := l.store.(storage.Outlines); ok && conv.Version == s.Version {
 				_ = kept.PutOutline(ctx, l.tenant, s.ContextID, storage.OutlineOf(conv, s.Title, s.Updated)) // outlines are a cache: an error does no harm
 			}
@@ -170,57 +189,73 @@ func conversationsJSON(list []storage.ContextInfo, known map[string]*details) []
 	out := make([]conversationJSON, len(list))
 	for i, s := range list {
 		d := known[s.ContextID]
-		out[i] = conversationJSON{s.ContextID, s.Title, s.Updated, s.Entries, d.usage, d.owner, append([]string{}, d.shared...), d.damaged}
+		out[i] = conversationJSON{s.ContextID, s.Title, s.Updated, d.turns, s.Entries, d.usage, d.owner, append([]string{}, d.shared...), d.damaged}
 	}
 	return out
 }
 
 func (e *env) newHistory() *cobra.Command {
 	var asJSON bool
+	var last int
 	c := &cobra.Command{
 		Use:     "history CONVERSATION",
 		Short:   "Show a conversation",
 		Long:    "Show a conversation: what was said, who was asked to do what, and what came of it. --json prints its log, one entry a line.",
-		Example: "  cortex conversations history demo\n  cortex conversations history demo --json",
+		Example: "  cortex conversations history demo\n  cortex conversations history demo -n 5\n  cortex conversations history demo --json",
 		Args:    exactArgs("CONVERSATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := limit(last).check(); err != nil {
+				return err
+			}
 			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
 				id, err := b.conversation(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return e.history(ctx, b, id, asJSON)
+				return e.history(ctx, b, id, last, asJSON)
 			})
 		},
 		ValidArgsFunction: first(e.completeIDs(conversationIDs)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the log, one entry a line of JSON")
+	c.Flags().IntVarP(&last, "limit", "n", 0, "`N`: show only the last ones, at most this many; 0 shows all")
 	return c
 }
 
-func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON bool) error {
+// history prints a conversation: the last so many of its lines or, in JSON, of its entries; 0 is all.
+func (e *env) history(ctx context.Context, b *backend, contextID string, last int, asJSON bool) error {
 	found, l := false, b.link
 	if asJSON {
 		out := newJSON(e.stdout)
+		entries := ending[*conversation.Entry]{most: last, write: func(e *conversation.Entry) error { return out.Encode(e) }}
 		for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
 			if err != nil {
 				return err
 			}
 			found = true
-			if err := out.Encode(entry); err != nil {
+			if err := entries.add(entry); err != nil {
 				return err
 			}
+		}
+		if err := entries.end(); err != nil {
+			return err
 		}
 	} else {
 		alike, err := b.lookalikes(ctx)
 		if err != nil {
 			return err
 		}
+		lines := ending[*repl.Line]{most: last, write: func(l *repl.Line) error {
+			e.printLine(l)
+			return nil
+		}}
 		err = transcript(ctx, l.bus, l.store, l.tenant, contextID, alike, func(line *repl.Line) bool {
 			found = true
-			e.printLine(line)
-			return true
+			return lines.add(line) == nil
 		})
+		if err == nil {
+			err = lines.end()
+		}
 		if err != nil {
 			return err
 		}
@@ -234,10 +269,37 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 	}
 	d := known[contextID]
 	if d.usage != (llm.Usage{}) {
-		fmt.Fprintf(e.stdout, "%s\n", usageLine(d.usage))
+		e.tell("%s", usageLine(d.usage))
 	}
 	if l.sender != "" {
-		fmt.Fprintf(e.stdout, "belongs to %s\n", repl.Sanitize(d.whose()))
+		e.tell("belongs to %s", repl.Sanitize(d.whose()))
+	}
+	return nil
+}
+
+// ending writes the last so many of what is added, or all of it at once if most is 0.
+type ending[T any] struct {
+	most  int
+	write func(T) error
+	kept  []T // the last ones
+}
+
+func (n *ending[T]) add(one T) error {
+	if n.most == 0 {
+		return n.write(one)
+	}
+	if len(n.kept) == n.most {
+		n.kept = n.kept[1:]
+	}
+	n.kept = append(n.kept, one)
+	return nil
+}
+
+func (n *ending[T]) end() error {
+	for _, one := range n.kept {
+		if err := n.write(one); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (e *env) listDead(ctx context.Context, l *link, most limit, asJSON bool) er
 		return writeJSON(e, all)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(e.stderr, "nothing was given up")
+		e.say("nothing was given up")
 		return nil
 	}
 	now := time.Now()
@@ -239,7 +239,7 @@ func deadIDs(ctx context.Context, dead transport.DeadLetters, tenant string) ([]
 
 func (e *env) eachDead(ctx context.Context, l *link, dead transport.DeadLetters, verb string, ids []string, do doDead) error {
 	if len(ids) == 0 {
-		fmt.Fprintln(e.stderr, "nothing was given up")
+		e.say("nothing was given up")
 	}
 	failed := 0
 	for _, id := range ids {
@@ -253,9 +253,9 @@ func (e *env) eachDead(ctx context.Context, l *link, dead transport.DeadLetters,
 			return deadError(id, err)
 		case err != nil:
 			failed++
-			fmt.Fprintf(e.stderr, "cortex: %s\n", oneLine(deadError(id, err)))
+			e.say("cortex: %s", oneLine(deadError(id, err)))
 		default:
-			fmt.Fprintln(e.stdout, text)
+			e.tell("%s", text)
 		}
 	}
 	if failed > 0 {

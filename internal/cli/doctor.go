@@ -78,7 +78,8 @@ type diagnosis struct {
 	Repaired      []repaired           `json:"repaired,omitempty"`
 	SetAside      []setAside           `json:"set_aside,omitempty"` // what earlier repairs set aside
 
-	asideIn   string // the folder of SetAside, when not all of it was examined
+	byAccount map[string]jetstore.Audited // nil: not known
+	asideIn   string                      // the folder of SetAside, when not all of it was examined
 	forgotten bool
 	accounts  []string // of the server, whose streams are damaged
 }
@@ -166,7 +167,11 @@ func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bo
 		return err
 	}
 	d.Checks = checks
-	return e.tellDiagnosis(d, asJSON)
+	err = e.tellDiagnosis(d, asJSON)
+	if err == nil && repair && !asJSON {
+		e.tell("\nnothing had to be repaired")
+	}
+	return err
 }
 
 // known returns what the service that runs on the data folder has found out.
@@ -194,7 +199,7 @@ func (s *settings) examine(ctx context.Context) (*diagnosis, error) {
 
 // diagnose makes a diagnosis of a report.
 func diagnose(r *home.Report) *diagnosis {
-	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, Loose: r.Loose, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
+	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, byAccount: r.ByAccount, Loose: r.Loose, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
 	if d.Findings == nil {
 		d.Findings = []storecheck.Finding{}
 	}
@@ -354,13 +359,48 @@ func (d *diagnosis) remember(data string) {
 	}
 }
 
+// accountNames names the accounts of streams, when there are several: each tenant has one, and a server without keys another.
+func (s *settings) accountNames(streams []string) map[string]string {
+	names := map[string]string{}
+	for _, name := range streams {
+		account, _, _ := strings.Cut(name, "/")
+		names[account] = "other keys"
+	}
+	if len(names) == 1 {
+		return nil
+	}
+	if _, ok := names[keyless]; ok {
+		names[keyless] = "no keys"
+	}
+	tenants, _ := auth.Tenants(cmp.Or(s.node.auth, filepath.Join(s.data, "auth"))) // without the folder they have no names
+	for account, tenant := range tenants {
+		if _, ok := names[account]; ok {
+			names[account] = "tenant " + cmp.Or(tenant, "-")
+		}
+	}
+	return names
+}
+
+// count says how much was found to be stored.
+func (d *diagnosis) count(c jetstore.Audited) string {
+	text := fmt.Sprintf("%d conversations, %d entries", c.Conversations, c.Entries)
+	if d.Running {
+		text += " when the service started"
+	}
+	if c.Lost > 0 {
+		text += fmt.Sprintf(", %d lost", c.Lost)
+	}
+	return text
+}
+
 // showStore lists the streams of the store with their states. After other checks, a store without damage is shown as one of them.
 func (e *env) showStore(d *diagnosis) error {
-	t := &table.Table{Columns: []table.Column{{Title: "STREAM"}, {Title: "STATE"}, {Title: "WHAT"}}, Wrap: true}
+	t := &table.Table{Columns: []table.Column{{Title: "OF", Least: 12}, {Title: "STREAM"}, {Title: "STATE"}, {Title: "WHAT"}}, Wrap: true}
 	whole, has := true, "no conversations are kept in it"
+	of := e.settings.accountNames(d.Streams)
 	for _, name := range d.Streams {
 		state, what := "good", ""
-		_, stream, _ := strings.Cut(name, "/")
+		account, stream, _ := strings.Cut(name, "/")
 		for _, f := range d.Findings {
 			if f.Account+"/"+f.Stream != name {
 				continue
@@ -373,20 +413,17 @@ func (e *env) showStore(d *diagnosis) error {
 		}
 		if stream == jetstore.Stream {
 			c := d.Conversations
-			what = fmt.Sprintf("%d conversations, %d entries", c.Conversations, c.Entries)
-			if d.Running {
-				what += " when the service started"
+			if one, ok := d.byAccount[account]; ok {
+				c = one
 			}
-			if c.Lost > 0 {
-				what += fmt.Sprintf(", %d lost", c.Lost)
-			}
+			what = d.count(c)
+			has = d.count(d.Conversations)
 			if c.Lost > 0 || len(c.Damaged) > 0 {
 				state = "damaged"
 			}
-			has = what
 		}
 		whole = whole && state == "good"
-		t.Row(stream, state, what)
+		t.Row(of[account], stream, state, what)
 	}
 	if whole && !d.Damaged && len(d.Checks) > 0 {
 		return e.showChecks([]check{good("store", "%s", has)})

@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/agents"
+	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
@@ -46,7 +50,8 @@ bring that back. One that is not finished is deleted with --force only, which ca
 conversation begins a new one.
 
 The server overwrites what it deletes in its files; the bytes of events that were handled before go within seconds, or within two
-minutes on a server of your own. Backups and the input history of terminals are yours to delete.`,
+minutes on a server of your own. Agents erase what they keep of its tasks on their machines: here at once, elsewhere if they run,
+and otherwise with time. Backups and the input history of terminals are yours to delete.`,
 		Example: "  cortex conversations delete demo\n  cortex conversations delete --yes --force demo other",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -82,6 +87,9 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 	if err := transport.CheckID(contextID); err != nil {
 		return usagef("%s is no conversation's id: %w", prompt.Clean(contextID, 64), err)
 	}
+	if l.sender != "" && l.sender != transport.Cortex { // before anything is asked of people or canceled for nothing
+		return mayNotDelete(contextID, fmt.Errorf("%w: the credentials are for %q", transport.ErrForbidden, l.sender))
+	}
 	store, bus, err := l.erasers()
 	if err != nil {
 		return err
@@ -104,7 +112,7 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 		}
 		if ok, err := e.confirm(ctx, fmt.Sprintf("Delete conversation %s for good? [y/N] ", contextID)); err != nil || !ok {
 			if err == nil {
-				fmt.Fprintf(e.stderr, "conversation %s is kept\n", contextID)
+				e.say("conversation %s is kept", contextID)
 			}
 			return errors.Join(err, ctx.Err())
 		}
@@ -115,18 +123,37 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 		}
 	}
 	done, err := erase.Conversation(ctx, store, bus, l.tenant, contextID)
-	if errors.Is(err, transport.ErrForbidden) { // the first deletion was refused
-		return fmt.Errorf("conversation %s is not deleted: ask whoever runs Cortex, who deletes with the credentials of the orchestrator (--creds): %w", contextID, err)
+	if isForbidden(err) { // nothing was deleted
+		return mayNotDelete(contextID, transport.ErrForbidden)
 	}
 	if err != nil {
 		return fmt.Errorf("conversation %s is not deleted completely, do it again: %w", contextID, err)
+	}
+	if err := forgetHere(e.settings.data, l.tenant, contextID); err != nil {
+		return fmt.Errorf("conversation %s is deleted, but not what agents on this machine keep of it in %s, do it again with --force: %w", contextID, e.settings.data, err)
 	}
 	learned := ""
 	if done.Learned > 0 {
 		learned = ", and what was learned from it about " + counted(done.Learned, "agent")
 	}
-	fmt.Fprintf(e.stdout, "deleted conversation %s: %s%s\n", contextID, counted(done.Entries, "record"), learned)
+	e.tell("deleted conversation %s: %s%s", contextID, counted(done.Entries, "record"), learned)
 	return nil
+}
+
+// questionsDir, mcpDir and a2aDir are where agents on this machine keep what they need to go on with a task, below the data folder.
+func questionsDir(data string) string { return filepath.Join(data, "questions") }
+func mcpDir(data string) string       { return filepath.Join(data, "mcp") }
+func a2aDir(data string) string       { return filepath.Join(data, "a2a") }
+
+// forgetHere erases what agents on this machine keep of a conversation, also those that do not run.
+func forgetHere(data, tenant, contextID string) error {
+	return errors.Join(
+		agents.ForgetQuestions(questionsDir(data), tenant, contextID), mcp.Forget(mcpDir(data), tenant, contextID), peers.Forget(a2aDir(data), tenant, contextID),
+	)
+}
+
+func mayNotDelete(contextID string, why error) error {
+	return fmt.Errorf("conversation %s is not deleted: ask whoever runs Cortex, who deletes with the credentials of the orchestrator (--creds): %w", contextID, why)
 }
 
 // cancelAll cancels everything open in a conversation, and waits until it has ended.

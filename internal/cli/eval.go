@@ -69,8 +69,7 @@ A query with several agents is right with any one of them; with --multi it needs
 				return err
 			}
 			if r.Shared > 0 {
-				fmt.Fprintf(e.stderr, "note: %d queries of %s were learned from %s\n",
-					r.Shared, repl.Sanitize(config.Queries), repl.Sanitize(config.Learn))
+				e.say("note: %d queries of %s were learned from %s", r.Shared, repl.Sanitize(config.Queries), repl.Sanitize(config.Learn))
 			}
 			if asJSON {
 				return json.NewEncoder(e.stdout).Encode(r)

@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +18,26 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-// screen returns the output on a terminal with this many columns.
+// screen returns the output on a terminal with this many columns, and fails the test for a line that is wider.
 func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
+	t.Helper()
+	out := printed(t, columns, print)
+	for line := range strings.Lines(out) {
+		if w := table.Width(strings.TrimSuffix(line, "\n")); w > int(columns) {
+			t.Errorf("%d columns on %d: %s", w, columns, line)
+		}
+	}
+	return out
+}
+
+// printed returns the output on a terminal with this many columns, with the line ends that the program made.
+func printed(t *testing.T, columns uint16, print func(tty *os.File)) string {
 	t.Helper()
 	master, tty, err := pty.Open()
 	if err != nil {
@@ -46,13 +61,75 @@ func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
 		}
 		out += string(b[:n])
 	}
-	out = regexp.MustCompile(`\r|\x1b\[\d*m`).ReplaceAllString(strings.TrimSuffix(out, end), "")
-	for line := range strings.Lines(out) {
-		if w := table.Width(strings.TrimSuffix(line, "\n")); w > int(columns) {
-			t.Errorf("%d columns on %d: %s", w, columns, line)
+	return regexp.MustCompile(`\r|\x1b\[\d*m`).ReplaceAllString(strings.TrimSuffix(out, end), "")
+}
+
+// TestCommandsToCopyStayWhole checks that a command that is shown to be copied has no line end in it, however narrow the terminal.
+func TestCommandsToCopyStayWhole(t *testing.T) {
+	dir := t.TempDir()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"auth", "init", dir}, "\n    cortex chat --creds " + auth.People(dir, "") + "\n"},
+		{[]string{"auth", "add", "agent", "weather", "--auth", dir}, "\n    cortex agent exec --creds " + auth.AgentFile(dir, "", "weather") + " --card FILE -- PROGRAM\n"},
+		{[]string{"ask", "-40 degrees Celsius in Fahrenheit"}, "\nbegins like a flag: put -- before it:\ncortex ask -- '-40 degrees Celsius in Fahrenheit'\n"},
+		{[]string{"ask"}, "cortex: what?\ncortex ask 'what time is it in Tokyo?'\n"},
+		{[]string{"auth", "--help"}, "`cortex auth COMMAND --help` tells more of a\ncommand.\n"},
+		{[]string{"history", "--help"}, "\n  cortex conversations history demo --json\n"},
+	} {
+		out := printed(t, 45, func(tty *os.File) { (&Program{}).Run(t.Context(), test.args, strings.NewReader(""), tty, tty) })
+		if !strings.Contains(out, test.want) {
+			t.Errorf("cortex %s does not print %q, but:\n%s", strings.Join(test.args, " "), test.want, out)
 		}
 	}
-	return out
+}
+
+// TestSentencesAreWrapped checks that no sentence is printed without regard to the width of the terminal, which would break it within a word.
+func TestSentencesAreWrapped(t *testing.T) {
+	apart := []string{ // why it is printed as it is
+		"it waits for your %s: %s", // a command to be copied
+		"To log in at %s, open",    // an address to be copied
+		"nothing was started: ",    // a command to be copied
+		"kept in %s",               // a path to be copied
+		"repaired conversation %s", // a path to be copied
+		"set aside %s",             // a path to be copied
+		"of %d killed",             // a line that is written over
+		"--seed %d does it again",  // a path to be copied
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentence := regexp.MustCompile(`Fprint\w*\((?:e\.)?std(?:err|out), "([^"]{25,})"`)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range sentence.FindAllStringSubmatch(string(b), -1) {
+			if !strings.HasSuffix(file, "_test.go") && !slices.ContainsFunc(apart, func(s string) bool { return strings.Contains(said[1], s) }) {
+				t.Errorf("%s: %q is not printed by say or tell", file, said[1])
+			}
+		}
+	}
+}
+
+// TestSettingsOnNarrowScreens checks that values that a line has no room for stay whole, below it.
+func TestSettingsOnNarrowScreens(t *testing.T) {
+	list := []settingJSON{{"data", "/home/ada/.local/state/cortex", "default"}, {"llm", "near", "/home/ada/.config/cortex/config.yaml"}}
+	for width, want := range map[int]string{
+		80: "SETTING  FROM                                  VALUE\n" +
+			"data     default                               /home/ada/.local/state/cortex\n" +
+			"llm      /home/ada/.config/cortex/config.yaml  near\n",
+		50: "SETTING  FROM\n    VALUE\n" +
+			"data     default\n    /home/ada/.local/state/cortex\n" +
+			"llm      /home/ada/.config/cortex/config.yaml\n    near\n",
+	} {
+		if diff := cmp.Diff(want, settingsText(list, width)); diff != "" {
+			t.Errorf("%d columns (-want +got):\n%s", width, diff)
+		}
+	}
 }
 
 // TestHistoryKeepsWidth checks that a conversation is readable on a narrow terminal: no line is wrapped by the terminal.

@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func (e *env) newForget() *cobra.Command {
+func (e *env) newForget(asJSON *bool) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forget ID",
 		Short: "Forget what was learned of an agent",
@@ -55,19 +55,34 @@ on; cortex serve --learning=false learns nothing.`,
 				return fmt.Errorf("it is forgotten in the store, but the running Cortex could not be notified: %w", err)
 			}
 			var learned []router.Evidence
-			if err := json.Unmarshal(n.Value, &learned); err != nil || len(learned) == 0 {
-				fmt.Fprintf(e.stderr, "nothing was learned of %s\n", id)
+			err = json.Unmarshal(n.Value, &learned)
+			if *asJSON {
+				return writeJSON(e, forgotJSON{id, len(learned)})
+			}
+			if err != nil || len(learned) == 0 {
+				e.say("nothing was learned of %s", id)
 				return nil
 			}
-			fmt.Fprintf(e.stdout, "forgot what was learned of %s: requests that it did, %d\n", id, len(learned))
+			e.tell("forgot what was learned of %s: requests that it did, %d", id, len(learned))
 			return nil
 		},
 	}
 }
 
+// isForbidden reports whether the server refused a request for the lack of rights. JetStream's refusals have no error of their own.
+func isForbidden(err error) bool {
+	return errors.Is(err, transport.ErrForbidden) || err != nil && strings.Contains(err.Error(), "code=403")
+}
+
+// forgotJSON says how many requests are forgotten that an agent did.
+type forgotJSON struct {
+	Agent  string `json:"agent"`
+	Forgot int    `json:"forgot"`
+}
+
 // forgetError adds to an error what to do about it.
 func forgetError(err error) error {
-	if errors.Is(err, transport.ErrForbidden) || strings.Contains(err.Error(), "code=403") {
+	if isForbidden(err) {
 		return fmt.Errorf("%w: give the orchestrator's credentials with --creds to change what was learned", transport.ErrForbidden)
 	}
 	return err

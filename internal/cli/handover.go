@@ -30,6 +30,9 @@ var serverFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "tenant", "
 // pathFlags name files and folders, which other processes may read from other folders.
 var pathFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "prompts", "well-known", "policy", "auth"}
 
+// portPaths are those of the ports of a service, which are no settings of its node.
+var portPaths = []string{"http-cert", "http-key"}
+
 // handover returns the settings s as a handover.
 func (s *settings) handover() (*handover, error) {
 	h := &handover{Flags: map[string]string{}, LLMs: s.llms, Budget: s.budget}

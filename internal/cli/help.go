@@ -70,15 +70,24 @@ func (e *env) usage(c *cobra.Command) error {
 		out.WriteString("\nTopics:\n")
 		for _, sub := range c.Commands() {
 			if sub.IsAdditionalHelpTopicCommand() {
-				fmt.Fprintf(&out, "  %-11s %s\n", sub.Name(), sub.Short)
+				e.writeText(&out, fmt.Sprintf("  %-11s %s", sub.Name(), sub.Short))
 			}
 		}
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&out, "\n`%s COMMAND --help` tells more of a command.\n", c.CommandPath())
+		out.WriteString("\n")
+		e.writeText(&out, fmt.Sprintf("`%s COMMAND --help` tells more of a command.", c.CommandPath()))
 	}
 	_, err := io.WriteString(c.OutOrStderr(), out.String())
 	return err
+}
+
+// writeText writes a line of a help, wrapped between words on a terminal.
+func (e *env) writeText(out *strings.Builder, text string) {
+	if width := screenWidth(e.stdout); width > 0 {
+		text = strings.TrimRight(repl.WrapText(text, width), "\n")
+	}
+	out.WriteString(text + "\n")
 }
 
 // listCommands lists commands below c; all lists share their column widths.
@@ -165,12 +174,37 @@ func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 }
 
 // flagValue is the beginning of a flag's line whose text, as in "`FILE`: card of the agent", begins with the name of what the flag takes.
-var flagValue = regexp.MustCompile(`(?m)^( *(?:-\w, )?--[\w-]+ [A-Z]+ +)[A-Z]+: `)
+var flagValue = regexp.MustCompile(`(?m)^( *(?:-\w, )?--[\w-]+ [A-Z|]+ +)[A-Z|]+: `)
 
-// flagLines returns the lines of flags, each with its name, what it takes, and its text.
+var (
+	// flagNames is what stands before a flag's text.
+	flagNames = regexp.MustCompile(`^(?:  -\w, |      )--[\w-]+(?: \S+)? {2,}`)
+	// listDefault is the default of a flag that takes a list. On the command line it has no brackets.
+	listDefault = regexp.MustCompile(`\(default \[([^\]\n]*)\]\)`)
+)
+
+// flagLines returns the lines of flags, each with its name, what it takes, and its text, which is wrapped between words on a terminal.
 func (e *env) flagLines(flags *pflag.FlagSet) string {
-	return flagValue.ReplaceAllString(flags.FlagUsagesWrapped(screenWidth(e.stdout)), "$1")
+	text := listDefault.ReplaceAllString(flagValue.ReplaceAllString(flags.FlagUsages(), "$1"), "(default $1)")
+	width := screenWidth(e.stdout)
+	if width == 0 {
+		return text
+	}
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		n := len(flagNames.FindString(line))
+		rows := strings.Join(table.Wrap(strings.ReplaceAll(line[n:], "(default ", together), max(width-n, minText)), "\n"+strings.Repeat(" ", n))
+		out.WriteString(line[:n] + strings.ReplaceAll(rows, together, "(default ") + "\n")
+	}
+	return out.String()
 }
+
+// together stands for the beginning of a default while a text is wrapped, so that its value is on the same line.
+const together = "(default\ufffc"
+
+// minText is the smallest width of a flag's text, in columns, however narrow the terminal is.
+const minText = 16
 
 // newHelp returns the command help, which fails for an unknown topic.
 func newHelp(root *cobra.Command) *cobra.Command {

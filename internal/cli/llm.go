@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -65,6 +64,7 @@ func (e *env) newLLMList() *cobra.Command {
 			if asJSON {
 				return writeJSON(e, list)
 			}
+			// Most endpoints are named after their provider, which is not said twice.
 			t := &table.Table{Columns: []table.Column{{Title: "NAME"}, {Title: "PROVIDER"}, {Title: "MODEL"}, {Title: "STATE"}}, Wrap: true}
 			for _, l := range list {
 				state := "configured"
@@ -78,9 +78,19 @@ func (e *env) newLLMList() *cobra.Command {
 				if l.Selected {
 					name += " *"
 				}
-				t.Row(name, l.Provider, l.Model, state)
+				provider := l.Provider
+				if provider == l.Name {
+					provider = ""
+				}
+				t.Row(name, provider, l.Model, state)
 			}
-			return e.show(t)
+			if err := e.show(t); err != nil {
+				return err
+			}
+			if isTerminal(e.stdout) {
+				e.tell("* decides here: --llm NAME chooses another one")
+			}
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -178,7 +188,7 @@ func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	fmt.Fprintf(e.stderr, "asking %s …\n", repl.Sanitize(strings.TrimSpace(ep.Name+" "+ep.Model)))
+	e.say("asking %s …", repl.Sanitize(strings.TrimSpace(ep.Name+" "+ep.Model)))
 	p, err := probe(limited, ep)
 	if err != nil {
 		return err

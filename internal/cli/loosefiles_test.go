@@ -25,7 +25,7 @@ func TestLooseFiles(t *testing.T) {
 	if err := os.WriteFile(large, make([]byte, 2*transport.MaxInlineFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := k.run(creds, "ask", "--conversation", "said", "--file", large, "look at it"); code != 0 {
+	if code, _, stderr := k.run(creds, "ask", "--conversation", "said", "--file", large, "hello"); code != 0 {
 		t.Fatalf("ask exits %d: %s", code, stderr)
 	}
 	if _, err := transport.PutFile(t.Context(), person, "", "unsaid", "user:ada", bytes.NewReader(make([]byte, 1_000_000)), 1<<30); err != nil {

@@ -74,11 +74,16 @@ answer. What needs your yes and what agents want to know is put to you by the ho
 // maxMCPWait bounds --wait.
 const maxMCPWait = time.Hour
 
-// mcpDoor returns what answers at /mcp for the node that running returns.
-func (e *env) mcpDoor(running func() *node, waits error) http.Handler {
+// mcpHandler returns what answers at /mcp for the node that running returns.
+func (e *env) mcpHandler(running func() *node, waits error) http.Handler {
+	return whenReady(running, waits, func(n *node) http.Handler { return n.mcp(e.settings.identify(n)) })
+}
+
+// whenReady returns what open returns for the node that running returns; while there is none, it says what is waited for.
+func whenReady(running func() *node, waits error, open func(*node) http.Handler) http.Handler {
 	var mu sync.Mutex
 	var of *node
-	var door http.Handler
+	var handler http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := running()
 		if n == nil {
@@ -88,9 +93,9 @@ func (e *env) mcpDoor(running func() *node, waits error) http.Handler {
 		}
 		mu.Lock()
 		if of != n {
-			of, door = n, n.mcp(e.settings.identify(n))
+			of, handler = n, open(n)
 		}
-		h := door
+		h := handler
 		mu.Unlock()
 		h.ServeHTTP(w, r)
 	})
@@ -99,7 +104,7 @@ func (e *env) mcpDoor(running func() *node, waits error) http.Handler {
 // mcp returns the node as an MCP server over HTTP.
 func (n *node) mcp(identify mcp.Identify) http.Handler {
 	online := func(context.Context) ([]*a2a.AgentCard, error) { return n.online(), nil }
-	return mcp.New(mcp.Config{Client: n.client(), Store: n.store, Agents: online, Version: buildVersion(), Logger: n.log}).Handler(identify)
+	return mcp.New(mcp.Config{Client: n.forMany(), Store: n.store, Agents: online, Version: buildVersion(), Logger: n.log}).Handler(identify)
 }
 
 // identify returns how people show who they are over HTTP; nil where nobody has to.
@@ -114,7 +119,7 @@ func (s *settings) identify(n *node) mcp.Identify {
 	by, err := auth.NewBearer(file)
 	if err != nil {
 		err = errors.New("this Cortex cannot tell who you are over HTTP: " + oneLine(err))
-		n.log.Warn("nobody can use /mcp", "err", oneLine(err))
+		n.log.Warn("nobody can ask over HTTP", "err", oneLine(err))
 	}
 	return func(token string) (string, error) {
 		if err != nil {

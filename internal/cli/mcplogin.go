@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -56,15 +55,15 @@ returns to http://127.0.0.1/callback, and give its id as --client-id, and its se
 			})
 			switch {
 			case errors.Is(err, mcp.ErrNoLogin):
-				fmt.Fprintf(e.stdout, "%s asks for no login\n", s.Name)
+				e.tell("%s asks for no login", s.Name)
 				return nil
 			case errors.Is(err, mcp.ErrLoggedIn):
-				fmt.Fprintf(e.stdout, "logged in at %s already: cortex mcp logout %s\n", s.Name, f.again(cmd, args))
+				e.tell("logged in at %s already: `cortex mcp logout %s` ends that", s.Name, f.again(cmd, args))
 				return nil
 			case err != nil:
 				return err
 			}
-			fmt.Fprintf(e.stdout, "logged in at %s\n", s.Name)
+			e.tell("logged in at %s", s.Name)
 			e.advise("cortex agent mcp "+f.again(cmd, args), "make an agent of it")
 			return nil
 		},
@@ -97,7 +96,7 @@ its own page.`,
 			case !had:
 				return fmt.Errorf("there is no login at %s", servers[0].Name)
 			}
-			fmt.Fprintf(e.stdout, "logged out of %s\n", servers[0].Name)
+			e.tell("logged out of %s", servers[0].Name)
 			return nil
 		},
 	}
@@ -106,7 +105,7 @@ its own page.`,
 }
 
 // mcpDir is where agents of MCP servers keep what they need.
-func (e *env) mcpDir() string { return filepath.Join(e.settings.data, "mcp") }
+func (e *env) mcpDir() string { return mcpDir(e.settings.data) }
 
 // addOne adds the flags of a command for one server.
 func (f *mcpFlags) addOne(c *cobra.Command) {

@@ -89,7 +89,7 @@ func TestMCPLogin(t *testing.T) {
 		{"login --url URL --callback-port 70000", 2, "", "--callback-port 70000: it is from 1 to 65535"},
 		{"logout --url URL", 1, "", "there is no login at 127.0.0.1"},
 		{"login vault --config FILE", 0, "logged in at vault\n", "cortex agent mcp vault --config "},
-		{"login --url URL", 0, "logged in at 127.0.0.1 already: cortex mcp logout --url " + web.URL + "/mcp\n", ""},
+		{"login --url URL", 0, "logged in at 127.0.0.1 already: `cortex mcp logout --url " + web.URL + "/mcp` ends that\n", ""},
 		{"logout --url URL", 0, "logged out of 127.0.0.1\n", ""},
 		{"login --url URL", 0, "logged in at 127.0.0.1\n", "cortex agent mcp --url " + web.URL + "/mcp"},
 	} {

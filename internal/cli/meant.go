@@ -11,6 +11,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// otherWords are words of other programs for what commands do.
+var otherWords = map[string][]string{
+	"serve": {"start", "run", "server", "daemon", "up"}, "doctor": {"status", "check", "health", "diagnose"}, "tasks": {"ps", "jobs", "top"},
+	"llm": {"models", "model", "provider", "providers"}, "chat": {"repl", "talk", "shell", "interactive"}, "ask": {"query", "say", "question"},
+	"auth": {"login", "keys", "users"}, "config": {"settings", "set", "configure"}, "init": {"setup", "create", "new"},
+	"history": {"show", "view", "get", "cat", "open"}, "delete": {"remove", "rm", "del", "erase"}, "cancel": {"stop", "kill", "abort"},
+	"list": {"ls"}, "agents": {"ls"}, "remove": {"rm", "delete", "del"}, "conversations": {"logs", "threads"},
+}
+
 // meant returns the command below c that word is probably a misspelling of, or "".
 func meant(c *cobra.Command, word string) string {
 	var names []string
@@ -19,7 +28,13 @@ func meant(c *cobra.Command, word string) string {
 			names = append(names, sub.Name())
 		}
 	}
-	if near := nearest(word, names); near != "" {
+	near := nearest(word, names)
+	for name, others := range otherWords {
+		if near == "" && slices.Contains(others, word) && slices.Contains(names, name) {
+			near = name
+		}
+	}
+	if near != "" {
 		if sub, _, err := c.Find([]string{near}); err == nil && sub.IsAdditionalHelpTopicCommand() {
 			near = "help " + near
 		}
@@ -28,9 +43,24 @@ func meant(c *cobra.Command, word string) string {
 	return ""
 }
 
+// subcommands lists the names of the commands below c: "a, b or c".
+func subcommands(c *cobra.Command) string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // nearest returns the name that word is probably a misspelling of, or "".
 func nearest(word string, names []string) string {
 	best, at := "", 1+min(2, len(word)/2) // the distance that is too far; smaller for short words
+	if len(word) == 4 {
+		at = 2 // "quit" is not init
+	}
 	if len(word) > 40 {
 		return ""
 	}
@@ -49,6 +79,23 @@ func nearest(word string, names []string) string {
 }
 
 func sorted(word string) string { return string(slices.Sorted(slices.Values([]rune(word)))) }
+
+// textNotFlag returns a text, such as "-40 C in F", that was taken for the unknown flag of err; "" when it may be a flag. No flag has a blank or begins
+// with a digit.
+func textNotFlag(err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	text := "--" + unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		text = "-" + short
+	}
+	if strings.ContainsAny(text, " \t\n") || strings.Contains("0123456789", strings.TrimLeft(text, "-")[:1]) {
+		return text
+	}
+	return ""
+}
 
 // flagHint returns what to do about a flag that c does not have.
 func flagHint(c *cobra.Command, err error) string {

@@ -124,15 +124,26 @@ func (e *env) put(format string, args ...any) {
 	fmt.Fprint(e.stdout, strings.Join(table.Wrap(fmt.Sprintf(format, args...), width-3), "\n")+" ")
 }
 
-// offerModel asks whether a model shall decide. answered is false at the end of the input.
+// offerModel asks whether a model shall decide, again when the answer is none. answered is false at the end of the input, and when it stays unclear:
+// then the next chat asks.
 func (e *env) offerModel(ctx context.Context, o modelOffer) (choice modelChoice, answered bool, _ error) {
 	if o.name != "" {
 		e.put("%s is set: let %s decide, at its price? [y/N]", o.by, o.name)
-		line, err := e.readAnswer(ctx)
-		if saysYes(line) {
-			choice = modelChoice{LLM: o.llm}
+		for i := range 3 {
+			if i > 0 {
+				e.put("Each decision is a call of %s, paid with your key. Yes or no? [y/N]", o.name)
+			}
+			line, err := e.readAnswer(ctx)
+			switch {
+			case line == "" || err != nil:
+				return choice, false, notEnd(err)
+			case saysYes(line):
+				return modelChoice{LLM: o.llm}, true, nil
+			case strings.TrimSpace(line) == "" || saysNo(line):
+				return choice, true, nil
+			}
 		}
-		return choice, line != "", notEnd(err)
+		return choice, false, nil
 	}
 	e.put("%s runs here: type a model of it to decide with, or Enter for none:", o.by)
 	for range 3 {
@@ -144,7 +155,7 @@ func (e *env) offerModel(ctx context.Context, o modelOffer) (choice modelChoice,
 		case saysYes(line), strings.ContainsAny(name, " \t"), name != repl.Sanitize(name):
 			e.put("Which model? `%s` names them; Enter for none:", o.lists())
 			continue
-		case name != "" && !slices.Contains([]string{"n", "no", "none"}, strings.ToLower(name)):
+		case name != "" && !saysNo(line):
 			choice = modelChoice{LLM: o.llm, Model: name}
 		}
 		return choice, true, nil
@@ -165,6 +176,10 @@ func (o modelOffer) lists() string {
 func saysYes(line string) bool {
 	line = strings.ToLower(strings.TrimSpace(line))
 	return line == "y" || line == "yes"
+}
+
+func saysNo(line string) bool {
+	return slices.Contains([]string{"n", "no", "nope", "none", "never"}, strings.ToLower(strings.TrimSpace(line)))
 }
 
 // notEnd returns err, or nil when it is io.EOF.

@@ -54,7 +54,10 @@ func TestOfferModel(t *testing.T) {
 		{keyed, "y\nhello\n", modelChoice{LLM: "openai"}, true, "hello\n"},
 		{keyed, " YES \n", modelChoice{LLM: "openai"}, true, ""},
 		{keyed, "\n", modelChoice{}, true, ""},
-		{keyed, "what?\n", modelChoice{}, true, ""},
+		{keyed, "No\nhello\n", modelChoice{}, true, "hello\n"},
+		{keyed, "what?\n", modelChoice{}, false, ""},
+		{keyed, "what?\ny\n", modelChoice{LLM: "openai"}, true, ""},
+		{keyed, "what?\nhm\n2+2\nhello\n", modelChoice{}, false, "hello\n"},
 		{keyed, "", modelChoice{}, false, ""},
 		{local, "qwen3\nhello\n", modelChoice{"ollama", "qwen3"}, true, "hello\n"},
 		{local, "\n", modelChoice{}, true, ""},
@@ -72,6 +75,7 @@ func TestOfferModel(t *testing.T) {
 			t.Errorf("%s, %q: %+v, answered %v, %v, left %q; want %+v, %v, left %q\n%s", c.offer.llm, c.typed, got, answered, err, left, c.want, c.answered, c.left, out)
 		}
 		first, _, _ := strings.Cut(out.String(), "Which model?")
+		first, _, _ = strings.Cut(first, "Each decision")
 		if len(first) > 79 {
 			t.Errorf("the question has %d columns: %q", len(first), first)
 		}

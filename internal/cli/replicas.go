@@ -57,7 +57,7 @@ func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 		return writeJSON(e, list)
 	}
 	if len(owners) == 0 {
-		fmt.Fprintln(e.stderr, l.absent)
+		e.say("%s", l.absent)
 		return nil
 	}
 	return e.showReplicas(owners)

@@ -57,7 +57,7 @@ func (r *retention) Type() string { return "TIME" }
 
 // keepRetained deletes every hour what has not changed for the time clock.retain, while leads reports that this process has to do it. It returns when
 // ctx ends.
-func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant string, clock *wallClock, log *slog.Logger) {
+func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant, data string, clock *wallClock, log *slog.Logger) {
 	clock.agrees(ctx, store) // tells it in the log and in /readyz
 	next := time.NewTimer(retainFirst)
 	defer next.Stop()
@@ -72,7 +72,7 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 			continue
 		}
 		if leads() {
-			n, err := sweepRetained(ctx, store, bus, tenant, clock, log)
+			n, err := sweepRetained(ctx, store, bus, tenant, data, clock, log)
 			if n > 0 {
 				log.Info("old conversations and dead letters deleted", "count", n, "retain", clock.retain)
 			}
@@ -84,11 +84,11 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 	}
 }
 
-// sweepRetained deletes the conversations that have not changed for the time clock.retain and that wait for nothing, the oldest first, and the dead
-// letters of the same age. It returns how many conversations it deleted. After each it sleeps for as long as the deletion took, to leave the store to
-// the turns. A message that arrives in the few milliseconds between the last check of a conversation and its deletion is deleted with it.
+// sweepRetained deletes the conversations that have not changed for the time clock.retain and that wait for nothing, the oldest first, with what
+// agents on this machine keep of them in the folder data, and the dead letters of the same age. It returns how many conversations it deleted. After
+// each it sleeps for as long as the deletion took, to leave the store to the turns. A message that arrives in the few milliseconds between the last check of a conversation and its deletion is deleted with it.
 func sweepRetained(
-	ctx context.Context, store erase.Store, bus erase.Bus, tenant string, clock *wallClock, log *slog.Logger,
+	ctx context.Context, store erase.Store, bus erase.Bus, tenant, data string, clock *wallClock, log *slog.Logger,
 ) (int, error) {
 	before := clock.read().Add(-clock.retain)
 	isOld := func(at time.Time) bool { return clock.dated(at).Before(before) }
@@ -128,7 +128,9 @@ func sweepRetained(
 			}
 		}
 		if err == nil {
-			_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
+			if err = forgetHere(data, tenant, info.ContextID); err == nil { // first: the next sweep does not know of what is deleted
+				_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
+			}
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -258,6 +260,31 @@ func keepFiles(
 		}
 		left(files.Left())
 		pause = max(pause, orphansPart*time.Since(began))
+	}
+}
+
+// deletionsEvery is how often the leader looks for deletions that were interrupted. A deletion that takes longer than that is done twice at once,
+// which is harmless.
+const deletionsEvery = 30 * time.Second
+
+// finishDeletions finishes what interrupted deletions left, also in the folder data, while leads reports that this process has to do it. It returns when
+// ctx ends.
+func finishDeletions(ctx context.Context, leads func() bool, deletions *erase.Deletions, data string, log *slog.Logger) {
+	for rest(ctx, deletionsEvery) == nil {
+		if !leads() {
+			continue
+		}
+		deleted, wentOn, err := deletions.Finish(ctx)
+		for _, id := range deleted {
+			err = errors.Join(err, forgetHere(data, deletions.Tenant, id))
+			log.Info("interrupted deletion of a conversation finished", "context_id", id)
+		}
+		for _, id := range wentOn {
+			log.Warn("the deletion of a conversation was interrupted, and it went on since: delete it again if nothing of it is to stay", "context_id", id)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Warn("interrupted deletions are not all finished", "err", err)
+		}
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,6 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
@@ -137,12 +141,37 @@ func TestSweepRetained(t *testing.T) {
 		transport.Transport
 		transport.Eraser
 	}{bus, bus}
-	n, err := sweepRetained(t.Context(), store, plain, "", quartz(func() time.Time { return now }, 30*day), slog.New(slog.DiscardHandler))
+	// What agents on this machine keep of it, too.
+	data, kept := t.TempDir(), []string(nil)
+	for _, c := range []string{"old", "open"} {
+		peer := filepath.Join(a2aDir(data), "example.com-1")
+		for _, dir := range []string{questionsDir(data), filepath.Join(mcpDir(data), "mcp_box", "calls"), filepath.Join(peer, "tasks"), filepath.Join(peer, "contexts")} {
+			path := (&taskfile.Folder{Dir: dir}).Path("", c, "task")
+			if err := taskfile.Write(path, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+			if c == "open" {
+				kept = append(kept, path)
+			}
+		}
+	}
+	n, err := sweepRetained(t.Context(), store, plain, "", data, quartz(func() time.Time { return now }, 30*day), slog.New(slog.DiscardHandler))
 	if n != 2 || err != nil {
 		t.Errorf("sweepRetained = %d, %v, want 2", n, err)
 	}
 	if d := cmp.Diff(map[string]bool{"open": true, "touched": true, "just": true}, contextIDs(t, store)); d != "" {
 		t.Errorf("what is left differs (-want +got):\n%s", d)
+	}
+	var left []string
+	err = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			left = append(left, path)
+		}
+		return err
+	})
+	slices.Sort(kept)
+	if d := cmp.Diff(kept, left); d != "" || err != nil {
+		t.Errorf("what agents keep differs (-want +got):\n%s%v", d, err)
 	}
 	if n, err := bus.Waiting(t.Context(), away); n != 1 || err != nil {
 		t.Errorf("%d events wait, %v, want the one of the open conversation", n, err)
@@ -150,7 +179,7 @@ func TestSweepRetained(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := sweepRetained(ctx, store, bus, "", quartz(func() time.Time { return now }, time.Hour), slog.New(slog.DiscardHandler)); n != 0 || !errors.Is(err, context.Canceled) {
+	if n, err := sweepRetained(ctx, store, bus, "", t.TempDir(), quartz(func() time.Time { return now }, time.Hour), slog.New(slog.DiscardHandler)); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("sweepRetained with a context that has ended = %d, %v", n, err)
 	}
 }
@@ -186,7 +215,7 @@ func TestSweepRetainedLooksAtTheLog(t *testing.T) {
 	addTurn(t, store, "old", now.Add(-31*day), true)
 	addTurn(t, store, "open", now.Add(-31*day), false)
 	addTurn(t, store, "new", now.Add(-29*day), true)
-	n, err := sweepRetained(t.Context(), store, bus, "", quartz(func() time.Time { return now }, 30*day), slog.New(slog.DiscardHandler))
+	n, err := sweepRetained(t.Context(), store, bus, "", t.TempDir(), quartz(func() time.Time { return now }, 30*day), slog.New(slog.DiscardHandler))
 	if n != 1 || err != nil {
 		t.Errorf("sweepRetained = %d, %v, want 1", n, err)
 	}
@@ -212,7 +241,7 @@ func TestRetainedWhileFilesCome(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"uploading", ""} {
-			n, err := sweepRetained(t.Context(), store, bus, "", quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
+			n, err := sweepRetained(t.Context(), store, bus, "", t.TempDir(), quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
 			if left := contextIDs(t, store); n != 1 || err != nil || left[want] != (want != "") || len(left) > 1 {
 				t.Errorf("sweepRetained = %d, %v, and %v are left, want %q", n, err, left, want)
 			}
@@ -241,7 +270,7 @@ func TestKeepRetained(t *testing.T) {
 			t.Fatal(err)
 		}
 		var leads atomic.Bool
-		go keepRetained(ctx, leads.Load, store, bus, "", quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
+		go keepRetained(ctx, leads.Load, store, bus, "", t.TempDir(), quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
 		left := func() (conversations, dead int) {
 			for range bus.DeadLetters(t.Context(), "") {
 				dead++
@@ -288,5 +317,33 @@ func TestRetention(t *testing.T) {
 		if c.want < 0 != (err != nil) || err == nil && (time.Duration(r) != c.want || r.String() != c.back) {
 			t.Errorf("Set(%q) = %v, %v, want %v, %q", c.text, time.Duration(r), err, c.want, c.back)
 		}
+	}
+}
+
+// TestFinishDeletions checks that what an interrupted deletion left is deleted, with what agents on this machine keep of it.
+func TestFinishDeletions(t *testing.T) {
+	data := t.TempDir()
+	path := (&taskfile.Folder{Dir: questionsDir(data)}).Path("", "gone", "task")
+	if err := taskfile.Write(path, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		store, bus := memstore.New(), memory.New(nil)
+		defer bus.Close()
+		addTurn(t, store, "gone", time.Now(), true)
+		if _, err := store.PutNote(t.Context(), "", storage.NoteDeletion, storage.Note{Key: "gone", Value: []byte(`{"last":100}`)}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go finishDeletions(ctx, func() bool { return true }, &erase.Deletions{Store: store, Bus: bus}, data, slog.New(slog.DiscardHandler))
+		<-time.After(3 * deletionsEvery)
+		synctest.Wait()
+		if ids := contextIDs(t, store); len(ids) != 0 {
+			t.Errorf("%v is left", ids)
+		}
+	})
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the question of a deleted conversation is left: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -27,6 +29,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitWaits       = 3 // for a reply
+	exitRefused     = 4 // nothing was done: refused, or not understood
 	exitInterrupted = 130
 )
 
@@ -95,14 +98,33 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		return exitInterrupted
 	case errors.Is(err, errShown):
 		return exitFailed
-	case errors.Is(err, errWaits):
+	case errors.Is(err, errWaits), errors.Is(err, repl.ErrAsks):
 		return exitWaits
+	case errors.Is(err, repl.ErrRefused):
+		return exitRefused
 	case errors.As(err, &usage):
-		_, _ = printText(stderr, "cortex: %s", oneLine(err)) // nobody is left to tell
+		e.sayError(root, err)
 		return exitUsage
 	}
-	_, _ = printText(stderr, "cortex: %s", oneLine(err))
+	e.sayError(root, err)
 	return exitFailed
+}
+
+// endCommand matches the end of an error that may be a command, as in "what? cortex ask 'what time is it?'".
+var endCommand = regexp.MustCompile("[:?] (cortex ([a-z]+)[^`]*)$")
+
+// sayError prints an error. On a terminal a command at its end is not broken into lines, since users copy it.
+func (e *env) sayError(root *cobra.Command, err error) {
+	text := "cortex: " + oneLine(err)
+	width := screenWidth(e.stderr)
+	if at := endCommand.FindStringSubmatchIndex(text); at != nil && table.Width(text) > width && width > 0 {
+		if c, _, err := root.Find([]string{text[at[4]:at[5]]}); err == nil && c != root {
+			e.say("%s", text[:at[2]])
+			fmt.Fprintln(e.stderr, text[at[2]:])
+			return
+		}
+	}
+	e.say("%s", text)
 }
 
 // errShown is a failure that was printed already; errWaits says that the turn waits for a reply.
@@ -146,6 +168,9 @@ and answers from their results. Start with:
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if text := textNotFlag(err); text != "" {
+			return usagef("%.200q begins like a flag: put -- before it: %s -- %s", text, cmd.CommandPath(), shellWord(text))
+		}
 		return usagef("%w: %s", flagError(err), flagHint(cmd, err))
 	})
 	root.SetVersionTemplate(versionLine())
@@ -210,8 +235,16 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 			if near := meant(cmd, args[len(names)]); near != "" {
 				return usagef("unknown command %q: %s", args[len(names)], near)
 			}
-			if page := cmd.CommandPath() + " show"; len(names) == 0 && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == "show" }) {
-				return usagef("unexpected argument %q: %s %s", args[0], page, shellWord(args[0]))
+			for _, page := range []string{"show", "history"} { // of what is listed
+				if page == "history" && cmd.Name() != "conversations" {
+					break // a measurement of bench
+				}
+				if len(names) == 0 && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == page }) {
+					return usagef("unexpected argument %q: did you mean `%s %s %s`?", args[0], cmd.CommandPath(), page, shellWord(args[0]))
+				}
+			}
+			if cmd.HasAvailableSubCommands() && len(names) == 0 {
+				return usagef("unknown command %q: `%s --help` lists them", args[0], cmd.CommandPath())
 			}
 			return usagef("unexpected argument %q: cortex %s", args[len(names)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
 		}

@@ -24,6 +24,7 @@ func (e *env) sentencesOr(level slog.Level, say func(line string)) *slog.Logger 
 type sentences struct {
 	level slog.Level
 	say   func(line string)
+	hides func(message string, level slog.Level, attrs []slog.Attr) bool // nil: hides nothing
 	attrs []slog.Attr
 }
 
@@ -32,19 +33,22 @@ func (s sentences) Enabled(_ context.Context, level slog.Level) bool { return le
 
 // Handle implements [slog.Handler].
 func (s sentences) Handle(_ context.Context, r slog.Record) error {
+	all := s.attrs[:len(s.attrs):len(s.attrs)]
+	r.Attrs(func(a slog.Attr) bool {
+		all = append(all, a)
+		return true
+	})
+	if s.hides != nil && s.hides(r.Message, r.Level, all) {
+		return nil
+	}
 	text, more := r.Message, []string{}
-	attr := func(a slog.Attr) bool {
+	for _, a := range all {
 		if a.Key == "err" {
 			text += ": " + a.Value.String()
 		} else if a.Value.String() != "" {
 			more = append(more, strings.ReplaceAll(a.Key, "_", " ")+" "+a.Value.String())
 		}
-		return true
 	}
-	for _, a := range s.attrs {
-		attr(a)
-	}
-	r.Attrs(attr)
 	if len(more) > 0 {
 		text += " (" + strings.Join(more, ", ") + ")"
 	}

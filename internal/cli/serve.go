@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +31,7 @@ const (
 const defaultHTTP = "127.0.0.1:8420"
 
 func (e *env) newServe() *cobra.Command {
-	var addr string
+	var at openAt
 	var roles *besides
 	c := &cobra.Command{
 		Use:   "serve",
@@ -46,59 +44,78 @@ folder; others by --nats with the address given to --listen. The small agents ec
 names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
 are more agents than there may be, or too few files. At /mcp, other programs have Cortex as a tool: see cortex mcp.
 
+With --a2a, Cortex is an A2A 1.0 server, with JSON-RPC and HTTP+JSON on one port: itself at /, and each agent at /agents/ID/, with a
+card at .well-known/agent-card.json of both. Without keys, only programs on this machine may use it; with --auth, a bearer token is
+needed: see cortex auth token. Push notifications go to addresses of the public internet, over TLS; --a2a-push-host names hosts that
+may be elsewhere. With several replicas one of them sends what all were asked for, so give each of them the same --a2a flags.
+
+A2A agents of others join it that the file of --config lists, with the keys that cortex agent a2a has as flags, or by a URL alone; with
+directory in place of url, an entry is a list of agents, a file or a URL:
+
+    a2a_agents:
+      - https://agents.example.com/weather
+      - {url: https://agents.example.com/maps, prefix: acme., credentials: keys.yaml, refresh: 1m}
+
 At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. Run
 cortex doctor to see what is lost, and to repair conversations.`,
-		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --nats nats://nats.internal:4222",
+		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --a2a 127.0.0.1:8421\n  cortex serve --nats nats://nats.internal:4222",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.serve(cmd.Context(), addr, roles)
+			return e.serve(cmd.Context(), &at, roles)
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&addr, "http", defaultHTTP, "`ADDRESS`: where /healthz, /readyz and /mcp are served, or none")
-	setting(c.Flags(), "http")
-	group(c.Flags(), groupKeep, "http")
+	c.Flags().StringVar(&at.http, "http", defaultHTTP, "`ADDRESS`: where /healthz, /readyz and /mcp are served, or none")
+	c.Flags().StringVar(&at.a2a, "a2a", none, "`ADDRESS`: where Cortex and its agents are served to A2A clients, or none")
+	c.Flags().StringVar(&at.grpc, "a2a-grpc", none, "`ADDRESS`: where A2A clients have gRPC, or none")
+	c.Flags().BoolVar(&at.old, "a2a-03", false, "serve clients of A2A 0.3 at --a2a as well")
+	c.Flags().StringSliceVar(&at.pushTo, "a2a-push-host", nil, "`HOST`: host to which push notifications may go although it is in this network, or has no TLS")
+	c.Flags().StringVar(&at.cert, "http-cert", "", "`FILE`: certificate for TLS at --http, --a2a and --a2a-grpc (PEM); a changed file is read again")
+	c.Flags().StringVar(&at.key, "http-key", "", "`FILE`: its private key (PEM)")
+	setting(c.Flags(), "http", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
+	group(c.Flags(), groupKeep, "http", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
 	roles = e.settings.addRoles(c)
 	return c
 }
 
-func (e *env) serve(ctx context.Context, addr string, roles *besides) error {
-	log := e.settings.logger(e.stderr, slog.LevelInfo)
-	if addr != "none" && !isAddress(addr) {
-		return e.settings.wrong("http", " %q: want host:port, such as 127.0.0.1:8420, or none", addr)
+func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
+	told := e.newServing()
+	log := told.log
+	open, err := e.openPorts(ctx, at, log)
+	if err != nil {
+		return err
 	}
+	defer open.Close()
 	if few := openfiles.Few(); few != "" {
 		log.Warn("few files may be open: who only connects can use them up", "advice", few)
-	}
-	var health net.Listener
-	if addr != "none" {
-		var err error
-		if health, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); errors.Is(err, syscall.EADDRINUSE) {
-			if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && !a.Passing {
-				return e.settings.isTaken(a)
-			}
-			return fmt.Errorf("--http %s: the port is in use: choose another, or none", addr)
-		} else if err != nil {
-			return fmt.Errorf("--http: %w", err)
-		}
-		defer health.Close()
 	}
 	var n atomic.Pointer[node] // nil until it is ready
 	var waits starting
 	owned := newOwnership()
 	g, ctx := errgroup.WithContext(ctx)
-	if health != nil {
-		g.Go(func() error { return serveHealth(ctx, health, log, n.Load, &waits, owned, e.mcpDoor(n.Load, &waits)) })
+	if open.http != nil {
+		g.Go(func() error {
+			return serveHealth(ctx, open, log, n.Load, &waits, owned, e.mcpHandler(n.Load, &waits))
+		})
+	}
+	if open.a2a != nil {
+		g.Go(func() error { return serveA2A(ctx, open, log, e.a2aHandler(open, n.Load, &waits)) })
 	}
 	g.Go(func() error {
-		return e.serveNode(ctx, log, &waits, roles, func(running *node) {
+		return e.serveNode(ctx, told, &waits, roles, func(running *node) {
 			n.Store(running)
-			if health != nil {
-				log.Info("health endpoint", "url", "http://"+health.Addr().String()+"/readyz")
+			told.ready(running, open)
+			if open.http != nil {
 				g.Go(func() error {
 					owned.watch(ctx, running)
 					return nil
 				})
+			}
+			if open.a2a != nil {
+				g.Go(func() error { return running.pushA2A(ctx, open) })
+			}
+			if open.grpc != nil {
+				g.Go(func() error { return e.serveGRPC(ctx, open, log, running) })
 			}
 		})
 	})
@@ -145,26 +162,25 @@ func (s *starting) Error() string {
 }
 
 // serveNode runs a node, with the roles beside it, until ctx ends, and calls ready when it accepts work.
-func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, roles *besides, ready func(*node)) error {
-	n, err := e.settings.claimNode(ctx, log, waits, logEvent(log))
+func (e *env) serveNode(ctx context.Context, told *serving, waits *starting, roles *besides, ready func(*node)) error {
+	n, err := e.settings.claimNode(ctx, told.log, waits, told.event())
 	if err != nil && ctx.Err() != nil {
-		log.Info("cortex has stopped", "err", oneLine(waits)) // interrupted before it was ready
+		told.log.Info("cortex has stopped", "err", oneLine(waits)) // interrupted before it was ready
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "llm", e.settings.describeLLM(), "agents", len(n.Routable("")), "version", buildVersion())
 	n.roles = roles
 	roles.start(ctx, n)
+	n.startPeers(ctx, &e.settings)
 	ready(n)
 	err = n.Wait(ctx)
-	log.Info("cortex is stopping")
+	told.stopping()
 	if cerr := n.Close(); err == nil {
 		err = cerr
 	}
-	stats := n.orchestrator.Stats()
-	log.Info("cortex has stopped", "entries", stats.Entries, "decisions", stats.Decisions, "tasks", stats.Tasks, "retries", stats.Retries, "ignored", stats.Ignored, "refused", stats.Refused)
+	told.stopped(n.orchestrator.Stats())
 	return err
 }
 
@@ -264,10 +280,10 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 	}
 }
 
-// serveHealth answers health checks, and has door at /mcp, until ctx ends.
-func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running func() *node, waits error, owned *ownership, door http.Handler) error {
+// serveHealth answers health checks, and has handler at /mcp, until ctx ends.
+func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running func() *node, waits error, owned *ownership, handler http.Handler) error {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", door)
+	mux.Handle("/mcp", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -284,11 +300,11 @@ func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running 
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
-		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.trouble(), beside, scarce()) {
+		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.trouble(), n.guests.trouble(), n.troubleA2A(open), beside, scarce()) {
 			fmt.Fprintln(w, line)
 		}
 	})
-	if err := httpserver.Serve(ctx, l, mux, &httpserver.Options{Connections: openfiles.HTTP(1), Logger: log}); err != nil {
+	if err := httpserver.Serve(ctx, open.http, mux, &httpserver.Options{Connections: openfiles.HTTP(open.count()), TLS: open.tls, Logger: log}); err != nil {
 		return fmt.Errorf("health endpoint: %w", err)
 	}
 	return nil

@@ -358,7 +358,7 @@ func TestFoundElsewhere(t *testing.T) {
 	var out, errout output
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if code := cli.Run(ctx, []string{"ask", "--data", data, "echo the house"}, strings.NewReader(""), &out, &errout); code != 0 || out.String() != "Echo: echo the house\n" {
+	if code := cli.Run(ctx, []string{"ask", "--data", data, "echo the house"}, strings.NewReader(""), &out, &errout); code != 0 || out.String() != "Echo: the house\n" {
 		t.Errorf("ask = %d, %q, %q; want the answer of the agent", code, &out, &errout)
 	}
 	stop()

@@ -230,7 +230,7 @@ func newSettingsHelp(root *cobra.Command) *cobra.Command {
 is there. ` + "`cortex config show`" + ` lists what each setting is now, and where that comes from.
 
 ` + list.String() + `
-The file may also have llms and budget: see ` + "`cortex llm --help`" + `.
+The file may also have llms and budget: see ` + "`cortex llm --help`" + `; and a2a_agents: see ` + "`cortex serve --help`" + `.
 
 All other flags say what one command is to do, such as --all, --yes or --text. They are only given to it: a variable of such a name is
 left alone, since it may be meant for something else, and such a key in the file is an error.`,

@@ -21,7 +21,7 @@ import (
 var settingFlags = strings.Fields(`
 	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color theme keys
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
-	http card spec concurrency timeout own-role`)
+	http a2a a2a-grpc a2a-03 a2a-push-host http-cert http-key card spec concurrency timeout own-role`)
 
 // actionFlags belong to one call of a command.
 var actionFlags = strings.Fields(`
@@ -30,7 +30,8 @@ var actionFlags = strings.Fields(`
 	queries oos learn multi k grow
 	turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients
-	client-id callback-port`)
+	client-id callback-port
+	prefix credentials a2a-directory allow-host refresh`)
 
 // exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{

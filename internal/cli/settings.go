@@ -57,6 +57,7 @@ type settings struct {
 	// Only in the config file, since flags cannot express them.
 	llms   map[string]*endpoint
 	budget budget.Limits
+	peers  []*peerEntry // A2A agents of others, which a service runs
 
 	node *nodeSettings
 }
@@ -110,7 +111,7 @@ func (c *copies) Type() string { return "copies" }
 
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
-	f.StringVar(&s.config, "config", "", "`FILE`: settings as YAML: keys are the names of flags, with _ for -; llms and budget are for models (default $XDG_CONFIG_HOME/cortex/config.yaml)")
+	f.StringVar(&s.config, "config", "", "`FILE`: settings as YAML: keys are the names of flags, with _ for -; llms, budget and a2a_agents have keys of their own (default $XDG_CONFIG_HOME/cortex/config.yaml)")
 	f.StringVar(&s.data, "data", "", "`DIR`: data folder (default $XDG_STATE_HOME/cortex)")
 	f.StringVar(&s.nats, "nats", "", "`URL`: NATS server to join, instead of the Cortex of the data folder; also $CORTEX_NATS_URL")
 	f.StringVar(&s.creds, "creds", "", "`FILE`: credentials for the server, made by `cortex auth`")
@@ -392,16 +393,22 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 			if err = readBudget(raw[k], &s.budget); err != nil {
 				err = fmt.Errorf("budget%w", err)
 			}
+		case k == peerKey:
+			err = s.readPeers(raw[k])
 		case known[k] == isSetting || known[k] == isList:
 			if values[k], err = plainValue(raw[k], known[k] == isList); err != nil {
 				err = fmt.Errorf("%s: %w", k, err)
-			} else if flag := strings.ReplaceAll(k, "_", "-"); flag == "data" || slices.Contains(pathFlags, flag) {
+			} else if flag := strings.ReplaceAll(k, "_", "-"); flag == "data" || slices.Contains(pathFlags, flag) || slices.Contains(portPaths, flag) {
 				values[k] = s.beside(values[k])
 			}
 		case known[k] == isAction:
 			err = fmt.Errorf("%s: this is no setting: it says what one command is to do, and is only given to that one as a flag", k)
 		default:
-			err = fmt.Errorf("unknown key %q: a key is a flag's name with _ for -, or llms, or budget", k)
+			near := nearest(k, slices.Sorted(maps.Keys(known)))
+			if near != "" {
+				near = fmt.Sprintf("did you mean %s? ", near)
+			}
+			err = fmt.Errorf("unknown key %q: %sa key is a flag's name with _ for -, or llms, budget or a2a_agents", k, near)
 		}
 		if err != nil {
 			return nil, err

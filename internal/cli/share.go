@@ -77,7 +77,7 @@ func sharers(names []string) (ids []string, err error) {
 // share sends p, and waits until it takes effect.
 func (e *env) share(ctx context.Context, l *link, contextID string, p *transport.Share) error {
 	if l.sender == "" {
-		fmt.Fprintln(e.stderr, "everybody may speak in every conversation, since the server has no keys: `cortex auth init` makes some")
+		e.say("everybody may speak in every conversation, since the server has no keys: `cortex auth init` makes some")
 		return nil
 	}
 	conv, err := storage.Load(ctx, l.store, l.tenant, contextID)
@@ -107,7 +107,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if !done {
 		return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex conversations` shows it", contextID)
 	}
-	fmt.Fprintln(e.stdout, shareLine(p))
+	e.tell("%s", shareLine(p))
 	e.warnOfNames(ctx, conv, p.With)
 	return nil
 }
@@ -130,10 +130,10 @@ func (e *env) warnOfNames(ctx context.Context, conv *conversation.Conversation, 
 	}
 	for _, id := range ids {
 		if mark := alike.Mark(strings.TrimPrefix(id, "user:")); mark != "" {
-			fmt.Fprintf(e.stderr, "warning: %s %s\n", prompt.Clean(id, pageWord), prompt.Clean(mark, pageWord))
+			e.say("warning: %s %s", prompt.Clean(id, pageWord), prompt.Clean(mark, pageWord))
 		}
 		if issued != nil && !slices.Contains(issued, id) {
-			fmt.Fprintf(e.stderr, "warning: nobody has keys as %s: `cortex auth list` has the names\n", prompt.Clean(id, pageWord))
+			e.say("warning: nobody has keys as %s: `cortex auth list` has the names", prompt.Clean(id, pageWord))
 		}
 	}
 }

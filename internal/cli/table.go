@@ -30,6 +30,12 @@ func (e *env) write(text string) error {
 	return err
 }
 
+// say prints a sentence on standard error, wrapped between words on a terminal.
+func (e *env) say(format string, args ...any) { _, _ = printText(e.stderr, format, args...) } // nobody is left to tell
+
+// tell prints a sentence on standard output, like say.
+func (e *env) tell(format string, args ...any) { _, _ = printText(e.stdout, format, args...) } // which remembers that it failed
+
 // printText prints text, wrapped between words to the width of a terminal.
 func printText(w io.Writer, format string, args ...any) (int, error) {
 	text := fmt.Sprintf(format, args...) + "\n"

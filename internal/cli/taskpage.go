@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
-	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -25,44 +23,27 @@ func (e *env) newTaskShow(asJSON *bool) *cobra.Command {
 	}
 }
 
-// taskJSON is a task in JSON output, with its result.
-type taskJSON struct {
-	openTask
-	Settled time.Time `json:"settled,omitzero"`
-	Result  string    `json:"result,omitempty"`
-}
-
 func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON bool) error {
-	found := map[string]taskJSON{}
+	found := map[string]task{}
 	damaged := 0
 	id, err := whole("task", given, func(yield func(string, error) bool) {
-		n := 0
-		for info, err := range b.store.Contexts(ctx, b.tenant) {
-			if n++; err != nil || n > scanned {
-				if err != nil {
-					yield("", err)
-				}
-				return
-			}
-			conv, err := storage.Load(ctx, b.store, b.tenant, info.ContextID)
-			if errors.Is(err, conversation.ErrDamaged) {
-				damaged++
-				continue
-			}
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, t := range conv.TaskList() {
-				id := string(t.ID)
+		var err error
+		more := true
+		damaged, err = latest(ctx, b.link, func(conv *conversation.Conversation, _ time.Time) bool {
+			for _, t := range remembered(conv) {
+				id := string(t.TaskID)
 				if !strings.HasPrefix(id, given) {
 					continue
 				}
-				found[id] = taskJSON{newOpenTask(info.ContextID, t), t.Settled, t.Result}
-				if !yield(id, nil) {
-					return
+				found[id] = t
+				if more = yield(id, nil); !more {
+					return false
 				}
 			}
+			return true
+		})
+		if err != nil && more {
+			yield("", err)
 		}
 	})
 	if err != nil {
@@ -71,7 +52,7 @@ func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON boo
 	t, ok := found[id]
 	if !ok {
 		e.tellDamaged(damaged)
-		return fmt.Errorf("%s: no such task is remembered: `cortex tasks` lists the open ones, `cortex conversations history` what came of others", id)
+		return fmt.Errorf("%s: no such task is remembered: `cortex tasks --all` lists those that are", id)
 	}
 	if asJSON {
 		return writeJSON(e, t)
@@ -85,7 +66,7 @@ func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON boo
 }
 
 // taskPage returns the page of a task.
-func taskPage(t *taskJSON, named func(string) string, now time.Time) *table.Table {
+func taskPage(t *task, named func(string) string, now time.Time) *table.Table {
 	p := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	field := func(name, text string) {
 		if text != "" {
@@ -106,10 +87,13 @@ func taskPage(t *taskJSON, named func(string) string, now time.Time) *table.Tabl
 		field(fmt.Sprintf("attempt %d", i+1), named(agent))
 	}
 	when("sent", t.Sent)
-	if t.Settled.IsZero() {
+	switch {
+	case t.Settled.IsZero():
 		when("deadline", t.Deadline)
-	} else {
+	case t.State.Terminal():
 		when("ended", t.Settled)
+	default: // it waits for the user's yes or reply
+		when("waits since", t.Settled)
 	}
 	field("result", t.Result)
 	return p

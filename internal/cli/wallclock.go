@@ -26,6 +26,7 @@ const (
 	// cannot be told from a clock that was wrong, and a day leaves time to read the warning.
 	unprovenFor = 24 * time.Hour
 
+	clockFar  = 365 * 24 * time.Hour        // the time of the last run is wrong if it is so far ahead of now
 	clockLost = retainDays * 24 * time.Hour // the step that is assumed when the steps of the last run are lost
 )
 
@@ -68,7 +69,7 @@ type clockMemory struct {
 // damaged file it takes nothing for old that was dated before, for unprovenFor.
 func newWallClock(now func() time.Time, passed func() time.Duration, file string, stored time.Time, retain time.Duration, log *slog.Logger) *wallClock {
 	c := &wallClock{now: now, passed: passed, file: file, retain: retain, log: log, last: now().Round(0), at: passed()}
-	was, err := recallClock(file)
+	was, err := recallClock(file, c.last)
 	switch {
 	case err == nil && was.Last.IsZero():
 		was.Last = stored
@@ -78,6 +79,9 @@ func newWallClock(now func() time.Time, passed func() time.Duration, file string
 	}
 	if !was.Last.IsZero() {
 		c.steps = was.Steps
+		for i := range c.steps { // --retain may have been longer
+			c.steps[i].Left = min(c.steps[i].Left, c.counts())
+		}
 		from := was.Last.Add(clockSaved) // the last run dated nothing later, even after its last write
 		if by := c.last.Sub(from); by >= clockLeast {
 			step := clockStep{From: from, By: by, Left: unprovenFor, Told: retain > 0 && by >= retain/2}
@@ -95,7 +99,7 @@ func newWallClock(now func() time.Time, passed func() time.Duration, file string
 }
 
 // recallClock reads what the last run has left in file; nothing when there is no file.
-func recallClock(file string) (was clockMemory, err error) {
+func recallClock(file string, now time.Time) (was clockMemory, err error) {
 	if file == "" {
 		return was, nil
 	}
@@ -106,13 +110,34 @@ func recallClock(file string) (was clockMemory, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &was)
 	}
-	if err == nil && was.Last.IsZero() {
-		err = errors.New("it has no time")
+	if err == nil {
+		err = was.check(now)
 	}
 	if err != nil {
 		return clockMemory{}, fmt.Errorf("%s: %w", file, err)
 	}
 	return was, nil
+}
+
+// check returns what no run of the service can have written. Data could be deleted too early by it, or never.
+func (m *clockMemory) check(now time.Time) error {
+	switch {
+	case m.Last.IsZero():
+		return errors.New("it has no time")
+	case m.Last.Sub(now) > clockFar:
+		return fmt.Errorf("its time is %s, far from now", m.Last.Format(time.RFC3339))
+	}
+	for i, s := range m.Steps {
+		switch {
+		case s.By <= 0:
+			return fmt.Errorf("step %d of the clock is %s, not forward", i+1, s.By)
+		case s.Left <= 0 || s.Left > clockLost+unprovenFor:
+			return fmt.Errorf("step %d of the clock counts for %s more, not between 0 and %s", i+1, s.Left, clockLost+unprovenFor)
+		case s.From.IsZero() || s.From.Sub(m.Last) > clockLeast: // smaller steps back are ignored
+			return fmt.Errorf("step %d of the clock is from %s, not from before %s", i+1, s.From.Format(time.RFC3339), m.Last.Format(time.RFC3339))
+		}
+	}
+	return nil
 }
 
 // agrees compares the wall clock with that of the store, which others may use too. It returns false, so that nothing is deleted by age, when they differ
@@ -174,8 +199,7 @@ func (c *wallClock) step(by time.Duration) {
 		c.log.Warn("the clock was set, or the machine slept: what was dated before is kept as if it had not been set", "by", by.Round(time.Second), "now", c.last)
 	}
 	if by > 0 {
-		// After that time, everything dated before the step is older than --retain keeps it.
-		c.steps = append(c.steps, clockStep{From: c.last.Add(-by), By: by, Left: max(c.retain, erase.LooseFor) + unprovenFor, Told: told})
+		c.steps = append(c.steps, clockStep{From: c.last.Add(-by), By: by, Left: c.counts(), Told: told})
 		return
 	}
 	for back := -by; back > 0 && len(c.steps) > 0; { // a step back undoes the last steps forward
@@ -186,7 +210,15 @@ func (c *wallClock) step(by time.Duration) {
 			c.steps = c.steps[:len(c.steps)-1]
 		}
 	}
+	for i := range c.steps { // what is dated later than now is not old anyway
+		if c.steps[i].From.After(c.last) {
+			c.steps[i].From = c.last
+		}
+	}
 }
+
+// counts returns how long a step counts: after that time everything dated before it is older than it is kept.
+func (c *wallClock) counts() time.Duration { return max(c.retain, erase.LooseFor) + unprovenFor }
 
 // dated corrects the timestamp t: it returns the time by the clock as it is now.
 func (c *wallClock) dated(t time.Time) time.Time {

@@ -73,7 +73,7 @@ func TestClockSetRight(t *testing.T) {
 					done := make(chan struct{}, 3)
 					for _, part := range []func(){
 						func() { clock.watch(ctx) },
-						func() { keepRetained(ctx, func() bool { return true }, store, bus, "", clock, log) },
+						func() { keepRetained(ctx, func() bool { return true }, store, bus, "", t.TempDir(), clock, log) },
 						func() {
 							keepFiles(ctx, func() bool { return true }, func() bool { return false }, store, bus, "", clock, func([]erase.Loose) {}, log)
 						},
@@ -213,7 +213,7 @@ func TestClockOfTheServer(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				leads := func() bool { return true }
 				go func() {
-					keepRetained(ctx, leads, store, bus, "", clock, log)
+					keepRetained(ctx, leads, store, bus, "", t.TempDir(), clock, log)
 					done <- struct{}{}
 				}()
 				go func() {
@@ -249,7 +249,7 @@ func TestStoredWhileSlow(t *testing.T) {
 			store.at[id] = time.Now().Add(-40 * day)
 		}
 		store.at["new"] = time.Now().Add(-time.Minute)
-		n, err := sweepRetained(t.Context(), store, bus, "", quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
+		n, err := sweepRetained(t.Context(), store, bus, "", t.TempDir(), quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
 		if left := contextIDs(t, store); n != 1 || err != nil || !left["new"] {
 			t.Errorf("sweepRetained = %d, %v, and %v are left, want the new one", n, err, left)
 		}
@@ -260,7 +260,20 @@ func TestStoredWhileSlow(t *testing.T) {
 // without a file the time when something was stored last is that of the last run.
 func TestClockUnknown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clock.json")
-	for name, content := range map[string]string{"none": "", "cut": `{"last":"2026-`, "empty": `{}`, "another": "[1]"} {
+	step := func(from, by, left string) string { // times of a bubble are of the year 2000
+		return `{"last":"1999-12-31T23:00:00Z","steps":[{"from":"` + from + `","by":` + by + `,"left":` + left + `}]}`
+	}
+	const before, hour = "1999-12-31T20:00:00Z", "3600000000000"
+	for name, content := range map[string]string{
+		"none": "", "cut": `{"last":"2026-`, "empty": `{}`, "another": "[1]",
+		"from a far future":                `{"last":"2001-06-01T00:00:00Z"}`,
+		"with a step back":                 step(before, "-"+hour, hour),
+		"with no step":                     step(before, "0", hour),
+		"with a step that counts no more":  step(before, hour, "-"+hour),
+		"with a step that counts for ever": step(before, hour, "9223372036854775807"),
+		"with a step from no time":         step("0001-01-01T00:00:00Z", hour, hour),
+		"with a step that is to come":      step("1999-12-31T23:30:00Z", hour, hour),
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told strings.Builder

@@ -170,7 +170,11 @@ func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *l
 }
 
 func costLine(d *llm.Decision) string {
-	parts := []string{"by " + prompt.Clean(d.Model, maxSaid)}
+	by := "by " + prompt.Clean(d.Model, maxSaid)
+	if d.Model == "fake" {
+		by = "by words, offline, without a model"
+	}
+	parts := []string{by}
 	if d.Usage != (llm.Usage{}) {
 		parts = append(parts, usageLine(d.Usage))
 	}

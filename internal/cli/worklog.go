@@ -48,7 +48,7 @@ func (w worklog) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Even
 			case err != nil:
 				how = "failed: " + prompt.Clean(err.Error(), maxEnded)
 			default:
-				how = ended(e)
+				how = ended(t, e)
 			}
 			if !yield(e, err) {
 				return
@@ -65,13 +65,22 @@ func (w worklog) Changes() <-chan agents.Change {
 	return nil
 }
 
-// ended describes how a task ends with e.
-func ended(e a2a.Event) string {
-	u, ok := e.(*a2a.TaskStatusUpdateEvent)
-	if !ok || u.Status.Message == nil {
-		return "completed, 0 bytes"
+// ended describes how t ends with e.
+func ended(t *agents.Task, e a2a.Event) string {
+	state, m := a2a.TaskStateCompleted, (*a2a.Message)(nil)
+	switch e := e.(type) {
+	case *a2a.Message:
+		m = e
+	case *a2a.TaskStatusUpdateEvent:
+		state, m = e.Status.State, e.Status.Message
+	case *a2a.Task:
+		state, m = e.Status.State, e.Status.Message
 	}
-	return repl.StateName(u.Status.State) + ", " + bytesText(u.Status.Message.Parts)
+	var parts a2a.ContentParts
+	if m != nil {
+		parts = m.Parts
+	}
+	return repl.StateName(state) + ", " + bytesText(t.Whole(parts))
 }
 
 // bytesText describes the amount of text, data and files in parts.

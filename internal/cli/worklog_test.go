@@ -1,9 +1,17 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/agentstest"
 )
 
 // The amount of a task or a result counts its data.
@@ -14,6 +22,54 @@ func TestBytesText(t *testing.T) {
 	} {
 		if got := bytesText(parts); got != want {
 			t.Errorf("bytesText(%v) = %q, want %q", parts, got, want)
+		}
+	}
+}
+
+// The log says the amount of all that a task resulted in, however its agent gives it.
+func TestWorklogEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		x    agents.Executor
+		want string
+	}{
+		"data": {agents.Handler(func(context.Context, *agents.Task) (*agents.Result, error) {
+			return &agents.Result{Parts: a2a.ContentParts{a2a.NewDataPart(map[string]any{"sum": 5})}}, nil
+		}), "completed, 9 bytes"},
+		"a file": {agents.Handler(func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+			return nil, t.AddFile(ctx, "a.txt", "text/plain", strings.NewReader("x"))
+		}), "completed, 0 bytes and a file"},
+		"streamed": {agents.Handler(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+			t.Stream("hello")
+			return nil, nil
+		}), "completed, 5 bytes"},
+		"a message": {events{a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("hello"))}, "completed, 5 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var said []string
+			agentstest.Serve(t, worklog{test.x, "agent", func(format string, args ...any) {
+				mu.Lock()
+				defer mu.Unlock()
+				said = append(said, fmt.Sprintf(format, args...))
+			}}).Do("do it")
+			mu.Lock()
+			defer mu.Unlock()
+			if len(said) != 2 || !strings.HasSuffix(said[1], " s, "+test.want) {
+				t.Errorf("said %q, want the end %q", said, test.want)
+			}
+		})
+	}
+}
+
+// events is an Executor that yields what it has.
+type events []a2a.Event
+
+func (all events) Execute(context.Context, *agents.Task) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
 		}
 	}
 }

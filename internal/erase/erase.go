@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,11 +37,12 @@ type Erased struct {
 	Learned int // agents about which the conversation had taught something
 }
 
-// Conversation deletes everything that is stored of a conversation, and notifies running orchestrators. After an error some of it may
-// be deleted; calling Conversation again is harmless.
+// Conversation deletes everything that is stored of a conversation, and notifies running orchestrators and the agents that have worked for it. After
+// an error some of it may be deleted; calling Conversation again is harmless, and [Deletions] does so when the process is killed meanwhile.
 func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID string) (Erased, error) {
 	var done Erased
 	worked := map[string]bool{} // agents
+	var last conversation.Version
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
 		if errors.Is(err, conversation.ErrDamaged) {
 			break // the agents of later entries are unknown
@@ -49,6 +51,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 			return done, err
 		}
 		done.Entries++
+		last = e.Version
 		if e.Decision != nil {
 			for _, d := range e.Decision.Delegations {
 				worked[d.Agent] = true
@@ -57,6 +60,15 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 		for _, r := range e.Retries {
 			worked[r.Agent] = true
 		}
+	}
+	note, err := begin(ctx, store, tenant, contextID, last)
+	if err != nil {
+		return done, err
+	}
+	if again, err := beganAnew(ctx, store, tenant, contextID, last); err != nil {
+		return done, err
+	} else if again {
+		return done, note.end(ctx)
 	}
 	// Erase the bus first: its events could begin the conversation anew. Erase the log last: it names the agents that have worked, which a
 	// second attempt after an interruption needs.
@@ -70,14 +82,71 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 		}
 		done.Learned = len(agents)
 	}
-	if err := store.Erase(ctx, tenant, contextID); err != nil {
+	forget := func(whom, from string) error {
+		return bus.Publish(ctx, transport.Control(tenant, whom), &transport.Event{
+			ID: uuid.NewString(), Time: time.Now(), From: from, Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},
+		})
+	}
+	for _, agent := range slices.Sorted(maps.Keys(worked)) { // they may keep words of it on their machines
+		if transport.CheckID(agent) != nil {
+			continue // an agent that a model made up
+		}
+		if err := forget(agent, transport.Cortex); err != nil {
+			return done, fmt.Errorf("agent %s could not be notified: %w", agent, err)
+		}
+	}
+	if again, err := beganAnew(ctx, store, tenant, contextID, last); err != nil {
+		return done, err
+	} else if again {
+		return done, note.end(ctx)
+	}
+	if err := eraseLog(ctx, store, tenant, contextID); err != nil {
 		return done, err
 	}
 	// Running orchestrators must forget the conversation too, or it could get into the prompts or the log of a new one with the same id.
-	if err := bus.Publish(ctx, transport.Control(tenant, transport.Cortex), &transport.Event{
-		ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},
-	}); err != nil {
+	if err := forget(transport.Cortex, "user"); err != nil {
 		return done, fmt.Errorf("the running Cortex could not be notified: %w", err)
 	}
-	return done, nil
+	return done, note.end(ctx)
+}
+
+// eraseLog erases the log of a conversation, and then what says where its events are sent: nobody adds to that when the log is gone.
+func eraseLog(ctx context.Context, store Store, tenant, contextID string) error {
+	if err := store.Erase(ctx, tenant, contextID); err != nil {
+		return err
+	}
+	notes, ok := store.(storage.Notes)
+	if !ok {
+		return nil
+	}
+	var keys []string
+	for n, err := range notes.Notes(ctx, tenant, storage.NotePush) {
+		if err != nil {
+			return err
+		}
+		if i := strings.LastIndexByte(n.Key, '.'); i >= 0 && n.Key[:i] == contextID {
+			keys = append(keys, n.Key)
+		}
+	}
+	for _, key := range keys {
+		if err := notes.DeleteNote(ctx, tenant, storage.NotePush, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beganAnew reports whether a conversation, whose last entry was last, is another one by now: this process was frozen for so long that another one has
+// deleted it, and somebody has begun one with the same id.
+func beganAnew(ctx context.Context, store Store, tenant, contextID string, last conversation.Version) (bool, error) {
+	if last == 0 {
+		return false, nil
+	}
+	for e, err := range store.Load(ctx, tenant, contextID, 0) {
+		if errors.Is(err, conversation.ErrDamaged) {
+			return false, nil
+		}
+		return err == nil && e.Version > last, err
+	}
+	return false, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +171,60 @@ func TestConversationUnlearns(t *testing.T) {
 		}
 		if d := cmp.Diff([]string{"kept"}, kept); d != "" {
 			t.Errorf("what is left differs (-want +got):\n%s", d)
+		}
+	})
+}
+
+// TestConversationTellsAgents checks that the agents that worked for an erased conversation hear of it, and no others, and from nobody else.
+func TestConversationTellsAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, bus := memstore.New(), memory.New(nil)
+		defer bus.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan string, 10)
+		for _, id := range []string{"given", "tried", "other"} {
+			card, handler, _ := agents.Lookup("echo")
+			card.Name = id
+			go agents.Serve(ctx, bus, card, handler, &agents.Options{Tenant: "acme", Forget: func(tenant, contextID string) error { //nolint:errcheck // it ends with the test
+				told <- id + " of " + tenant + " forgets " + contextID
+				return nil
+			}})
+		}
+		synctest.Wait()
+		entry := &conversation.Entry{
+			Seq: 1,
+			Cause: &transport.Event{ID: "m", From: "user", Tenant: "acme", ContextID: "gone", Payload: &a2a.Message{
+				ID: "m", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("work")},
+			}},
+			Decision: &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "given"}, {ID: "2", Agent: "un\x00known"}}},
+			Retries:  map[a2a.TaskID]conversation.Retry{"t": {Agent: "tried"}},
+		}
+		if _, err := store.Append(ctx, "acme", "gone", 0, entry); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []*transport.Event{
+			{From: "user", Tenant: "acme", ContextID: "forged", Payload: &transport.Forget{}},
+			{From: transport.Cortex, Tenant: "acme", ContextID: "kept", Payload: &transport.Forget{AgentID: "given"}},
+		} {
+			e.ID, e.Time = e.ContextID, time.Now()
+			if err := bus.Publish(ctx, transport.Control("acme", "given"), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := erase.Conversation(ctx, store, bus, "acme", "gone"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(told)
+		var got []string
+		for line := range told {
+			got = append(got, line)
+		}
+		slices.Sort(got)
+		if d := cmp.Diff([]string{"given of acme forgets gone", "tried of acme forgets gone"}, got); d != "" {
+			t.Errorf("what agents were told differs (-want +got):\n%s", d)
 		}
 	})
 }

@@ -25,8 +25,9 @@ type Folder interface {
 type Report struct {
 	Streams       []string // by account, followed by a slash
 	Findings      []storecheck.Finding
-	Conversations jetstore.Audited
-	Loose         []erase.Loose // files without a reference
-	Accounts      []string      // accounts with damage; set by Folder.Check only
-	Forgotten     bool          // nothing was remembered: what is missing altogether is unknown
+	Conversations jetstore.Audited            // of all accounts
+	ByAccount     map[string]jetstore.Audited // set by Folder.Check only
+	Loose         []erase.Loose               // files without a reference
+	Accounts      []string                    // accounts with damage; set by Folder.Check only
+	Forgotten     bool                        // nothing was remembered: what is missing altogether is unknown
 }

@@ -22,6 +22,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log"
 	"log/slog"
@@ -50,6 +51,10 @@ const (
 type Options struct {
 	// Connections bounds the open connections. Required.
 	Connections int
+	// Body bounds a request's body, in bytes; 0 means 1 MiB.
+	Body int64
+	// TLS has the server speak TLS, without HTTP/2, whose requests share a connection; nil: it does not. See [Certificate].
+	TLS *tls.Config
 	// Logger gets errors, each kind at most every 10 seconds. nil discards them.
 	Logger *slog.Logger
 }
@@ -64,9 +69,12 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.Body <= 0 {
+		opts.Body = maxBody
+	}
 	guarded := newListener(l, max(opts.Connections, 1), opts.Logger)
 	s := &http.Server{
-		Handler:           guarded.mark(http.MaxBytesHandler(h, maxBody)),
+		Handler:           guarded.mark(http.MaxBytesHandler(h, opts.Body)),
 		ConnContext:       withConn,
 		ConnState:         note,
 		ReadHeaderTimeout: headerTime,
@@ -76,8 +84,14 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(&errorLog{logger: opts.Logger}, "", 0),
 	}
+	serve := s.Serve
+	if opts.TLS != nil {
+		s.TLSConfig, s.Protocols = opts.TLS.Clone(), new(http.Protocols)
+		s.Protocols.SetHTTP1(true)
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(guarded) }()
+	go func() { done <- serve(guarded) }()
 	select {
 	case err := <-done:
 		return err

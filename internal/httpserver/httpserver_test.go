@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -153,34 +154,44 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestHandlersAtWorkGoLast checks that a running request is not ended for a client that only connects.
+// TestHandlersAtWorkGoLast checks that a running request is not ended for a client that only connects, with TLS and without.
 func TestHandlersAtWorkGoLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		goOn := make(chan struct{})
-		w, stop := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			<-goOn
-			fmt.Fprint(w, "done")
-		}, &httpserver.Options{Connections: 4})
-		answer := make(chan string, 1)
-		go func() {
-			_, body := ask(t, w.dial(), get)
-			answer <- body
-		}()
-		synctest.Wait()
-		var quiet []net.Conn
-		for range 20 {
-			time.Sleep(time.Millisecond) // so that the connection with the handler is the quietest
-			quiet = append(quiet, w.dial())
-		}
-		close(goOn)
-		if got := <-answer; got != "done" {
-			t.Errorf("the answer is %q", got)
-		}
-		for _, c := range quiet {
-			c.Close()
-		}
-		stop()
-	})
+	server, client := newCertificate(t)
+	for name, o := range map[string]*httpserver.Options{"plain": {Connections: 4}, "TLS": {Connections: 4, TLS: server}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				goOn := make(chan struct{})
+				w, stop := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+					<-goOn
+					fmt.Fprint(w, "done")
+				}, o)
+				answer := make(chan string, 1)
+				go func() {
+					c := w.dial()
+					if o.TLS != nil {
+						c = tls.Client(c, client)
+					}
+					_, body := ask(t, c, get)
+					answer <- body
+					ended(t, c)
+				}()
+				synctest.Wait()
+				var quiet []net.Conn
+				for range 20 {
+					time.Sleep(time.Millisecond) // so that the connection with the handler is the quietest
+					quiet = append(quiet, w.dial())
+				}
+				close(goOn)
+				if got := <-answer; got != "done" {
+					t.Errorf("the answer is %q", got)
+				}
+				for _, c := range quiet {
+					c.Close()
+				}
+				stop()
+			})
+		})
+	}
 }
 
 // TestThoseWhoComeAgain checks forty clients that reconnect as soon as they are closed, at a listener for eight connections: another client that

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -226,12 +227,20 @@ type connKey struct{}
 
 // withConn adds the connection to a handler's context.
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
+	return context.WithValue(ctx, connKey{}, counted(c))
+}
+
+// counted returns the connection that listener counts, below TLS.
+func counted(c net.Conn) net.Conn {
+	if t, ok := c.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return c
 }
 
 // note records net/http's state of a connection.
 func note(c net.Conn, state http.ConnState) {
-	if c, ok := c.(*conn); ok {
+	if c, ok := counted(c).(*conn); ok {
 		c.idle.Store(state == http.StateIdle)
 	}
 }

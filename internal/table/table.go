@@ -252,12 +252,16 @@ func (l *layout) line(cells []string, columns int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-func (l *layout) writeHead(b *strings.Builder, quiet func(string) string) {
+func (l *layout) titles() []string {
 	titles := make([]string, len(l.columns))
 	for i, c := range l.columns {
 		titles[i] = c.Title
 	}
-	head := l.line(titles, len(l.shown))
+	return titles
+}
+
+func (l *layout) writeHead(b *strings.Builder, quiet func(string) string) {
+	head := l.line(l.titles(), len(l.shown))
 	if head == "" {
 		return
 	}
@@ -289,28 +293,40 @@ func (l *layout) wrapped(quiet func(string) string) string {
 		indent += w + gap
 	}
 	var b strings.Builder
-	stacked := indent+min(room, l.widths[last]) > l.width
-	if stacked {
-		indent = gap
-	} else {
-		l.writeHead(&b, quiet)
+	if indent+min(room, l.widths[last]) > l.width {
+		if head := l.stacked(l.titles()); strings.TrimSpace(head) != "" {
+			if quiet != nil {
+				head = quiet(head)
+			}
+			b.WriteString(head + "\n")
+		}
+		for _, r := range l.rows {
+			b.WriteString(l.stacked(r.cells) + "\n")
+		}
+		return b.String()
 	}
+	l.writeHead(&b, quiet)
 	for _, r := range l.rows {
 		text := strings.Join(Wrap(r.cells[l.shown[last]], l.width-indent), "\n"+strings.Repeat(" ", indent))
-		begin := Pad(l.line(r.cells, last), indent)
-		if stacked {
-			var words []string
-			for _, i := range l.shown[:last] {
-				if r.cells[i] != "" {
-					words = append(words, r.cells[i])
-				}
-			}
-			begin = strings.Repeat(" ", indent)
-			if len(words) > 0 {
-				begin = Fit(strings.Join(words, strings.Repeat(" ", gap)), l.width) + "\n" + begin
-			}
-		}
-		b.WriteString(strings.TrimRight(begin+text, " \n") + "\n")
+		b.WriteString(strings.TrimRight(Pad(l.line(r.cells, last), indent)+text, " ") + "\n")
 	}
 	return b.String()
+}
+
+// stacked formats a row with its last cell below the others.
+func (l *layout) stacked(cells []string) string {
+	last := len(l.shown) - 1
+	var words, lines []string
+	for _, i := range l.shown[:last] {
+		if cells[i] != "" {
+			words = append(words, cells[i])
+		}
+	}
+	if len(words) > 0 {
+		lines = append(lines, Fit(strings.Join(words, strings.Repeat(" ", gap)), l.width))
+	}
+	for _, line := range Wrap(cells[l.shown[last]], l.width-gap) {
+		lines = append(lines, strings.Repeat(" ", gap)+line)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -159,7 +159,9 @@ agent_clock  active  tells the time of
 
 b c          stale
 `,
-		33: `agent_clock  active
+		33: `agent  state
+  what
+agent_clock  active
   tells the time of day in all
   cities of the world
 
@@ -175,6 +177,24 @@ b c  stale
 			if table.Width(line) > width {
 				t.Errorf("at %d columns: line %q", width, line)
 			}
+		}
+	}
+}
+
+// TestCommandsStayWhole checks that no line ends within a command in backquotes, which users copy, unless it is longer than a line.
+func TestCommandsStayWhole(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		width int
+		want  []string
+	}{
+		{"no agent is online: start one with `cortex agent echo`, or wait", 44, []string{"no agent is online: start one with", "`cortex agent echo`, or wait"}},
+		{"say `a b c d e f g` now", 8, []string{"say `a b", "c d e f", "g` now"}},
+		{"one ` mark is no command at all", 12, []string{"one ` mark", "is no", "command at", "all"}},
+		{"", 10, nil},
+	} {
+		if diff := cmp.Diff(test.want, table.Wrap(test.text, test.width)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", test.text, diff)
 		}
 	}
 }

@@ -46,12 +46,12 @@ func Pad(s string, width int) string {
 	return s
 }
 
-// Wrap breaks s, one line of text, at spaces so that no line is wider than width. Words that are wider are broken.
+// Wrap breaks s, one line of text, at spaces so that no line is wider than width. Words that are wider are broken; commands in backquotes are not.
 func Wrap(s string, width int) []string {
 	width = max(width, 1)
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(s) {
+	for _, word := range Together(strings.Fields(s), " ", width) {
 		if line != "" && Width(line)+1+Width(word) <= width {
 			line += " " + word
 			continue
@@ -71,4 +71,28 @@ func Wrap(s string, width int) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// Together joins the words between two backquotes, which sep separates, if a line has room for them: users copy commands, and a shell runs half of one
+// that is on two lines.
+func Together(words []string, sep string, width int) []string {
+	odd := func(word string) bool { return strings.Count(word, "`")%2 == 1 }
+	var all []string
+	for len(words) > 0 {
+		n := 1
+		if odd(words[0]) {
+			for n < len(words) && !odd(words[n]) {
+				n++
+			}
+			n = min(n+1, len(words))
+		}
+		whole := strings.Join(words[:n], sep)
+		if n > 1 && (!odd(words[n-1]) || Width(strings.TrimRight(whole, " ")) > width) {
+			all = append(all, words[:n]...)
+		} else {
+			all = append(all, whole)
+		}
+		words = words[n:]
+	}
+	return all
 }

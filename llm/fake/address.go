@@ -14,6 +14,15 @@ type address struct {
 	skill string // that is named, too
 	rest  string // what is asked of the agent
 	asked bool   // in a sentence
+	alone bool   // nothing is asked of the agent; rest is all of the text
+}
+
+// wholly sets what is asked of the agent: rest, or all of text when that says nothing.
+func (a address) wholly(rest, text string) address {
+	if a.rest, a.alone = rest, tidy(rest) == ""; a.alone {
+		a.rest = text
+	}
+	return a
 }
 
 // addressed parses the address at the start of text.
@@ -21,7 +30,7 @@ func (m *matcher) addressed(text string) (address, bool) {
 	text = strings.TrimSpace(text)
 	word, rest := nextWord(text)
 	if name, ok := strings.CutPrefix(word, "@"); ok && name != "" {
-		a := address{agent: m.named(name), name: name, rest: rest}
+		a := address{agent: m.named(name), name: name}
 		if a.agent < 0 {
 			a.name = strings.TrimRightFunc(name, unicode.IsPunct)
 			a.agent = m.named(a.name)
@@ -31,18 +40,12 @@ func (m *matcher) addressed(text string) (address, bool) {
 				a.agent, a.name, a.skill = at, agent, skill
 			}
 		}
-		if a.rest == "" {
-			a.rest = text
-		}
-		return a, true
+		return a.wholly(rest, text), true
 	}
 	// An id may contain colons.
 	for i := strings.LastIndexByte(word, ':'); i > 0; i = strings.LastIndexByte(word[:i], ':') {
 		if at := m.named(word[:i]); at >= 0 {
-			if rest = strings.TrimSpace(text[i+1:]); rest == "" {
-				rest = text
-			}
-			return address{agent: at, name: word[:i], rest: rest}, true
+			return address{agent: at, name: word[:i]}.wholly(strings.TrimSpace(text[i+1:]), text), true
 		}
 	}
 	return m.asked(text)
@@ -65,7 +68,7 @@ func (m *matcher) asked(text string) (address, bool) {
 		word, after = nextWord(after)
 		name = strings.TrimSpace(name + " " + strings.TrimRight(strings.TrimPrefix(word, "@"), ",:"))
 		if at := m.named(name); at >= 0 {
-			return address{agent: at, name: name, rest: behind(after, text), asked: true}, true
+			return address{agent: at, name: name, asked: true}.wholly(behind(after), text), true
 		}
 		// No agent has that name. Is it meant as a name at all?
 		to, _ := nextWord(after)
@@ -81,23 +84,20 @@ func (m *matcher) asked(text string) (address, bool) {
 		if the || role != strings.ToLower(name) { // "the calculator" may be agent_calc
 			at = m.best(role).agent
 		}
-		return address{agent: at, name: name, rest: behind(after, text), asked: true}, true
+		return address{agent: at, name: name, asked: true}.wholly(behind(after), text), true
 	}
 	return address{}, false
 }
 
-// behind returns the text after a name, without the joining word; all of text when nothing follows.
-func behind(s, text string) string {
+// behind returns the text after a name, without the joining word.
+func behind(s string) string {
 	if word, rest := nextWord(s); strings.EqualFold(strings.TrimRight(word, ",:"), "agent") {
 		s = rest
 	}
 	if word, rest := nextWord(s); strings.EqualFold(word, "to") || strings.EqualFold(word, "for") {
 		s = rest
 	}
-	if s = strings.TrimLeft(s, ":, \t\r\n"); s == "" {
-		return text
-	}
-	return s
+	return strings.TrimLeft(s, ":, \t\r\n")
 }
 
 // nextWord returns the first word of s and what follows it.

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,4 +47,73 @@ func listed(t *llm.Turn, begin string) bool {
 	return slices.ContainsFunc(t.History, func(h prompt.Turn) bool {
 		return strings.HasPrefix(h.Answer, begin) && strings.Contains(h.Answer, list)
 	})
+}
+
+const (
+	// notUnderstood begins the answer to a request that shares no words with any card.
+	notUnderstood = "I did not understand this: deciding offline, I only know the agents' words.\n" +
+		"For a language model start with --llm …; `cortex llm list` names them."
+	// notUnderstoodEither is the answer directly behind it, and notUnderstoodAgain a later one.
+	notUnderstoodEither = "I did not understand this either: offline, I only know the words of the agents named above."
+	notUnderstoodAgain  = "I did not understand this: offline, I only know the agents' words. " + namesThem
+	namesThem           = "\"what can you do?\" names the agents."
+)
+
+// puzzled says that the request was not understood, how to have a language model if that was not said before, and likewise who is online.
+func puzzled(t *llm.Turn) string {
+	i := len(t.History) - 1
+	for i >= 0 && t.History[i].Answer == notUnderstoodEither {
+		i--
+	}
+	list := online(t)
+	switch {
+	case i >= 0 && strings.HasPrefix(t.History[i].Answer, notUnderstood) && strings.Contains(t.History[i].Answer, list):
+		return notUnderstoodEither
+	case listed(t, "") && slices.ContainsFunc(t.History, func(h prompt.Turn) bool { return strings.HasPrefix(h.Answer, notUnderstood) }):
+		return notUnderstoodAgain
+	case listed(t, ""):
+		return notUnderstood + "\n" + namesThem
+	}
+	return notUnderstood + "\n" + list
+}
+
+// present matches a question about an agent's presence, and finds its name.
+var present = regexp.MustCompile(`(?i)^(?:is|are) (?:the )?@?(\S+)(?: agent)? (?:still |now |currently )*(?:online|there|up|here|available|running|present)(?: now)?[?.! ]*$`)
+
+// whether answers the question whether an agent is online; "" for any other text, and for names that no agent has.
+func (m *matcher) whether(text string) string {
+	found := present.FindStringSubmatch(strings.TrimSpace(head(text)))
+	if found == nil {
+		return ""
+	}
+	at := m.named(found[1])
+	if at < 0 {
+		return ""
+	}
+	a := &m.agents[at]
+	about := ""
+	if a.Card != nil {
+		about = prompt.Clean(a.Card.Description, 100)
+	}
+	if about != "" {
+		about = ": " + about
+	}
+	if !a.Seen {
+		return a.ID + " does not run" + about
+	}
+	return a.ID + " is online" + about
+}
+
+const hello = "Hello! I am Cortex. I give work to agents and bring you what they answer."
+
+// introduction answers who asks for help or about Cortex, and greetings. It names who is online once, and again only when it is asked for.
+func introduction(t *llm.Turn) *llm.Decision {
+	words := plainWords(t.User)
+	switch {
+	case slices.Contains(words, "help"):
+		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
+	case !asksWho(words) && len(t.Agents) > 0 && listed(t, ""):
+		return respond(hello, "asked about Cortex itself")
+	}
+	return respond(hello+"\n"+online(t), "asked about Cortex itself")
 }

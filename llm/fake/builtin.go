@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"regexp"
 	"slices"
 	"unicode"
 
@@ -13,7 +14,28 @@ import (
 const (
 	calculator = "agent_calc"
 	clockID    = "agent_clock"
+	echoID     = "agent_echo"
 )
+
+var (
+	// echoes is what tells who echoes what to say. It is no more than that before what refers to something else: "echo this", "repeat it once more".
+	echoes   = regexp.MustCompile(`(?is)^(?:echo|repeat)\s+(.*\S)`)
+	refersTo = set(`this that these those me us back after what whatever my your`)
+	pronouns = set(`it them all everything again once twice more back please`)
+)
+
+// echoed returns what the built-in agent is to say, of a task such as "echo hello world": that without "echo", as "hello world" is of "echo this: hello world".
+func (m *matcher) echoed(p *piece) string {
+	found := echoes.FindStringSubmatch(skipWords(p.task, polite))
+	if p.unknown != "" || p.called || p.content != "" || m.agents[p.agent].ID != echoID || found == nil || len(p.task) > llm.MaxTask {
+		return p.task
+	}
+	words := plainWords(head(found[1])[:min(len(found[1]), 100)])
+	if len(words) > 0 && (refersTo[words[0]] || !slices.ContainsFunc(words, func(w string) bool { return !pronouns[w] })) {
+		return p.task
+	}
+	return found[1]
+}
 
 // running returns the place of an agent that runs; -1 when it does not.
 func (m *matcher) running(id string) int {

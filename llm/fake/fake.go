@@ -7,7 +7,6 @@
 package fake
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -71,15 +70,12 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	return decision, nil
 }
 
-// notUnderstood begins the answer to a request that shares no words with any card.
-const notUnderstood = "I did not understand this: deciding offline, I only know the agents' words.\n" +
-	"For a language model start with --llm …; `cortex llm list` names them."
-
-// notUnderstoodEither is the answer where the first one is not far above.
-const notUnderstoodEither = "I did not understand this either: offline, I only know the words of the agents named above."
-
 // understand finds out what is asked of whom: as it stands, behind what was asked before, or with its words as they were meant.
 func (m *matcher) understand(t *llm.Turn) []piece {
+	if pieces := m.corrected(t); len(pieces) > 0 {
+		return pieces
+	}
+	m.unsure, m.strange = "", nil
 	if pieces := m.follow(t); len(pieces) > 0 {
 		return pieces
 	}
@@ -93,11 +89,14 @@ func (m *matcher) understand(t *llm.Turn) []piece {
 	pieces := m.plan(text)
 	if len(pieces) == 0 {
 		if meant, ok := m.mended(text); ok {
+			m.strange = nil
 			pieces = m.plan(meant)
 		}
 	}
 	for i := range pieces {
 		m.mendVerb(&pieces[i])
+		pieces[i].task = m.echoed(&pieces[i])
+		pieces[i].empty = m.bare(&pieces[i], t.Files)
 	}
 	return pieces
 }
@@ -105,9 +104,9 @@ func (m *matcher) understand(t *llm.Turn) []piece {
 func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(t.Steps) > 0:
-		return llm.Report(t.Steps[len(t.Steps)-1].Tasks)
+		return d.report(t)
 	case t.Last:
-		return respond("No step is left to give this to an agent.\n"+online(t), "last step")
+		return refuse("No step is left to give this to an agent.\n"+online(t), "last step")
 	}
 	m := d.newMatcher(t)
 	if reply := resume(t, m); reply != nil {
@@ -116,11 +115,11 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	if said := courtesy(t.User); said != "" {
 		return respond(said, "a courtesy")
 	}
-	if isAbout(t.User) {
-		if slices.Contains(plainWords(t.User), "help") {
-			return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
-		}
-		return respond("Hello! I am Cortex. I give work to agents and bring you what they answer.\n"+online(t), "asked about Cortex itself")
+	if isAbout(t.User) && (len(t.Files) == 0 || !slices.Contains(plainWords(t.User), "this")) { // with files, "this" is one of them
+		return introduction(t)
+	}
+	if said := m.whether(t.User); said != "" {
+		return respond(said, "asked whether an agent is online")
 	}
 	pieces := m.understand(t)
 	for _, p := range pieces {
@@ -130,14 +129,14 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 		name := prompt.Clean(p.unknown, 64)
 		for _, u := range t.Unavailable {
 			if called(u.ID, true) == called(p.unknown, true) {
-				return respond(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
+				return refuse(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
 			}
 		}
 		say := fmt.Sprintf("No agent %q is online.%s", name, m.meant(p.unknown))
 		if !listed(t, "No agent ") {
 			say += "\n" + online(t)
 		}
-		return respond(say, "asked for an agent that is not there")
+		return refuse(say, "asked for an agent that is not there")
 	}
 	most := t.MaxParallel
 	if most <= 0 {
@@ -145,14 +144,15 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	}
 	switch {
 	case len(pieces) == 0 && len(t.Agents) == 0:
-		return respond(online(t), "no agent is online")
+		return refuse(online(t), "no agent is online")
 	case len(pieces) == 0 && m.unsure != "":
-		return respond(fmt.Sprintf("I am not sure what is to be done with this. If it is the same as before, say it in full: %s", prompt.Clean(m.unsure, 200)), "it may go on with what was asked before")
-	case len(pieces) == 0:
-		if !listed(t, notUnderstood) {
-			return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
+		return &llm.Decision{
+			Kind:   llm.KindClarify,
+			Say:    fmt.Sprintf("I am not sure what is to be done with this. If it is the same as before, say it in full: %s", prompt.Clean(m.unsure, 200)),
+			Reason: "it may go on with what was asked before",
 		}
-		return respond(notUnderstoodEither, m.closest(t.User))
+	case len(pieces) == 0:
+		return refuse(puzzled(t), m.closest(t.User))
 	case len(pieces) > most:
 		return &llm.Decision{
 			Kind:   llm.KindClarify,
@@ -163,16 +163,25 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	decision := &llm.Decision{Kind: llm.KindDelegate}
 	var reasons []string
 	for i, p := range pieces {
-		p.task = cmp.Or(p.task, strings.TrimSpace(t.User)) // the request was only a name and a comma
 		if len(p.task) > llm.MaxTask {
 			return tooLong(len(p.task))
 		}
 		agent := &m.agents[p.agent]
 		if p.named && !hasSkill(agent, p.skill) {
-			return respond(fmt.Sprintf("%s has no skill %q; it has %s.", agent.ID, prompt.Clean(p.skill, 64), skillsOf(agent)), "asked for a skill that is not there")
+			return refuse(fmt.Sprintf("%s has no skill %q; it has %s.", agent.ID, prompt.Clean(p.skill, 64), skillsOf(agent)), "asked for a skill that is not there")
 		}
 		if p.skill == "" {
 			p.skill = m.skill(agent, p.about)
+		}
+		if p.empty {
+			return &llm.Decision{
+				Kind:   llm.KindClarify,
+				Say:    fmt.Sprintf("%s needs a text for this. Say it behind a colon: %s: …", agent.ID, strings.TrimRight(prompt.Clean(p.task, 100), "?!. ")),
+				Reason: agent.ID + " gets a text, and there is none",
+			}
+		}
+		if p.alone && llm.WantsWords(agent.Card, p.skill) {
+			return llm.AskWhat(agent.ID)
 		}
 		if !p.named && !strings.HasPrefix(p.task, "{") {
 			p.skill = m.nearestSkill(agent, p.skill, p.about)
@@ -180,18 +189,44 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 		work := llm.Delegation{ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: p.skill, Task: p.task}
 		if t.Veto != nil {
 			if why := t.Veto(work.Agent, work.Skill); why != "" {
-				return respond(fmt.Sprintf("%s cannot be asked for this: %s.", work.Agent, prompt.Clean(why, 200)), "not allowed")
+				return refuse(fmt.Sprintf("%s cannot be asked for this: %s.", work.Agent, prompt.Clean(why, 200)), "not allowed")
 			}
 		}
 		input, hint := m.handOver(agent, &p, work.Skill)
 		if hint != "" {
-			return respond(hint, "the skill takes structured input")
+			return refuse(hint, "the skill takes structured input")
 		}
 		work.Input = input
 		decision.Delegations = append(decision.Delegations, work)
 		reasons = append(reasons, p.reason)
 	}
 	decision.Reason = strings.Join(reasons, " / ")
+	return decision
+}
+
+// report answers with the results, and with the parts of the request that nobody was asked for.
+func (d *Decider) report(t *llm.Turn) *llm.Decision {
+	tasks := t.Steps[len(t.Steps)-1].Tasks
+	decision := llm.Report(tasks)
+	if len(t.User) > maxRead || !decision.Kind.Fulfils() {
+		return decision
+	}
+	m := d.newMatcher(t)
+	if len(m.split(t.User, false)) < 2 {
+		return decision
+	}
+	pieces := m.understand(t)
+	given := func(p piece) bool {
+		return slices.ContainsFunc(tasks, func(t prompt.Task) bool { return t.Text == p.task })
+	}
+	if len(m.strange) == 0 || !slices.ContainsFunc(pieces, given) {
+		return decision // all is done, or it was a reply to an agent's question
+	}
+	parts := make([]string, len(m.strange))
+	for i, part := range m.strange {
+		parts[i] = fmt.Sprintf("%q", prompt.Clean(part, 200))
+	}
+	decision.Say = fmt.Sprintf("%s\nI did not understand %s.", strings.TrimRight(decision.Say, "\n"), strings.Join(parts, " and "))
 	return decision
 }
 
@@ -206,7 +241,7 @@ func resume(t *llm.Turn, m *matcher) *llm.Decision {
 		}
 		task := t.User
 		if a, ok := m.addressed(t.User); ok {
-			if a.agent != at {
+			if a.agent != at || a.alone {
 				return nil
 			}
 			task = a.rest
@@ -230,11 +265,16 @@ func resume(t *llm.Turn, m *matcher) *llm.Decision {
 }
 
 func tooLong(n int) *llm.Decision {
-	return respond(fmt.Sprintf("This is too long for an agent: %d bytes, at most %d can be handed on.", n, llm.MaxTask), "request too long")
+	return refuse(fmt.Sprintf("This is too long for an agent: %d bytes, at most %d can be handed on.", n, llm.MaxTask), "request too long")
 }
 
 func respond(say, reason string) *llm.Decision {
 	return &llm.Decision{Kind: llm.KindRespond, Say: say, Reason: reason}
+}
+
+// refuse says why nothing is done: the request was not understood, or nobody can do it.
+func refuse(say, reason string) *llm.Decision {
+	return &llm.Decision{Kind: llm.KindRefuse, Say: say, Reason: reason}
 }
 
 // freeID returns n as an id that no waiting task has.

@@ -93,11 +93,11 @@ func TestWaiting(t *testing.T) {
 		{"the newest", "Springfield", []prompt.Task{clock, notes}, false, "t-notes agent_notes/: Springfield"},
 		{"by name", "@agent_clock Springfield", []prompt.Task{clock}, false, "t-clock agent_clock/time: Springfield"},
 		{"another by name", "@agent_echo hi", []prompt.Task{clock}, false, "1 agent_echo/echo: hi"},
-		{"nobody by name", "@nobody hi", []prompt.Task{clock}, false, `respond No agent "nobody" is online.`},
-		{"the agent has gone", "echo hi", []prompt.Task{asks("t", "gone", "")}, false, "1 agent_echo/echo: echo hi"},
+		{"nobody by name", "@nobody hi", []prompt.Task{clock}, false, `refuse No agent "nobody" is online.`},
+		{"the agent has gone", "echo hi", []prompt.Task{asks("t", "gone", "")}, false, "1 agent_echo/echo: hi"},
 		{"the newest has gone", "hi", []prompt.Task{clock, asks("t", "gone", "")}, false, "t-clock agent_clock/time: hi"},
 		{"an id like ours", "@agent_echo hi", []prompt.Task{asks("1", "agent_clock", "")}, false, "1a agent_echo/echo: hi"},
-		{"last", "Springfield", []prompt.Task{clock}, true, "respond No step is left to give this to an agent."},
+		{"last", "Springfield", []prompt.Task{clock}, true, "refuse No step is left to give this to an agent."},
 	} {
 		tn := turn(c.user)
 		tn.Waiting, tn.Last = c.waiting, c.last
@@ -156,24 +156,24 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a long text: %.300s", routed(d))
 	}
 	tn = turn("echo " + strings.Repeat("x", 1<<20))
-	if d := decide(t, tn); d.Kind != llm.KindRespond || !strings.Contains(d.Say, "too long for an agent") {
+	if d := decide(t, tn); d.Kind != llm.KindRefuse || !strings.Contains(d.Say, "too long for an agent") {
 		t.Errorf("too long a text: %.300s", routed(d))
 	}
 	tn.Waiting = []prompt.Task{{ID: "t", Agent: "agent_echo"}}
-	if d := decide(t, tn); d.Kind != llm.KindRespond || !strings.Contains(d.Say, "too long for an agent") {
+	if d := decide(t, tn); d.Kind != llm.KindRefuse || !strings.Contains(d.Say, "too long for an agent") {
 		t.Errorf("too long a reply: %.300s", routed(d))
 	}
 }
 
 func TestReason(t *testing.T) {
 	for user, want := range map[string]string{
-		"Echo this!":                     "agent_echo 1.00",
-		"what time is it, what is 17*23": "agent_clock 1.00; next agent_",
-		"book a flight to Tokyo":         "no agent fits well enough; agent_clock 0.",
+		"Echo this!":                     "agent_echo fits best (1.00)",
+		"what time is it, what is 17*23": "agent_clock fits best (1.00), then agent_",
+		"book a flight to Tokyo":         "no agent fits well enough; agent_clock fits best (0.",
 		"@agent_echo hi":                 "agent_echo: called by name",
 		"hello":                          "asked about Cortex itself",
 		"tell me a joke":                 "no agent fits well enough; agent_",
-		"the temperature and the rain":   "agent_weather 0.",
+		"the temperature and the rain":   "agent_weather fits best (0.",
 	} {
 		if got := decide(t, turn(user)).Reason; !strings.HasPrefix(got, want) {
 			t.Errorf("%q: reason %q, want %q", user, got, want)
@@ -282,10 +282,15 @@ func TestCrowd(t *testing.T) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	for _, n := range []int{8, 40, 10_000} {
-		b.Run(fmt.Sprintf("agents=%d", n), func(b *testing.B) {
-			tn := turn("what time is it in Tokyo, and what is 17*23?")
-			tn.Agents = crowd(n)
+	const short = "what time is it in Tokyo, and what is 17*23?"
+	called := "@agent_echo " + strings.Repeat("please say all of these words once more, and say them so that nothing is lost ", 3)
+	for name, bench := range map[string]struct {
+		text   string
+		agents int
+	}{"agents=8": {short, 8}, "agents=40": {short, 40}, "agents=10000": {short, 10_000}, "called": {called, 8}} {
+		b.Run(name, func(b *testing.B) {
+			tn := turn(bench.text)
+			tn.Agents = crowd(bench.agents)
 			d := fake.New(nil)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -301,12 +306,12 @@ func BenchmarkDecide(b *testing.B) {
 func TestClosed(t *testing.T) {
 	tn := turn("@agent_bank pay 5")
 	tn.Unavailable = []prompt.Unavailable{{ID: "agent_bank", Why: "it has 2 of 2 tasks under way"}}
-	if got := routed(decide(t, tn)); got != "respond agent_bank cannot be given work at the moment: it has 2 of 2 tasks under way." {
+	if got := routed(decide(t, tn)); got != "refuse agent_bank cannot be given work at the moment: it has 2 of 2 tasks under way." {
 		t.Errorf("a busy agent: %q", got)
 	}
 	tn = turn("echo hi")
 	tn.Veto = func(agent, skill string) string { return "the policy denies " + agent + "/" + skill }
-	if got := routed(decide(t, tn)); got != "respond agent_echo cannot be asked for this: the policy denies agent_echo/echo." {
+	if got := routed(decide(t, tn)); got != "refuse agent_echo cannot be asked for this: the policy denies agent_echo/echo." {
 		t.Errorf("a skill that is denied: %q", got)
 	}
 	tn = turn("write me a sonnet")
@@ -322,7 +327,7 @@ func TestInput(t *testing.T) {
 		"search the catalog for red shoes":   `{"query":"search the catalog for red shoes"}`,
 		`@shop {"query":"shoes","price":50}`: `{"query":"shoes","price":50}`,
 		"@shop xyzzy":                        `{"query":"xyzzy"}`,
-		"compare two products":               "respond shop needs more than words for this. Without a model I can only hand on JSON that fits: @shop/compare {\"ids\":[…]}",
+		"compare two products":               "refuse shop needs more than words for this. Without a model I can only hand on JSON that fits: @shop/compare {\"ids\":[…]}",
 	} {
 		tn := turn(user)
 		shop := agent("shop", "Searches and compares products", a2a.AgentSkill{ID: "search", Description: "Search the product catalog"},

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/agents/calc"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -31,9 +32,15 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	}
 	rest, opened := opening(text)
 	last, all := earlier(t.History)
+	if p, ok := m.otherOperand(last, text, rest, opened); ok {
+		return []piece{p}
+	}
 	for _, before := range all {
 		whole := withResult(before, rest)
 		if whole == "" {
+			if calc.Understands(before.Text) == calc.Convert {
+				break // the last result is no plain number, and an earlier one is not meant
+			}
 			continue
 		}
 		// The agent that gave the number need not be the one that calculates.
@@ -56,12 +63,31 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 			if _, material := m.materialOf(t.History, lastTurn(t.History, len(t.History)), &before); material && contentAt(before.Text) == 0 && !anew.MatchString(rest) {
 				continue // it cannot be completed that way
 			}
+			if plain, ok := calc.Conversion(before.Text); ok {
+				before.Text = plain
+			}
 			if whole := way(before, at); strings.TrimSpace(whole) != "" && len(whole) <= llm.MaxTask {
 				return []piece{m.goesOn(at, before, whole)}
 			}
 		}
 	}
 	return nil
+}
+
+// otherOperand returns a calculation with another number in the place of its last one: "no, I meant 20%" behind "24 plus 10".
+func (m *matcher) otherOperand(last []prompt.Task, text, rest string, opened bool) (piece, bool) {
+	bare := strings.TrimRight(rest, "?!. ")
+	if !opened || !corrects.MatchString(text) || !percentage.MatchString(bare) {
+		return piece{}, false
+	}
+	for _, before := range last {
+		asked := strings.TrimRight(before.Text, "?!. ")
+		had := lastOperand.FindStringSubmatchIndex(asked)
+		if at := m.find(before.Agent); at >= 0 && had != nil && understood(asked) == calc.Calculate {
+			return m.goesOn(at, before, inPlace(asked, had[2:4], bare)), true
+		}
+	}
+	return piece{}, false
 }
 
 // goesOn returns the piece for the agent at, which had an earlier task.
@@ -86,17 +112,23 @@ func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 
 // Read only.
 var (
-	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|i meant?\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
+	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|(?:(?:oh,? )?no wait|wait no|no sorry|sorry no|i meant?)\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
 		`(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$`)
 	// operation is what begins with an operator: it goes on with the last result.
 	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|x\b|divided? by\b|multipl(?:y|ied) by\b|add\b|subtract\b|take away\b|to the power of\b)\s*[\d.(]`)
+	// signed begins with a number that has a sign, and nothing between them; lone is nothing but that.
+	signed = regexp.MustCompile(`^[-+−][\d.]`)
+	lone   = regexp.MustCompile(`(?i)^[-+−][\d.,]+\s*(?:%|percent)?(?:,? please)?[?.!]*$`)
 	// command begins what may also be an operation on two numbers of its own: "add 5", "add 5 and 7".
 	command = regexp.MustCompile(`(?i)^(?:add|subtract)\b`)
 	// lastOperand is what an operation in words does with a number.
-	lastOperand = regexp.MustCompile(`(?i)(?:\bby|\btimes|\bplus|\bminus|\badd|\bsubtract|[-+*/×÷−])\s*(\d[\d.,]*)$`)
-	byNumber    = regexp.MustCompile(`(?i)^by (\d[\d.,]*)$`)
+	lastOperand = regexp.MustCompile(`(?i)(?:\bby|\btimes|\bplus|\bminus|\badd|\bsubtract|[-+*/×÷−])\s*(\d[\d.,]*(?:\s*(?:%|percent))?)$`)
+	// corrects begins a correction; percentage is a number that may stand in the place of another one.
+	corrects   = regexp.MustCompile(`(?i)^(?:no|nope|wait|sorry|oops|actually|i meant?)\b`)
+	percentage = regexp.MustCompile(`(?i)^[-−]?\d[\d.,]*(?:\s*(?:%|percent))?$`)
+	byNumber   = regexp.MustCompile(`(?i)^by (\d[\d.,]*)$`)
 	// ofThat is an operation on the last result, by another word for it.
 	ofThat = regexp.MustCompile(`(?i)\b(?:that|it|this|the result|the answer|the last one)\b`)
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
@@ -109,6 +141,8 @@ var (
 		`(?:this|next|last|in the) (?:week|weekend|month|year|morning|afternoon|evening)\b)`)
 	// somePlace is what the card of an agent has that is asked about places.
 	somePlace = regexp.MustCompile(`\b(?:[iI]n|[aA]t|[nN]ear|[aA]round|[fF]or) \p{Lu}|(?i:\b(?:places?|city|cities|country|countries|locations?|where|anywhere)\b)`)
+	// placeList is a phrase with several places, by their names.
+	placeList = regexp.MustCompile(`\b(?:in|at|for|near|around) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*(?:(?:,? (?:and|or)|,) (?:(?:in|at|for|near|around) )?\p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*)+`)
 	theOf     = regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`)
 	there     = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
 	// places and aims are prepositions that stand for each other.
@@ -163,7 +197,7 @@ func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) 
 			return inPlace(asked, had[2:], byNumber.FindStringSubmatch(bare)[1])
 		}
 		return ""
-	case n > 6 && word != "of" || n > 4 && !opened || operation.MatchString(rest) || strings.HasSuffix(word, ":"):
+	case n > 6 && word != "of" || n > 4 && !opened || operation.MatchString(rest) && !signed.MatchString(rest) || strings.HasSuffix(word, ":"):
 		return ""
 	case day.FindString(bare) == bare:
 		if then := day.FindStringIndex(before.Text); then != nil {
@@ -172,6 +206,8 @@ func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) 
 		return ""
 	case m.others(rest, at):
 		return "" // it asks another agent for something
+	case aims[word] && calc.IsUnit(behind) && calc.Understands(before.Text) != calc.Convert:
+		return "" // nothing there has a unit
 	case word == "of" && behind != "":
 		if of := theOf.FindStringIndex(masked(before.Text)); of != nil {
 			return inPlace(before.Text, of, bare)
@@ -265,8 +301,12 @@ func (m *matcher) speaksOfSome(at int, pattern *regexp.Regexp) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return pattern.MatchString(head(text)) })
 }
 
-// continues reports whether a text begins with an operator, and so goes on with the last result.
+// continues reports whether a text begins with an operator, and so goes on with the last result. A sign that is glued to a number makes that negative,
+// as in "-40 C in F" and "-5 + 7", unless nothing else follows: then "-5" takes five away, since a number alone asks for nothing.
 func continues(text string) bool {
+	if signed.MatchString(text) {
+		return len(text) <= maxFollow && lone.MatchString(text)
+	}
 	return operation.MatchString(text) && (!command.MatchString(text) || understood(text) == "")
 }
 
@@ -316,6 +356,11 @@ func phraseOf(text string, wanted func(preposition string) bool) []int {
 	}
 	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == strings.TrimSpace(firstWord(text[found[0]:])) {
 		return nil
+	}
+	for _, all := range placeList.FindAllStringIndex(text, -1) {
+		if all[0] <= found[0] && found[0] < all[1] {
+			return []int{all[0], max(all[1], found[1])} // "in Berlin and in Munich" is one phrase
+		}
 	}
 	return found
 }

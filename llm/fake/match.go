@@ -30,7 +30,8 @@ type matcher struct {
 	search  func(words string) []llm.Found
 	names   map[string]int // agents by their possible names; built on demand
 	scan    scanner
-	unsure  string // complete forms of an ambiguous request
+	unsure  string   // complete forms of an ambiguous request
+	strange []string // questions in the request that fit no agent
 }
 
 func (d *Decider) newMatcher(t *llm.Turn) *matcher {
@@ -81,9 +82,9 @@ func (m *matcher) best(text string) choice {
 		return choice{agent: -1, reason: "it has nothing in common with any card"}
 	}
 	first := &found[0]
-	c := choice{agent: -1, score: first.Score, reason: fmt.Sprintf("%s %.2f", first.ID, first.Score)}
+	c := choice{agent: -1, score: first.Score, reason: fmt.Sprintf("%s fits best (%.2f)", first.ID, first.Score)}
 	if len(found) > 1 {
-		c.reason += fmt.Sprintf("; next %s %.2f", found[1].ID, found[1].Score)
+		c.reason += fmt.Sprintf(", then %s (%.2f)", found[1].ID, found[1].Score)
 	}
 	if first.Fits && m.sure(first, words) && (first.Score >= likely || !m.foreign(words)) {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)

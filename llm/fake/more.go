@@ -25,7 +25,7 @@ func (m *matcher) more(history []prompt.Turn, text string) []piece {
 		return nil
 	}
 	content, marked, sure := another(text)
-	if content == "" || !marked && len(content) > maxRead || anew.MatchString(text) || operation.MatchString(content) || onThat.MatchString(content) {
+	if content == "" || !marked && len(content) > maxRead || anew.MatchString(text) || operation.MatchString(content) && !signed.MatchString(content) || onThat.MatchString(content) {
 		return nil
 	}
 	tasks := tasksOf(&history[i])
@@ -101,6 +101,14 @@ func (m *matcher) materialOf(history []prompt.Turn, i int, t *prompt.Task) (inst
 	content, _, goesOn := another(said)
 	if at := lastQuoted(said); at != nil && said[at[0]:at[1]] == t.Text && !goesOn {
 		return strings.TrimSpace(said[:at[0]]), true
+	}
+	if at := paragraphAt(said); at != nil && !goesOn && strings.TrimSpace(said[at[1]:]) == t.Text {
+		return strings.TrimSpace(said[:at[0]]), true
+	}
+	if agent := m.find(t.Agent); agent >= 0 && !goesOn {
+		if at := m.instructionAt(said, agent); at > 0 && strings.TrimRight(strings.TrimSpace(said[at:]), "? ") == strings.TrimRight(t.Text, "? ") {
+			return strings.TrimSpace(said[:at]), true
+		}
 	}
 	if at := contentAt(said); at > 0 && !goesOn {
 		return strings.TrimSpace(said[:at]), strings.HasSuffix(t.Text, tidy(said[at+1:]))

@@ -2,7 +2,10 @@ package fake
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ofQuoted matches the end of an instruction for a quotation that follows: "count the words of".
@@ -18,12 +21,17 @@ type piece struct {
 	reason  string
 	called  bool   // by "@agent" or "agent:"
 	named   bool   // the skill, too
+	alone   bool   // with nothing to do
+	empty   bool   // an instruction for some material, without any
 	unknown string // the agent that was asked for by name, when there is none; nothing else is set then
 }
 
 // plan splits a request and finds an agent for each part. It returns nil when no agent fits any.
 func (m *matcher) plan(text string) []piece {
 	text = strings.TrimSpace(text)
+	if p := m.paragraph(text); p != nil {
+		return []piece{*p}
+	}
 	if at := contentAt(text); at > 0 {
 		if ps, ok := m.planContent(text, at); ok {
 			return ps
@@ -77,7 +85,7 @@ func (m *matcher) planContent(text string, at int) ([]piece, bool) {
 			}
 		}
 	}
-	p.content = tidy(content)
+	p.content, p.alone = tidy(content), false
 	if m.says(instruction, p.agent) {
 		p.task = tidy(content)
 	} else {
@@ -98,6 +106,7 @@ func (m *matcher) whole(text string) []piece {
 // to that agent, unless it addresses another one.
 func (m *matcher) join(text string, spans []span) []piece {
 	var ps []piece
+	var strange []string
 	called := false
 	begin := -1 // the start of spans before the first agent
 	for _, s := range spans {
@@ -115,7 +124,7 @@ func (m *matcher) join(text string, spans []span) []piece {
 			called = true
 		case ok:
 			ps = append(ps, piece{
-				agent: a.agent, skill: a.skill, task: tidy(a.rest), about: a.rest, called: !a.asked, named: a.skill != "",
+				agent: a.agent, skill: a.skill, task: tidy(a.rest), about: a.rest, called: !a.asked, named: a.skill != "", alone: a.alone,
 				reason: m.agents[a.agent].ID + ": called by name",
 			})
 			called = true
@@ -126,6 +135,8 @@ func (m *matcher) join(text string, spans []span) []piece {
 			switch {
 			case c.agent >= 0 && (!s.weak || len(ps) == 0 || ps[len(ps)-1].agent != c.agent):
 				ps = append(ps, piece{agent: c.agent, skill: c.skill, task: tidy(text[begin:s.end]), about: part, reason: c.reason})
+			case c.agent < 0 && len(spans) > 1 && m.isStrange(part, ps):
+				strange = append(strange, tidy(part))
 			case len(ps) > 0:
 				extend(&ps[len(ps)-1], text, s)
 			default:
@@ -134,12 +145,97 @@ func (m *matcher) join(text string, spans []span) []piece {
 		}
 		begin = -1
 	}
+	if len(ps) > 0 {
+		m.strange = append(m.strange, strange...)
+	}
 	return ps
+}
+
+// isStrange reports whether a part that fits no agent is a question of its own, and not about what was asked before it: it has a word that the agent
+// that was asked last does not know, and that is no name and no place. Behind an instruction such as "echo" it may be material.
+func (m *matcher) isStrange(part string, before []piece) bool {
+	words := strings.Fields(skipWords(part, polite))
+	if len(words) == 0 || !asksFor(words[0]) || len(words) > 1 && strings.EqualFold(words[1], "about") {
+		return false
+	}
+	last := -1
+	if len(before) > 0 {
+		p := before[len(before)-1]
+		last = p.agent
+		word, _ := nextWord(skipWords(p.about, polite))
+		if id := m.agents[last].ID; id != calculator && id != clockID && !asksFor(word) {
+			return false
+		}
+	}
+	strange, place := false, false
+	who := strings.HasPrefix(strings.ToLower(words[0]), "who") // a name is what it is about
+	for _, w := range words[1:] {
+		lower := strings.ToLower(strings.Trim(w, ",;.?!"))
+		if r, _ := utf8.DecodeRuneInString(w); place || unicode.IsUpper(r) && !who {
+			place = false
+			continue
+		}
+		place = places[lower]
+		m.scan.scan(lower, func(term []byte, _ bool) {
+			known := m.has(last, term)
+			if last < 0 {
+				known = slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has(term) })
+			}
+			strange = strange || string(term) != numberTerm && string(term) != calcTerm && !known
+		})
+	}
+	return strange
+}
+
+// asksFor reports whether a word begins a question, or asks to be told something.
+func asksFor(word string) bool {
+	word = strings.ToLower(word)
+	return questions[word] || requests[word] && word != "ask" && word != "use"
+}
+
+// blankLine ends a paragraph.
+var blankLine = regexp.MustCompile(`\r?\n[ \t]*\r?\n`)
+
+// paragraphAt returns the ranges of an instruction and of the material that follows it behind a blank line, as when a text is piped into a question;
+// nil when there is none.
+func paragraphAt(text string) []int {
+	begin := text[:min(len(text), maxInstruction)]
+	if !strings.Contains(begin, "\n") {
+		return nil
+	}
+	at := blankLine.FindStringIndex(begin)
+	if at == nil || strings.TrimSpace(text[:at[0]]) == "" || contentAt(text[:at[1]]) > 0 {
+		return nil
+	}
+	return at
+}
+
+const maxInstruction = 200 // bytes of one before a blank line
+
+// paragraph returns the piece for an instruction and material behind a blank line, when an agent does what it says; nil for other texts.
+func (m *matcher) paragraph(text string) *piece {
+	at := paragraphAt(text)
+	if at == nil {
+		return nil
+	}
+	instruction, content := strings.TrimSpace(text[:at[0]]), strings.TrimSpace(text[at[1]:])
+	ws := plainWords(instruction)
+	if _, called := m.addressed(instruction); called || content == "" || len(ws) == 0 || stop[ws[len(ws)-1]] && !refers(instruction) || len(m.split(instruction, false)) > 1 {
+		return nil
+	}
+	c := m.best(instruction)
+	if c.agent < 0 {
+		return nil
+	}
+	if !m.onlyNames(c.agent, instruction) {
+		return nil
+	}
+	return &piece{agent: c.agent, skill: c.skill, task: content, content: content, about: instruction, reason: c.reason}
 }
 
 // extend appends a span to the piece before it, with the text between them.
 func extend(p *piece, text string, s span) {
-	p.task = tidy(p.task + text[s.from:s.end])
+	p.task, p.alone = tidy(p.task+text[s.from:s.end]), false
 }
 
 // tidy removes the joining punctuation of a part.
@@ -176,8 +272,8 @@ func refers(instruction string) bool {
 // French" and not a question.
 func (m *matcher) says(instruction string, agent int) bool {
 	if a, ok := m.addressed(instruction); ok {
-		if a.rest == instruction {
-			return true // the name alone
+		if a.alone {
+			return true
 		}
 		instruction = a.rest
 	}

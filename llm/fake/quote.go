@@ -2,42 +2,72 @@ package fake
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // head returns the part of a request that is read.
 func head(s string) string { return s[:min(len(s), maxRead)] }
 
-// unquoted returns s without the text in double quotes.
+// unquoted returns s without the text in quotes.
 func unquoted(s string) string {
 	var b strings.Builder
-	for {
-		start := strings.IndexAny(s, "\"“")
-		if start < 0 {
-			return b.String() + s
-		}
-		end := quotedAt(s[start:])
-		if end == 0 {
-			return b.String() + s
-		}
-		b.WriteString(s[:start])
+	end := 0
+	for _, at := range quotations(s) {
+		b.WriteString(s[end:at[0]])
 		b.WriteByte(' ')
-		s = s[start+end:]
+		end = at[1]
 	}
+	return b.String() + s[end:]
 }
 
-// quotedAt returns the length of the quotation at the start of s, including the quotes; 0 when there is none, or it has no end.
+// quotedAt returns the length of the quotation at the start of s, including the quotes; 0 when there is none, or it has no end. A single quote ends one
+// only behind a word: "isn't" has none.
 func quotedAt(s string) int {
 	mark, size := utf8.DecodeRuneInString(s)
-	if mark != '"' && mark != '“' {
+	switch mark {
+	case '"', '“':
+		i := strings.IndexAny(s[size:], "\"”")
+		if i < 0 {
+			return 0
+		}
+		_, last := utf8.DecodeRuneInString(s[size+i:])
+		return size + i + last
+	case '\'', '‘':
+		for i := size; ; {
+			n := strings.IndexAny(s[i:], "'’")
+			if n < 0 {
+				return 0
+			}
+			_, last := utf8.DecodeRuneInString(s[i+n:])
+			end := i + n + last
+			if next, _ := utf8.DecodeRuneInString(s[end:]); n > 0 && !unicode.IsSpace(rune(s[i+n-1])) && (end == len(s) || !unicode.IsLetter(next) && !unicode.IsDigit(next)) {
+				return end
+			}
+			i = end
+		}
+	}
+	return 0
+}
+
+// quotedIn returns the length of the quotation at s[i]; 0 when there is none.
+func quotedIn(s string, i int) int {
+	if !opensAt(s, i) {
 		return 0
 	}
-	i := strings.IndexAny(s[size:], "\"”")
-	if i < 0 {
-		return 0
+	return quotedAt(s[i:])
+}
+
+// opensAt reports whether a quotation may begin at s[i]: a single quote begins none within or behind a word.
+func opensAt(s string, i int) bool {
+	switch mark, _ := utf8.DecodeRuneInString(s[i:]); mark {
+	case '"', '“':
+		return true
+	case '\'', '‘':
+		before, _ := utf8.DecodeLastRuneInString(s[:i])
+		return i == 0 || !unicode.IsLetter(before) && !unicode.IsDigit(before)
 	}
-	_, last := utf8.DecodeRuneInString(s[size+i:])
-	return size + i + last
+	return false
 }
 
 // skipWords returns s from its first word on that is not in words.
@@ -88,16 +118,34 @@ func lastQuoted(s string) []int {
 
 // quotations returns the ranges of the quotations of s.
 func quotations(s string) (all [][]int) {
+	const double, single = "\"“", "'‘"
+	if strings.IndexByte(s, '"') < 0 && strings.IndexByte(s, '\'') < 0 && strings.IndexByte(s, "“"[0]) < 0 {
+		return nil // nearly always, and far faster
+	}
+	marks := double + single
 	for at := 0; ; {
-		i := strings.IndexAny(s[at:], "\"“")
+		i := strings.IndexAny(s[at:], marks)
 		if i < 0 {
 			return all
 		}
-		n := quotedAt(s[at+i:])
-		if n == 0 {
-			return all // later ones have no end either
+		at += i
+		mark, size := utf8.DecodeRuneInString(s[at:])
+		if !opensAt(s, at) {
+			at += size
+			continue
 		}
-		all = append(all, []int{at + i, at + i + n})
-		at += i + n
+		n := quotedAt(s[at:])
+		if n > 0 {
+			all = append(all, []int{at, at + n})
+		} else { // later ones of the kind have no end either
+			kind := double
+			if strings.ContainsRune(single, mark) {
+				kind = single
+			}
+			if marks = strings.ReplaceAll(marks, kind, ""); marks == "" {
+				return all
+			}
+		}
+		at += max(n, size)
 	}
 }

@@ -45,17 +45,26 @@ func routed(d *llm.Decision) string {
 	return strings.Join(lines, "\n")
 }
 
-const none = "respond I did not understand this: deciding offline, I only know the agents' words."
+const none = "refuse I did not understand this: deciding offline, I only know the agents' words."
 
 func TestRoute(t *testing.T) {
 	const about = "respond Hello! I am Cortex. I give work to agents and bring you what they answer."
+	const what = "clarify What is agent_echo to do? Say it behind the name, as in @agent_echo …"
 	for _, c := range []struct{ user, want string }{
 		// One agent.
 		{"Echo this!", "agent_echo/echo: Echo this!"},
-		{"echo hello world, how are you my old friend", "agent_echo/echo: echo hello world, how are you my old friend"},
+		{"echo hello world, how are you my old friend", "agent_echo/echo: hello world, how are you my old friend"},
+		{"repeat after me: I am a fish", "agent_echo/echo: I am a fish"},
+		{"echo it is back", "agent_echo/echo: it is back"},
+		{"repeat it once more", "agent_echo/echo: repeat it once more"},
+		{"echo 42", "agent_echo/echo: 42"},
+		{"echo !", "agent_echo/echo: !"},
+		{"Repeat: it", "agent_echo/echo: it"},
+		{"please echo that again", "agent_echo/echo: please echo that again"},
+		{"@agent_echo echo hello", "agent_echo/echo: echo hello"},
 		{"Repeat what I say", "agent_echo/echo: Repeat what I say"},
 		{"please repeat after me", "agent_echo/echo: please repeat after me"},
-		{`echo "count the words"`, `agent_echo/echo: echo "count the words"`},
+		{`echo "count the words"`, `agent_echo/echo: "count the words"`},
 		{"what time is it in Tokyo?", "agent_clock/time: what time is it in Tokyo?"},
 		{"what time is it in Paris", "agent_clock/time: what time is it in Paris"},
 		{"What's the time?", "agent_clock/time: What's the time?"},
@@ -93,7 +102,7 @@ func TestRoute(t *testing.T) {
 		{"Repeat: at 10:30, see https://example.org/a: b", "agent_echo/echo: at 10:30, see https://example.org/a: b"},
 		{"convert to miles: 10 km", "agent_calc/convert: convert to miles: 10 km"},
 		{"what is the time in these cities: Tokyo, Paris", "agent_clock/time: what is the time in these cities: Tokyo, Paris"},
-		{"echo https://example.org:80/x", "agent_echo/echo: echo https://example.org:80/x"},
+		{"echo https://example.org:80/x", "agent_echo/echo: https://example.org:80/x"},
 		{"calculate 10: 2", "agent_calc/calc: calculate 10: 2"},
 		{"what is the weather: Paris or London?", "agent_weather/forecast: what is the weather: Paris or London?"},
 		{"count the words: I was there, and how was Tokyo?", "wordcount/: I was there, and how was Tokyo?"},
@@ -104,11 +113,11 @@ func TestRoute(t *testing.T) {
 		{"what time is it in Tokyo, and what is 17*23?", "agent_clock/time: what time is it in Tokyo\nagent_calc/calc: what is 17*23?"},
 		{"what is 17*23 and what time is it in Tokyo", "agent_calc/calc: what is 17*23\nagent_clock/time: what time is it in Tokyo"},
 		{"what is 2+2 and what is 3+3?", "agent_calc/calc: what is 2+2\nagent_calc/calc: what is 3+3?"},
-		{"Echo hello. What is 3*4? Will it rain in Oslo?", "agent_echo/echo: Echo hello.\nagent_calc/calc: What is 3*4?\nagent_weather/forecast: Will it rain in Oslo?"},
-		{"echo one; convert 3 km to miles; list my notes", "agent_echo/echo: echo one\nagent_calc/convert: convert 3 km to miles\nagent_notes/notes: list my notes"},
+		{"Echo hello. What is 3*4? Will it rain in Oslo?", "agent_echo/echo: hello.\nagent_calc/calc: What is 3*4?\nagent_weather/forecast: Will it rain in Oslo?"},
+		{"echo one; convert 3 km to miles; list my notes", "agent_echo/echo: one\nagent_calc/convert: convert 3 km to miles\nagent_notes/notes: list my notes"},
 		{"what time is it in Rome?\n- and then count the words: a b c", "agent_clock/time: what time is it in Rome?\nwordcount/: a b c"},
 		{"1. what time is it in Rome?\n2. convert 5 km to miles", "agent_clock/time: 1. what time is it in Rome?\nagent_calc/convert: convert 5 km to miles"},
-		{"echo hi and then convert 5 km to miles", "agent_echo/echo: echo hi\nagent_calc/convert: convert 5 km to miles"},
+		{"echo hi and then convert 5 km to miles", "agent_echo/echo: hi\nagent_calc/convert: convert 5 km to miles"},
 		{"count the words: to be or not to be, and what is 17*23?", "wordcount/: to be or not to be\nagent_calc/calc: what is 17*23?"},
 		{"what time is it in Tokyo, and count the words: a b c", "agent_clock/time: what time is it in Tokyo\nwordcount/: a b c"},
 		{"Two questions: what time is it in Tokyo, and what is 17*23?", "agent_clock/time: what time is it in Tokyo\nagent_calc/calc: what is 17*23?"},
@@ -118,13 +127,18 @@ func TestRoute(t *testing.T) {
 		{"what is the time in New York and the weather in Paris?", "agent_clock/time: what is the time in New York\nagent_weather/forecast: the weather in Paris?"},
 		{"what is the date and the time in Tokyo?", "agent_clock/time: what is the date and the time in Tokyo?"},
 		{`echo "what time is it, and what is 17*23?"`, `agent_echo/echo: echo "what time is it, and what is 17*23?"`},
-		{"echo salt, pepper and time", "agent_echo/echo: echo salt, pepper and time"},
-		{"echo a\n\nwhat a, does this... is it so?", "agent_echo/echo: echo a\n\nwhat a, does this... is it so?"},
+		{"echo salt, pepper and time", "agent_echo/echo: salt, pepper and time"},
+		{"echo a\n\nwhat a, does this... is it so?", "agent_echo/echo: a\n\nwhat a, does this... is it so?"},
 		{"what time is it in Tokyo and in Paris?", "agent_clock/time: what time is it in Tokyo and in Paris?"},
 
 		// By name.
 		{"@agent_echo hello", "agent_echo/echo: hello"},
-		{"@agent_echo ,", "agent_echo/echo: @agent_echo ,"},
+		{"@agent_echo ,", what},
+		{"@echo", what},
+		{"  @AGENT_ECHO/echo \n", what},
+		{"agent_echo:", what},
+		{"please ask the echo agent to", what},
+		{"@agent_echo: @wordcount", "agent_echo/echo: @wordcount"},
 		{"@agent_echo what is 17*23?", "agent_echo/echo: what is 17*23?"},
 		{"@AGENT_ECHO, hello, and what is 17*23?", "agent_echo/echo: hello, and what is 17*23?"},
 		{"@echo: hello", "agent_echo/echo: hello"},
@@ -137,10 +151,10 @@ func TestRoute(t *testing.T) {
 		{"have agent_clock tell me 2+2", "agent_clock/time: tell me 2+2"},
 		{"@agent_echo a and @wordcount b c", "agent_echo/echo: a\nwordcount/: b c"},
 		{"@wordcount count the words: a b", "wordcount/: a b"},
-		{"@nobody hello", `respond No agent "nobody" is online.`},
-		{"use the translator to translate good morning", `respond No agent "translator" is online.`},
-		{"ask agent_sql to count the words", `respond No agent "agent_sql" is online.`},
-		{"what is 17*23, and ask the translator agent to translate it", `respond No agent "translator agent" is online.`},
+		{"@nobody hello", `refuse No agent "nobody" is online.`},
+		{"use the translator to translate good morning", `refuse No agent "translator" is online.`},
+		{"ask agent_sql to count the words", `refuse No agent "agent_sql" is online.`},
+		{"what is 17*23, and ask the translator agent to translate it", `refuse No agent "translator agent" is online.`},
 
 		// Nothing fits.
 		{"who wrote the book about Tokyo?", none},

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,13 +22,18 @@ const maxSpans = 32
 // can begin a request. narrow splits only at a comma with "and", and at "then". There is at least one span.
 func (m *matcher) split(text string, narrow bool) []span {
 	spans := []span{{}}
+	quoted := quotations(text)
 	for i := 0; i < len(text) && len(spans) < maxSpans; {
-		if end := quotedAt(text[i:]); end > 0 {
-			i += end
+		if len(quoted) > 0 && quoted[0][0] <= i {
+			i, quoted = max(i, quoted[0][1]), quoted[1:]
+			continue
+		}
+		if !mayJoin(text[i:]) {
+			i++
 			continue
 		}
 		n := joint(text[i:], narrow)
-		weak := n > 0 && asksOn(text[spans[len(spans)-1].start:i], text[i+n:])
+		weak := n > 0 && slices.ContainsFunc(spans, func(s span) bool { return asksOn(text[s.start:i], text[i+n:]) })
 		if i == 0 || n == 0 || (!weak && !m.begins(text[i+n:])) {
 			_, size := utf8.DecodeRuneInString(text[i:])
 			i += size
@@ -53,6 +59,18 @@ func asksOn(before, next string) bool {
 	first, _ := nextWord(before[:min(len(before), 20)])
 	word, _ := nextWord(next[:min(len(next), 20)])
 	return questions[strings.ToLower(first)] && (strings.EqualFold(word, "the") || strings.EqualFold(word, "my"))
+}
+
+// mayJoin reports whether joint may return more than 0 for s, from its first two bytes: for most characters it is enough to look at one.
+func mayJoin(s string) bool {
+	switch c := s[0]; {
+	case c == ' ':
+		return len(s) > 1 && strings.IndexByte("aAtT \t\n\v\f\r", s[1]) >= 0 || len(s) > 1 && s[1] >= utf8.RuneSelf
+	case c >= utf8.RuneSelf:
+		return utf8.RuneStart(c)
+	default:
+		return strings.IndexByte(".?!\n\r;,\t\v\f", c) >= 0
+	}
 }
 
 // joint returns the length of what joins two requests at the start of s, including words and spaces; 0 for nothing.
@@ -130,8 +148,11 @@ func (m *matcher) begins(s string) bool {
 // contentAt returns the index of the colon that separates an instruction from its material; 0 for none. Colons in times, URLs and names are not
 // followed by a space.
 func contentAt(text string) int {
+	if strings.IndexByte(text[:min(len(text), 200)], ':') < 0 {
+		return 0
+	}
 	for i := 1; i < len(text)-1 && i < 200; i++ {
-		if end := quotedAt(head(text)[i:]); end > 0 {
+		if end := quotedIn(head(text), i); end > 0 {
 			i += end - 1
 			continue
 		}

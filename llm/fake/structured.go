@@ -70,7 +70,7 @@ func (p *piece) value() string {
 		content = p.task[all[0][0]:all[0][1]]
 	}
 	if quotedAt(content) == len(content) {
-		return strings.Trim(content, "\"“”")
+		return strings.Trim(content, "\"“”'‘’")
 	}
 	return content
 }

@@ -55,7 +55,7 @@ func memory() prompt.Agent {
 func TestStructured(t *testing.T) {
 	needs := func(command string) string {
 		agent, _, _ := strings.Cut(strings.TrimPrefix(command, "@"), "/")
-		return "respond " + agent + " needs more than words for this. Without a model I can only hand on JSON that fits: " + command
+		return "refuse " + agent + " needs more than words for this. Without a model I can only hand on JSON that fits: " + command
 	}
 	for user, want := range map[string]string{
 		"list the directory .":                      needs(`@mcp_files/list_directory {"path":"…"}`),
@@ -77,10 +77,10 @@ func TestStructured(t *testing.T) {
 		`@mcp_files/read_file {"path":"a.txt"}`:     `read_file {"path":"a.txt"}`,
 		`@mcp_files/write_file {"path":"a.txt"}`:    needs(`@mcp_files/write_file {"path":"…","content":"…"}`),
 		`@mcp_files {"path":"a","content":"b"}`:     `write_file {"path":"a","content":"b"}`,
-		`@mcp_files {"path":"a"}`:                   `respond Name a skill of mcp_files, as in @mcp_files/SKILL {…}; it has create_directory, get_file_info, list_allowed_directories, `,
+		`@mcp_files {"path":"a"}`:                   `refuse Name a skill of mcp_files, as in @mcp_files/SKILL {…}; it has create_directory, get_file_info, list_allowed_directories, `,
 		`{"path":"directory"}`:                      needs(`@mcp_files/`),
-		"@mcp_files/mkdir x":                        `respond mcp_files has no skill "mkdir"; it has create_directory, `,
-		"@mcp_files hello":                          `respond Name a skill of mcp_files, as in @mcp_files/SKILL {…}; it has create_directory, `,
+		"@mcp_files/mkdir x":                        `refuse mcp_files has no skill "mkdir"; it has create_directory, `,
+		"@mcp_files hello":                          `refuse Name a skill of mcp_files, as in @mcp_files/SKILL {…}; it has create_directory, `,
 		"add 5 and 7":                               "calculate ",
 		"add observations to entities":              needs(`@mcp_memory/add_observations {"observations":[…]}`),
 		`@mcp_memory {"entityNames":["Ada"]}`:       `delete_entities {"entityNames":["Ada"]}`,
@@ -104,8 +104,8 @@ func TestStructured(t *testing.T) {
 func TestStructuredOnce(t *testing.T) {
 	for user, want := range map[string]string{
 		"empty the rubbish bin":        "empty_bin ",
-		"is the rubbish bin full":      "respond bin needs more than words for this. Without a model I can only hand on JSON that fits: @bin/empty_bin {…}",
-		"search bin rubbish for a pen": "respond bin needs more than words for this. Without a model I can only hand on JSON that fits: @bin/search_bin {\"query\":\"…\"}",
+		"is the rubbish bin full":      "refuse bin needs more than words for this. Without a model I can only hand on JSON that fits: @bin/empty_bin {…}",
+		"search bin rubbish for a pen": "refuse bin needs more than words for this. Without a model I can only hand on JSON that fits: @bin/search_bin {\"query\":\"…\"}",
 	} {
 		tn := turn(user)
 		tn.Agents = []prompt.Agent{tools("bin", "The rubbish bin", true, [3]string{"empty_bin", "Empties the rubbish bin", ""}, [3]string{"search_bin", "Searches the bin", "query:string"})}

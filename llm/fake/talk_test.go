@@ -92,6 +92,15 @@ func TestTalk(t *testing.T) {
 		{tokyo, {"and in Paris?", "Paris (Europe/Paris): 09:08:09"}, {"and London?", "London (Europe/London): 08:08:09"}, {"in New York", "New York (America/New_York): 03:08:09"}},
 		{tokyo, {"what about Rome?", "Rome (Europe/Rome)"}, {"And the date?", "UTC:"}, {"thanks!", "You are welcome."}},
 		{tokyo, {"how about in Sydney", "Sydney (Australia/Sydney)"}, {"thank you very much!", "You are welcome."}, {"and in Berlin?", "Berlin (Europe/Berlin)"}},
+		// Another place stands for all that were named together.
+		{
+			{"time in Berlin and Munich", "Berlin (Europe/Berlin): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nMunich"},
+			{"Delhi and in Mumbai", "@agent_clock: time in Delhi and in Mumbai"},
+			{"Mumbai and Chennai", "@agent_clock: time in Mumbai and Chennai"},
+			{"Mumbai, Chennai and London", "@agent_clock: time in Mumbai, Chennai and London"},
+			{"will it rain there?", "@weather: will it rain in Mumbai, Chennai and London?"},
+		},
+		{{"will it rain in New York, in Rome or in Oslo tomorrow?", "@weather"}, {"and in Paris?", "@weather: will it rain in Paris tomorrow?"}},
 		{tokyo, {"and paris?", "Paris (Europe/Paris)"}, {"again", "Paris (Europe/Paris)"}, {"the same for Lisbon", "Lisbon (Europe/Lisbon)"}},
 		{tokyo, {"will it rain there?", "@weather: will it rain in Tokyo?"}, {"and in Oslo?", "@weather: will it rain in Oslo?"}},
 		{tokyo, {"and the weather?", "@weather: the weather?"}},
@@ -102,6 +111,11 @@ func TestTalk(t *testing.T) {
 		{{"17*23", "17*23 = 391"}, {"and 3*4?", "3*4 = 12"}, {"times 2", "12 times 2 = 24"}, {"divided by 5", "24 divided by 5 = 4.8"}},
 		{{"what is 17*23?", "17*23 = 391"}, {"plus 9", "391 plus 9 = 400"}, {"half of that", "half of 400 = 200"}, {"20% of it", "20% of 200 = 40"}},
 		{{"2+2", "2+2 = 4"}, {"* 10", "4 * 10 = 40"}, {"-5", "40 -5 = 35"}, {"divide that by 7", "35 / 7 = 5"}},
+		// A sign that is glued to a number makes that negative, unless nothing else follows: a number alone asks for nothing, so "-5" takes away.
+		{{"-40 C in F", "-40 C = -40 F"}, {"-5 + 7", "-5 + 7 = 2"}, {"−5*2", "−5*2 = -10"}, {"-5%", "-10 -5% = -9.5"}, {"- 5 + 7", "-9.5 - 5 + 7 = -7.5"}},
+		{{"0.1+0.2", "0.1+0.2 = 0.3"}, {"-40 C in F", "-40 C = -40 F"}, {"and -10 C?", "-10 C = 14 F"}, {"-5", "-5 C = 23 F"}},
+		{{"2*3", "2*3 = 6"}, {"-5 + 7", "-5 + 7 = 2"}, {"+5 - 1", "+5 - 1 = 4"}, {"+ 2", "4 + 2 = 6"}, {"-5, please", "6 -5 = 1"}, {"-5 apples", lost}},
+		{{"-5", lost}, {"-5%", lost}},
 		{{"convert 10 km to miles", "10 km ≈ 6.2"}, {"and 20 km?", "20 km ≈ 12.4"}, {"what about 5", "5 km ≈ 3.1"}, {"in feet?", "5 km ≈ 16404"}},
 		{{"what time is it in Tokyo, and what is 17*23?", "agent_clock: Tokyo"}, {"and in Paris?", "Paris (Europe/Paris)"}, {"tell me a joke", lost}, {"times 2", "391 times 2 = 782"}},
 		{{"17*23", "17*23 = 391"}, {"and in Bergen?", lost}},
@@ -109,7 +123,7 @@ func TestTalk(t *testing.T) {
 		{tokyo, {"times 2", lost}},
 		{{"what is the weather?", "@weather"}, {"in Bergen", "@weather: what is the weather in Bergen?"}},
 		{{"how much is 12% of 80", "12% of 80 = 9.6"}, {"and 10 km in miles?", "10 km ≈ 6.2"}},
-		{{"echo hello", "Echo: echo hello"}, {"again please", "Echo: echo hello"}, {"once more!", "Echo: echo hello"}},
+		{{"echo hello", "Echo: hello"}, {"again please", "Echo: hello"}, {"once more!", "Echo: hello"}},
 		{{"remind me to call Bob", "@notes: remind me to call Bob"}, {"and list my notes", "@notes: list my notes"}},
 		{{"@agent_echo what time is it in Rome", "Echo: what time is it in Rome"}, {"and in Paris?", "Echo: what time is it in Paris"}},
 		// The same with other material, which replaces the old completely.
@@ -127,7 +141,7 @@ func TestTalk(t *testing.T) {
 		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"and of: d e", "2"}, {"and in Bergen?", lost}},
 		{{"how many words are in this: hello there world", "3"}, {"and in this: one two", "2"}},
 		{{`count the words of "the quick brown fox"`, "4"}, {`and "hello"?`, "1"}, {"and of: one two", "2"}},
-		{{"count the words of to be or not to be", "@wordcount"}, {"and of: one two three", "@wordcount: count the words of one two three"}},
+		{{"count the words of to be or not to be", "@wordcount: to be or not to be"}, {"and of: one two three", "3"}},
 		{{`count the words of "to be in Rome"`, "@wordcount"}, {`and of "in Paris"?`, `@wordcount: "in Paris"`}, {"and in Bergen?", lost}},
 		{
 			{"translate to French: good morning", "@translator"},
@@ -140,18 +154,24 @@ func TestTalk(t *testing.T) {
 		{{"how much is 12% of 80", "12% of 80 = 9.6"}, {"and of 90?", "12% of 90 = 10.8"}},
 		{{"remind me to be there", "@notes"}, {"and of: one two three", lost}, {"and Alice?", lost}},
 		{tokyo, {"and in: Paris?", "Paris (Europe/Paris)"}, {"and of: one two three", lost}},
+		// Material without a colon, and an instruction without any.
+		{{"count words to be or not to be", "6"}, {"how many words are in to be or not to be?", "6"}, {"please count the words to be", "2"}, {"again", "2"}},
+		{{"word count of hello big world", "3"}, {"count the number of words in the quick brown fox", "4"}, {"and of: one two", "2"}},
+		{{"how many words has this sentence", "6"}, {"count the words that are in a b", "2"}},
+		{{"count the words", "wordcount needs a text for this. Say it behind a colon: count the words: …"}, {"how many words?", "wordcount needs a text"}},
+		{{"translate to Italian good night", "@translator: translate to Italian good night"}, {"what is the weather in Rome", "@weather: what is the weather in Rome"}},
 		// What stands behind the result, or in the place of something, in other words.
 		{{"add 5 and 7", "5 + 7 = 12"}, {"then multiply by 3", "12 multiply by 3 = 36"}, {"no, by 4", "12 multiply by 4 = 48"}, {"subtract 8", "48 subtract 8 = 40"}, {"add 5 and 7", "5 + 7 = 12"}},
 		{{"10 / 4", "10 / 4 = 2.5"}, {"no, by 5", "10 / 5 = 2"}, {"sorry, no, I meant 3*4", "3*4 = 12"}},
 		{{"what time is it in Berlin", "Berlin"}, {"no, I meant London", "London (Europe/London)"}, {"wait, by 3", lost}},
 		{{"what time is it in Rome and echo hi", "agent_clock: Rome"}, {"tomorrow?", "Rome (Europe/Rome), tomorrow"}},
-		{{"what time is it in Rome and echo hi", "agent_clock: Rome"}, {"echo hi", "Echo: echo hi"}, {"tomorrow?", "@weather: tomorrow?"}},
+		{{"what time is it in Rome and echo hi", "agent_clock: Rome"}, {"echo hi", "Echo: hi"}, {"tomorrow?", "@weather: tomorrow?"}},
 		// A calculation is one in words, too, and goes on behind "then".
 		{{"what is 3 + 4 and then times 5", "(3 + 4) times 5 = 35"}},
 		{
 			{
 				"what time is it in Rome, what is 3 + 4, then times 5, then minus 2, and echo hi",
-				"@agent_clock: what time is it in Rome@agent_calc: what is 3 + 4, then times 5, then minus 2@agent_echo: echo hi",
+				"@agent_clock: what time is it in Rome@agent_calc: what is 3 + 4, then times 5, then minus 2@agent_echo: hi",
 			},
 			{"what is 3 + 4 and then what time is it in Rome", "agent_calc: 3 + 4 = 7\nagent_clock: Rome"},
 			{"what is 2+2 and 3+3", "agent_calc: 2+2 = 4\nagent_calc: 3+3 = 6"},
@@ -162,11 +182,52 @@ func TestTalk(t *testing.T) {
 		{{"is it friday?", "UTC:"}, {"is it friday in Tokyo?", "Tokyo"}},
 		{{"time on mars", `agent_clock could not do it: I know no place called "mars"`}},
 		{{"wat tiem is it in berlin", "Berlin (Europe/Berlin)"}},
+		// What is understood is done, and what is not is said.
+		{
+			{"what is today's date, and what is the population of mars?", "UTC: 07:08:09 on Wednesday, 6 May 2026\nI did not understand \"what is the population of mars?\"."},
+			{"what is 2+2 and what is the meaning of life?", "2+2 = 4\nI did not understand \"what is the meaning of life?\"."},
+			{"what is the meaning of life, and what is 2+2?", "2+2 = 4\nI did not understand \"what is the meaning of life\"."},
+			{"What is love? What time is it in Rome? Who is Bob?", "Rome (Europe/Rome): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nI did not understand \"What is love?\" and \"Who is Bob?\"."},
+			{"what time is it in tokyo and what is it in berlin?", "agent_clock: Tokyo (Asia/Tokyo): 16:08:09 on Wednesday, 6 May 2026, UTC+09:00\nagent_clock: Berlin"},
+			{"echo what is this, and what is the meaning of life", "@agent_echo: echo what is this, and what is the meaning of life"},
+			{"what time is it in Rome, and why is that so?", "@agent_clock: what time is it in Rome, and why is that so?"},
+		},
+		// The last part is taken back.
+		{
+			{"10 km in miles, no wait, 10 m in feet", "10 m ≈ 32.8"},
+			{"what time is it in Berlin, no wait, in Paris", "Paris (Europe/Paris)"},
+			{"what is 2+2 and what time is it in Rome, sorry, I meant Oslo", "@agent_calc: what is 2+2@agent_clock: what time is it in Oslo"},
+			{"echo I waited, no wait, I left", "@agent_echo: I waited, no wait, I left"},
+			{"count the words: a b, no wait, what is 2+2", "7"},
+			{"how many km are 5 miles, no, I meant 6", "6 miles = 9.6"},
+			{"100 km in m, cm and mm?", "100 km = 100000 m\n100 km = 10000000 cm\n100 km = 100000000 mm"},
+			{"no wait, no wait, no wait", lost},
+		},
+		{{"how many pounds are 5 kg?", "5 kg ≈ 11.0"}, {"and in ounces?", "5 kg ≈ 176."}, {"and 6 kg?", "6 kg ≈ 211."}},
+		{{"24 plus 10", "24 plus 10 = 34"}, {"no, I meant 20%", "24 plus 20% = 28.8"}, {"no, 30", "24 plus 30 = 54"}, {"and 7?", lost}},
+		{{"waht tiem is it in Berln", `agent_clock could not do it: I know no place called "Berln": did you mean Berlin?`}, {"Berlin", "Berlin (Europe/Berlin)"}},
+		// Material behind a blank line, as it comes from a pipe, or in single quotes; a unit is no place.
+		{{"count the words\n\nthe sky is blue", "4"}, {"and of: one two", "2"}, {"Count the words!\r\n\r\nwhat time is it: now\n\nand in Rome", "8"}},
+		{{"how many words are in this?\n\nthe sky is blue", "4"}, {"how many words?\n\n" + strings.Repeat("word ", 3000), "3000"}, {"weather in Rome\n\nand in Oslo", "@weather: weather in Rome\n\nand in Oslo"}},
+		{{"how many words are in 'the quick brown fox'?", "4"}, {"now in kilometres", lost}, {"how many words are in 'it isn't so'?", "3"}, {"and ‘not to be’", "3"}},
+		{{"what is the weather in Rome", "@weather"}, {"in Celsius?", "@weather: what is the weather in Rome in Celsius"}, {"is it John's or James' rain in Oslo", "@weather: is it John's or James' rain in Oslo"}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},
 		{{"times 2", lost}},
 		{{"hello", "Hello! I am Cortex."}, {"thanks", "You are welcome."}, {"bye", "Goodbye."}},
+		{{"thank you so much, that was great", "You are welcome."}, {"thanks for your help!", "You are welcome."}, {"awesome", "All right."}, {"thanks to Bob", lost}},
+		{{"what's your name?", "Hello! I am Cortex."}, {"are you there?", "Hello! I am Cortex."}, {"whats your name", "Hello!"}},
+		{{"agents", "Hello! I am Cortex. I give work to agents and bring you what they answer.\nOnline are:"}, {"/agents", "Hello!"}},
+		{{"is agent_clock online?", "agent_clock is online: Tells"}, {"is clock still running", "agent_clock is online"}, {"is the sleeper there?", "sleeper does not run"}, {"is bob online?", lost}},
+		{{"please echo \"quoted text\"", "Echo: \"quoted text\""}, {"can you repeat three cheers", "Echo: three cheers"}},
+		{tokyo, {"no wait, paris", "Paris (Europe/Paris)"}, {"oh no wait, in Rome", "Rome (Europe/Rome)"}, {"sorry no, Berlin", "Berlin (Europe/Berlin)"}},
+		{{"what is 3+4, and what time is it in Rome", "agent_calc: 3+4 = 7"}, {"no wait, in Milan", "Milan (Europe/Rome)"}},
+		// A question goes on for another agent behind a part that begins with none.
+		{{
+			"what is 5 plus 7 and 9 times 3 and the time in Oslo",
+			"agent_calc: 5 plus 7 = 12\nagent_calc: 9 times 3 = 27\nagent_clock: Oslo (Europe/Oslo): 09:08:09",
+		}},
 		{tokyo, {"no, in Paris", "Paris (Europe/Paris)"}, {"I meant Rome", "Rome (Europe/Rome)"}, {"sorry, what is 1+2", "1+2 = 3"}, {"no", "There is nothing to say"}},
 		{{"1+1", "1+1 = 2"}, {"no, 1+2", "1+2 = 3"}, {"why?", "In the chat, /why"}, {"why is it raining in Rome", "@weather"}},
 		{{"help", "Say what you want, and an agent does it; in the chat, /help lists the commands.\nOnline are:"}},
@@ -242,9 +303,18 @@ func TestListedOnce(t *testing.T) {
 		{"@nobody hello", "No agent \"nobody\" is online.", 10},
 		{"@eco hello", "No agent \"eco\" is online. Did you mean @agent_echo?", 1},
 		{"help", "Say what you want", 10},
-		{"xyzzy", "I did not understand this:", 10},
+		{"xyzzy", "I did not understand this: offline, I only know the agents' words. \"what can you do?\"", 1},
+		{"2+2", "", 1},
+		{"xyzzy", "I did not understand this: offline", 1},
+		{"who are you?", "Hello! I am Cortex.", 1},
+		{"hi", "Hello! I am Cortex.", 1},
+		{"what can you do?", "Hello! I am Cortex.", 10},
+		{"which agents are online?", "Hello! I am Cortex.", 10},
+		{"xyzzy", "I did not understand this: deciding offline", 10},
+		{"plugh", "I did not understand this either:", 1},
+		{"hello", "Hello! I am Cortex.", 1},
 	} {
-		if i == 6 {
+		if i == 13 {
 			tn.Agents = tn.Agents[1:]
 		}
 		tn.User = c.say
@@ -253,6 +323,23 @@ func TestListedOnce(t *testing.T) {
 			t.Errorf("%d: %q: %d lines, want %d:\n%s", i, c.say, n, c.lines, d.Say)
 		}
 		tn.History = append(tn.History, prompt.Turn{User: c.say, Answer: d.Say})
+	}
+}
+
+// TestPuzzledAfterHello holds that the first answer to what is not understood says how to have a language model, though the agents were named before.
+func TestPuzzledAfterHello(t *testing.T) {
+	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8, User: "hello"}}
+	tn.History = append(tn.History, prompt.Turn{User: tn.User, Answer: decide(t, tn).Say})
+	tn.User = "xyzzy"
+	for _, want := range []string{
+		"I did not understand this: deciding offline, I only know the agents' words.\nFor a language model start with --llm …; `cortex llm list` names them.\n\"what can you do?\" names the agents.",
+		"I did not understand this: offline, I only know the agents' words. \"what can you do?\" names the agents.",
+	} {
+		d := decide(t, tn)
+		if d.Say != want {
+			t.Errorf("it says %q, want %q", d.Say, want)
+		}
+		tn.History = append(tn.History, prompt.Turn{User: tn.User, Answer: d.Say})
 	}
 }
 
@@ -266,9 +353,43 @@ func TestMaterialOfManyTasks(t *testing.T) {
 		}
 		tn.History = append(tn.History, prompt.Turn{User: "again", Steps: []prompt.Step{step}})
 	}
-	if d := decide(t, tn); d.Kind != llm.KindRespond { // no instruction was given
+	if d := decide(t, tn); d.Kind != llm.KindRefuse { // no instruction was given
 		t.Errorf("it is %s: %+v", d.Kind, d.Delegations)
 	}
 	tn.User, tn.History = strings.Repeat("“", 300_000), nil
 	decide(t, tn)
+}
+
+// TestHostile holds that nothing that a stranger says takes a decision without an end.
+func TestHostile(t *testing.T) {
+	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8}}
+	for _, say := range []string{
+		strings.Repeat("x", 1<<20), strings.Repeat("(", 10_000), strings.Repeat("9^", 4000) + "9", "1e999999999999 * 2", "-1e999999999999 in F",
+		strings.Repeat("'", 1<<20), strings.Repeat(" 'a", 1<<18), strings.Repeat("2+2, no wait, ", 30), strings.Repeat("no wait, ", 50), "2+2" + strings.Repeat(", no wait", 50) + ", 3",
+		"count the words\n\n" + strings.Repeat("a\n\n", 1<<18), strings.Repeat("what is love and ", 400), strings.Repeat("km, ", 2000), "-" + strings.Repeat("5", 1<<20),
+	} {
+		tn.User = say
+		d := decide(t, tn)
+		tn.History = append(tn.History, prompt.Turn{User: say, Answer: d.Say, Steps: []prompt.Step{{Tasks: []prompt.Task{
+			{Agent: "agent_calc", Text: say, State: a2a.TaskStateCompleted, Result: "1 = 2"},
+			{Agent: "wordcount", Text: say, State: a2a.TaskStateCompleted, Result: say},
+		}}}})
+	}
+}
+
+// TestWithFiles holds that a question about a file that comes along is not taken for one about Cortex, and that an instruction for a file needs no text.
+func TestWithFiles(t *testing.T) {
+	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8, Files: []prompt.File{{Key: "f1", Name: "notes.txt"}}}}
+	tn.User = "what is this?"
+	if d := decide(t, tn); d.Kind != llm.KindRefuse || !strings.HasPrefix(d.Say, "I did not understand this") {
+		t.Errorf("%q with a file: %s %q, want that it is not understood", tn.User, d.Kind, d.Say)
+	}
+	tn.User = "hello"
+	if d := decide(t, tn); d.Kind != llm.KindRespond || !strings.HasPrefix(d.Say, "Hello!") {
+		t.Errorf("%q with a file: %s %q, want a greeting", tn.User, d.Kind, d.Say)
+	}
+	tn.User = "count the words"
+	if d := decide(t, tn); len(d.Delegations) != 1 || d.Delegations[0].Agent != "wordcount" || d.Delegations[0].Task != tn.User {
+		t.Errorf("%q with a file: %s %q %+v, want that wordcount gets it", tn.User, d.Kind, d.Say, d.Delegations)
+	}
 }

@@ -21,10 +21,11 @@ func (m *matcher) mended(text string) (string, bool) {
 	}
 	var b strings.Builder
 	tried, found := 0, false
+	quoted := quotations(text)
 	for i := 0; i < len(text); {
-		if n := quotedAt(text[i:]); n > 0 {
-			b.WriteString(text[i : i+n])
-			i += n
+		if len(quoted) > 0 && quoted[0][0] == i {
+			b.WriteString(text[i:quoted[0][1]])
+			i, quoted = quoted[0][1], quoted[1:]
 			continue
 		}
 		n := wordAt(text[i:])

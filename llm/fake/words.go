@@ -175,6 +175,15 @@ var abouts = func() map[string]bool {
 		help
 		who are you
 		what are you
+		what is your name
+		are you there
+		are you a bot
+		are you a robot
+		are you an ai
+		are you human
+		are you real
+		how does this work
+		how do i use this
 		what is this
 		what is cortex
 		how are you
@@ -187,6 +196,7 @@ var abouts = func() map[string]bool {
 		who is online
 		who is there
 		what is online
+		agents
 		list agents
 		list the agents
 		list all agents
@@ -205,6 +215,12 @@ var abouts = func() map[string]bool {
 	return m
 }()
 
+// asksWho reports whether the words of a question about Cortex ask for the agents.
+func asksWho(words []string) bool {
+	who := set(`agents online can there do`)
+	return !isPolite(strings.Join(words, " ")) && !slices.Contains(words, "how") && slices.ContainsFunc(words, func(w string) bool { return who[w] })
+}
+
 var greetings = set(`hi hello hey hiya howdy there thanks thank you thx ty cheers please good morning afternoon evening day cortex
 	bye goodbye a lot very much so ok okay great`)
 
@@ -216,6 +232,13 @@ func plainWords(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' })
 }
 
+// Read only: what thanks begin with, and what is said of what they are for.
+var (
+	thanking = set(`thanks thank thx ty cheers`)
+	praise   = set(`that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
+		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well`)
+)
+
 // courtesies are answers to texts that request nothing: texts with at least one of words, or with nothing else.
 var courtesies = []struct {
 	words map[string]bool
@@ -225,15 +248,18 @@ var courtesies = []struct {
 	{set(`thanks thank thx cheers ty`), false, "You are welcome."},
 	{set(`bye goodbye`), false, "Goodbye."},
 	{set(`why`), true, "In the chat, /why says how the last answer came about."},
-	{set(`ok okay great cool nice fine good well very perfect`), true, "All right."},
+	{set(`ok okay alright great cool nice fine good well very perfect awesome wonderful excellent amazing wow lol haha done`), true, "All right."},
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
 }
 
 // courtesy answers thanks, farewells, and a yes or no without a question; "" when s is anything else.
 func courtesy(s string) string {
 	ws := plainWords(s)
-	if len(ws) == 0 || len(ws) > 8 {
+	if len(ws) == 0 || len(ws) > 10 {
 		return ""
+	}
+	if thanking[ws[0]] && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
+		return "You are welcome."
 	}
 	for _, c := range courtesies {
 		has := func(w string) bool { return c.words[w] }
@@ -265,5 +291,8 @@ func isAbout(s string) bool {
 		ws = ws[1:]
 	}
 	phrase := strings.ReplaceAll(strings.Join(ws, " "), "'s", " is")
+	if after, ok := strings.CutPrefix(phrase, "whats "); ok {
+		phrase = "what is " + after
+	}
 	return abouts[phrase] || abouts[strings.TrimSuffix(phrase, " please")]
 }

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 
 const maxLine = 1 << 20 // bytes
 const piece = 100_000 // characters of streamed text in a line
+const about = /^\s*\{\s*"type"\s*:\s*"\w+"\s*,\s*(?:"version"\s*:\s*\d+\s*,\s*)?"id"\s*:\s*("(?:[^"\\]|\\.)*")/ // which task a line is about
 
 // Standard output is taken for the protocol before anybody prints.
 const spoken = (process.env.CORTEX_PROTOCOL ?? '').split(' ')[0] === 'jsonl'
@@ -128,15 +129,31 @@ export class Agent {
     process.on('unhandledRejection', (e) => e instanceof Canceled || console.error(e)) // of one task, which must not end the others
     process.stdout.on('error', () => process.exit(1)) // nobody listens
     for await (const text of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
-      const line = JSON.parse(text)
-      if (line.type === 'task') this.#begin(line)
-      else if (line.type === 'cancel') this.#tasks.get(line.id)?.task.cancel(line.reason)
-      else if (line.type === 'reply') this.#tasks.get(line.id)?.task.replied(line)
+      try {
+        this.#take(JSON.parse(text))
+      } catch (e) {
+        this.#refuse(text, e)
+      }
     }
     const left = [...this.#tasks.values()]
     for (const { task } of left) task.cancel('the agent is stopping')
     await Promise.race([Promise.all(left.map((one) => one.done)), new Promise((done) => setTimeout(done, 1000))])
     write('', () => process.exit(0))
+  }
+
+  #take(line) {
+    if (line.type === 'task') this.#begin(line)
+    else if (line.type === 'cancel') this.#tasks.get(line.id)?.task.cancel(line.reason)
+    else if (line.type === 'reply') this.#tasks.get(line.id)?.task.replied(line)
+  }
+
+  // #refuse fails the task of a line that cannot be handled; the others go on.
+  #refuse(text, why) {
+    console.error(`a line cannot be handled: ${why}: ${text.slice(0, 200)}`)
+    const id = about.exec(text)?.[1]
+    if (id === undefined) return
+    this.#send({ type: 'error', id: JSON.parse(id), text: `the agent cannot handle what it was given: ${why.message}`.slice(0, 4000) })
+    this.#tasks.get(JSON.parse(id))?.task.cancel('it has failed')
   }
 
   #begin(line) {
@@ -171,10 +188,14 @@ export class Agent {
     if (!handler) throw new Rejected(`there is no skill "${task.skill}": the skills are ${[...this.#handlers.keys()].join(', ')}`)
     const given = handler(task)
     if (typeof given?.next !== 'function') return given
-    for (;;) {
-      const { value, done } = await given.next()
-      if (done) return value
-      await task.stream(value)
+    try {
+      for (;;) {
+        const { value, done } = await given.next()
+        if (done) return value
+        await task.stream(value)
+      }
+    } finally {
+      await given.return?.() // runs its finally if the task is canceled
     }
   }
 

@@ -82,6 +82,11 @@ try 'Your full, legal name' --context form --agent mcp_everything --skill trigge
 try 'Name: Ann' --context form 'name: Ann
 check: yes'
 try 'likes tea' 'read_graph of mcp_memory'
+got=$("$cortex" ask --agent mcp_fs --skill read_text_file --input "{\"path\":\"$FILES/list.txt\"}" 'read the list' </dev/null 2>&1) || true
+test "$got" = 'buy milk' || { # the server wraps it in an object
+	echo "FAILED  the text of a file is shown as $got"
+	failed=1
+}
 test "$(cat "$FILES/new.txt")" = hello || {
 	echo "FAILED  the file that was written has $(cat "$FILES/new.txt")"
 	failed=1

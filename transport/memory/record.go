@@ -11,16 +11,16 @@ type record struct {
 	envelope      transport.Event // without payload
 	kind, version string
 	body          []byte
-	words         bool // a request
+	begins        bool // new work, see [transport.BeginsWork]
 
 	// Of a card; set before it is shared.
 	card cardKey
 	gone bool
 }
 
-// newWork reports whether r is refused when inbox t is full: a request to the orchestrator. Everything else, such as tasks, results, deadlines and
+// newWork reports whether r is refused when inbox t is full: a request or a share to the orchestrator. Everything else, such as tasks, results, deadlines and
 // cancellations, belongs to accepted work.
-func (r *record) newWork(t transport.Topic) bool { return r.words && t.ID == transport.Cortex }
+func (r *record) newWork(t transport.Topic) bool { return r.begins && t.ID == transport.Cortex }
 
 func encode(e *transport.Event) (*record, error) {
 	kind, version, body, err := transport.EncodePayload(e.Payload)
@@ -31,7 +31,7 @@ func encode(e *transport.Event) (*record, error) {
 		body = bytes.Clone(body) // an Opaque's data is not encoded, and belongs to the caller
 	}
 	r := &record{envelope: *e, kind: kind, version: version, body: body}
-	_, r.words = transport.Request(e)
+	r.begins = transport.BeginsWork(e)
 	r.envelope.Payload, r.envelope.Delivery = nil, 0
 	// As on a wire: without time zone and monotonic clock reading.
 	r.envelope.Time = e.Time.Round(0).UTC()

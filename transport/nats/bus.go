@@ -77,9 +77,10 @@ type Bus struct {
 	dialed    atomic.Bool // Dial has succeeded
 	anonymous bool        // connected without credentials
 
-	held     atomic.Pointer[held] // nil: nothing was told
-	reached  atomic.Bool          // a program has accepted a connection
-	refusing atomic.Bool          // refuseOldBuilds is running
+	held     told        // that no work is to be done
+	refused  told        // what is refused for want of room
+	reached  atomic.Bool // a program has accepted a connection
+	refusing atomic.Bool // refuseOldBuilds is running
 
 	server  *Server                                 // in this process; nil: elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection

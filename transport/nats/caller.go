@@ -26,9 +26,8 @@ const (
 	bytePace   = 64 << 20 // bytes read, a second
 
 	// Events that begin a turn or an entry of a log, see asksForWork: requests, cancellations and shares, a second and at once. Above this they are
-	// refused.
-	personWork, personWorkBurst = 100, 300
-	agentWork, agentWorkBurst   = 5, 60
+	// refused. Those of a person are [transport.PersonWork].
+	agentWork, agentWorkBurst = 5, 60
 
 	// What else an agent sends to Cortex, a second and at once: results, progress and artifacts. Above agentTells they wait. The first agentTrusted
 	// are not checked; for the others the gateway looks whether the task is in the agent's inbox. Of those whose task is not, agentStray are let
@@ -102,7 +101,7 @@ func (g *gateway) caller(subject string) *caller {
 	if who == nil || len(meant) != len(subject)-end {
 		return nil
 	}
-	pace, live, work := personPace, personLive, rate.NewLimiter(personWork, personWorkBurst)
+	pace, live, work := personPace, personLive, rate.NewLimiter(transport.PersonWork, transport.PersonWorkBurst)
 	if who.Role == auth.Agent {
 		pace, live, work = agentPace, agentLive, rate.NewLimiter(agentWork, agentWorkBurst)
 	}

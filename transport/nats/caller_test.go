@@ -35,7 +35,7 @@ func TestCallerAsksForSoMuchWork(t *testing.T) {
 			[][2]string{{"task", result}, {"message", reply}, {"status-update", update}},
 			agentWorkBurst,
 		},
-		userCreds(t, w.dir, "", "eve"): {[][2]string{{"message", words}, {"message", reply}, {"cancel", `{}`}, {"share", `{"with":["user:bob"]}`}}, nil, personWorkBurst},
+		userCreds(t, w.dir, "", "eve"): {[][2]string{{"message", words}, {"message", reply}, {"cancel", `{}`}, {"share", `{"with":["user:bob"]}`}}, nil, transport.PersonWorkBurst},
 	} {
 		in := w.intruder(t, creds)
 		d := w.cortex.gateways[""]

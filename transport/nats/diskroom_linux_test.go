@@ -130,7 +130,7 @@ func TestStartOnFullDisk(t *testing.T) {
 			t.Errorf("a new message on a full disk: %v, want ErrFull", err)
 		}
 		for _, other := range []*Bus{b, outsider(t, srv, "")} {
-			defer other.hearHeld()()
+			defer other.hearRoom()()
 			eventually(t, "it is told that no work is done", func() bool {
 				err := other.Healthy(t.Context())
 				return err != nil && strings.Contains(err.Error(), "no work is done")

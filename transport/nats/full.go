@@ -37,11 +37,10 @@ type gauge struct {
 	again time.Time // the earliest time to ask again when the inboxes are full
 }
 
-// isNewWork reports whether e is refused when the inboxes are full: a request to the orchestrator. Everything else, such as tasks, results,
+// isNewWork reports whether e is refused when the inboxes are full: a request or a share to the orchestrator. Everything else, such as tasks, results,
 // deadlines and cancellations, belongs to work that was accepted.
 func isNewWork(t transport.Topic, e *transport.Event) bool {
-	_, ok := transport.Request(e)
-	return ok && t.Kind == transport.KindInbox && t.ID == transport.Cortex
+	return transport.BeginsWork(e) && t.Kind == transport.KindInbox && t.ID == transport.Cortex
 }
 
 // room counts an event of about size bytes, or returns ErrFull: the inboxes hold too much, or the disk of this process's server has too little free;

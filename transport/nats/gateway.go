@@ -282,10 +282,9 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 		}
 		return nil, err
 	}
-	if _, cancel := e.Payload.(*transport.Cancel); !cancel {
-		if err := g.mayWait(c); err != nil {
-			return nil, err
-		}
+	_, cancel := e.Payload.(*transport.Cancel)
+	if err := g.mayWait(c, cancel); err != nil {
+		return nil, err
 	}
 	if asksForWork(who, e) {
 		err = c.chargeWork()
@@ -399,12 +398,13 @@ const (
 
 // roomFor returns ErrFull when an agent's instances are too many, or their cards too large together, for another card of this size.
 func (g *gateway) roomFor(c *caller, instance string, size int) error {
-	full := c.full(instance, size)
+	held := g.bus.mayWork()
+	full := c.full(instance, size, held)
 	if c.instances == nil || full != nil {
 		if err := g.countInstances(c); err != nil {
 			return err
 		}
-		if full = c.full(instance, size); full != nil {
+		if full = c.full(instance, size, held); full != nil {
 			return full
 		}
 	}
@@ -412,15 +412,19 @@ func (g *gateway) roomFor(c *caller, instance string, size int) error {
 	return nil
 }
 
-// full returns ErrFull when there is no room for a card of an instance, as far as the caller's instances are known.
-func (c *caller) full(instance string, size int) error {
+// full returns ErrFull when there is no room for a card of an instance, as far as the caller's instances are known. While no work is done, as held says, a
+// few instances more may come, and the others refresh their cards: an agent whose card expires has gone, and its tasks with it.
+func (c *caller) full(instance string, size int, held error) error {
 	n, bytes := 1, size
 	for i, size := range c.instances {
 		if i != instance {
 			n, bytes = n+1, bytes+size
 		}
 	}
+	was, known := c.instances[instance]
 	switch {
+	case held != nil && bytes > maxHeldAccount/heldSenders && (!known || was > 0 && size > was):
+		return fmt.Errorf("%w: %w", transport.ErrFull, held)
 	case n > maxInstances:
 		return fmt.Errorf("%w: %s has %d instances already, some of which may have ended less than %s ago", transport.ErrFull, c.who, n-1, markerTTL)
 	case bytes > maxInstanceBytes:
@@ -462,6 +466,9 @@ func (g *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error 
 	a, err := parseInboxSubject(was)
 	if err != nil || a.tenant != g.tenant || a.to != who.ID || deadSubject(inbox, was) != subject {
 		return forbidden(who, "give up what was in another inbox")
+	}
+	if err := g.bus.mayWork(); err != nil { // a dead letter is written before its event is erased
+		return err
 	}
 	number, _, _ := strings.Cut(m.Header.Get(natsgo.MsgIdHdr), ".")
 	seq, err := strconv.ParseUint(number, 10, 64)

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -15,8 +16,42 @@ const (
 
 	// heldSubject is where the process of the server tells the others of an account, every second, that no work is to be done.
 	heldSubject = "cortex.v1.held"
-	heldFor     = 3 * diskEvery
+	// shortSubject is the same for what is refused while work is done.
+	shortSubject = "cortex.v1.short"
+	toldFor      = 3 * diskEvery
+
+	// While no work is done, nobody takes events from Cortex's inbox. Those that may come nevertheless, such as results and cancellations, have this many
+	// bytes: all accounts together, each account at most, and of that one sender. The rest is refused until work is done again.
+	maxHeldTotal   = leastToErase / 4
+	maxHeldAccount = 1 << 20
+	heldSenders    = 8
 )
+
+// allowance counts what an account has stored since no work is done.
+type allowance struct {
+	all int            // bytes
+	by  map[string]int // of them, by sender
+}
+
+// whileHeld returns ErrFull for an event of work in progress when no work is done and its sender, or the account, has stored as much as it may meanwhile.
+func (r *diskRoom) whileHeld(i *interceptor, from string, size int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	why := r.held.Load()
+	if why == nil {
+		return nil
+	}
+	most := min(maxHeldAccount, maxHeldTotal/max(len(r.interceptors), 1))
+	if i.held.all+size > most || i.held.by[from]+size > most/heldSenders {
+		return fmt.Errorf("%w: %s", transport.ErrFull, *why)
+	}
+	if i.held.by == nil {
+		i.held.by = map[string]int{}
+	}
+	i.held.all += size
+	i.held.by[from] += size
+	return nil
+}
 
 // hold has Cortex do no work while less is free than half of what new messages leave free, and after a start that gave up some of the reserve until
 // that is free again. What is left is for erasing. The caller holds r.mu.
@@ -32,6 +67,11 @@ func (r *diskRoom) hold(free, size uint64) {
 	if free >= least {
 		r.given = 0
 		if r.held.Swap(nil) != nil {
+			for _, i := range r.interceptors {
+				if i != nil {
+					i.held = allowance{}
+				}
+			}
 			r.log.Info("work is done again: the disk of the store has room", "free", transport.SizeText(int64(free)))
 		}
 		return
@@ -45,53 +85,86 @@ func (r *diskRoom) hold(free, size uint64) {
 	}
 }
 
-// tellHeld tells other processes that no work is to be done. The caller holds r.mu.
-func (r *diskRoom) tellHeld() {
-	why := r.held.Load()
-	if why == nil {
-		return
-	}
-	for _, p := range r.porters {
-		if p == nil {
+// tell tells other processes that no work is to be done, and what is refused. The caller holds r.mu.
+func (r *diskRoom) tell() {
+	for subject, why := range map[string]*string{heldSubject: r.held.Load(), shortSubject: r.shortText.Load()} {
+		if why == nil {
 			continue
 		}
-		_ = p.nc.Publish(heldSubject, []byte(*why)) // again in a second
+		for _, i := range r.interceptors {
+			if i != nil {
+				_ = i.nc.Publish(subject, []byte(*why)) // again in a second
+			}
+		}
 	}
 }
 
-// held is what the process of the server has told.
-type held struct {
+// told is what the process of the server tells others, every second while it holds.
+type told struct{ last atomic.Pointer[saying] }
+
+// saying is a text and when it ceases to hold.
+type saying struct {
 	why   string
 	until time.Time
 }
 
-// hearHeld listens to a server in another process until the returned function is called.
-func (b *Bus) hearHeld() (end func()) {
+// hear keeps a message of the server's process.
+func (t *told) hear(m *natsgo.Msg) {
+	t.last.Store(&saying{oneLine(string(m.Data), 500), time.Now().Add(toldFor)})
+}
+
+// now returns what holds now, or "".
+func (t *told) now() string {
+	if s := t.last.Load(); s != nil && time.Now().Before(s.until) {
+		return s.why
+	}
+	return ""
+}
+
+// hearRoom listens to a server in another process until the returned function is called.
+func (b *Bus) hearRoom() (end func()) {
 	if b.server != nil {
 		return func() {}
 	}
-	sub, err := b.nc.Subscribe(heldSubject, func(m *natsgo.Msg) {
-		b.held.Store(&held{oneLine(string(m.Data), 500), time.Now().Add(heldFor)})
-	})
-	if err != nil {
-		b.log.Warn("whether the server's disk is nearly full cannot be heard", "err", err)
-		return func() {}
+	var all []*natsgo.Subscription
+	for subject, of := range map[string]*told{heldSubject: &b.held, shortSubject: &b.refused} {
+		sub, err := b.nc.Subscribe(subject, of.hear)
+		if err != nil {
+			b.log.Warn("whether the server's disk is nearly full cannot be heard", "err", err)
+			continue
+		}
+		all = append(all, sub)
 	}
-	return func() { _ = sub.Unsubscribe() }
+	return func() {
+		for _, sub := range all {
+			_ = sub.Unsubscribe()
+		}
+	}
 }
 
 // mayWork returns an error while no work is to be done.
 func (b *Bus) mayWork() error {
-	var why string
+	why := b.held.now()
 	if b.server != nil && b.server.room != nil {
-		if w := b.server.room.held.Load(); w != nil {
-			why = *w
-		}
-	} else if h := b.held.Load(); h != nil && time.Now().Before(h.until) {
-		why = h.why
+		why = textOf(&b.server.room.held)
 	}
 	if why == "" {
 		return nil
 	}
 	return fmt.Errorf("%w: %s", transport.ErrUnavailable, why)
+}
+
+// short returns what the server refuses for want of room, or "".
+func (b *Bus) short() string {
+	if b.server != nil && b.server.room != nil {
+		return textOf(&b.server.room.shortText)
+	}
+	return b.refused.now()
+}
+
+func textOf(s *atomic.Pointer[string]) string {
+	if is := s.Load(); is != nil {
+		return *is
+	}
+	return ""
 }

@@ -12,6 +12,7 @@ import (
 const (
 	maxHeldEach      = 2048
 	maxHeldBytesEach = maxHeldBytes / 4
+	spareForCancels  = maxHeldEach / 8 // events above maxHeldEach, of cancellations only: they may end what the others wait for
 )
 
 // holding is what an inbox holds of one sender.
@@ -48,9 +49,9 @@ func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 }
 
 // mayWait returns errTooMuch while too many events of c wait in the orchestrator's memory.
-func (g *gateway) mayWait(c *caller) error {
+func (g *gateway) mayWait(c *caller, cancel bool) error {
 	h := g.bus.holds(transport.Inbox(g.tenant, transport.Cortex), c.who.ID)
-	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach {
+	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach || cancel && h.events < maxHeldEach+spareForCancels {
 		return nil
 	}
 	return fmt.Errorf("%w: %d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered",

@@ -50,13 +50,20 @@ type inbox struct {
 
 func (b *Bus) subscribeInbox(ctx context.Context, s *subscription, t transport.Topic, o transport.SubscribeOptions) error {
 	in := newInbox(b, t, o)
-	s.run, s.trouble = in.runWhole, in.failing.Trouble
+	s.run, s.trouble = in.runWhole, in.trouble
 	if in.ordered {
 		s.run = in.runOwned
 	}
 	// Errors show now. A later owner makes the consumer of another partition; until then its events wait in the stream.
 	_, err := b.ensurePartition(ctx, in.partitions[0].partitionID)
 	return err
+}
+
+// trouble returns what fails, and what the server refuses for want of room.
+func (in *inbox) trouble() transport.Trouble {
+	t := in.failing.Trouble()
+	t.NoRoom = in.bus.short()
+	return t
 }
 
 func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
@@ -105,7 +112,7 @@ func (b *Bus) serveOrdered(in *inbox) (end func()) {
 func (in *inbox) runOwned(ctx context.Context, h transport.Handler) {
 	defer in.keepAlive()()
 	defer in.bus.serveOrdered(in)()
-	defer in.bus.hearHeld()()
+	defer in.bus.hearRoom()()
 	in.tell()
 	in.rebalance(ctx, h)
 }

@@ -38,6 +38,11 @@ var fullCases = []testCase{
 		if n := len(accepted); n < fullAt-10 || n > fullAt {
 			e.Errorf("%d events were taken, want about %d", n, fullAt)
 		}
+		share := e.message(orchestrator, "c0", "")
+		share.Payload = &transport.Share{With: []string{"user:bob"}}
+		if err := tr.Publish(context.Background(), orchestrator, share); !errors.Is(err, transport.ErrFull) {
+			e.Errorf("a share: Publish to a full inbox = %v, want ErrFull", err)
+		}
 		// Events of work in progress are accepted.
 		task := &a2a.Task{ID: "t1", ContextID: "c0", Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
 		agent := e.message(orchestrator, "c0", "")

@@ -75,6 +75,9 @@ var invalidEvents = []invalid{
 	{name: "unknown state", topic: transport.Live("", "c1"), spoil: func(e *transport.Event) {
 		e.Payload = &a2a.TaskStatusUpdateEvent{TaskID: "t1", Status: a2a.TaskStatus{State: "TASK_STATE_DREAMING"}}
 	}},
+	{name: "cancellation with a long reason", topic: worker, spoil: func(e *transport.Event) {
+		e.Payload = &transport.Cancel{Reason: strings.Repeat("x", transport.MaxCancelReason+1)}
+	}},
 	{name: "artifact update without artifact", topic: transport.Live("", "c1"), spoil: func(e *transport.Event) {
 		e.Payload = &a2a.TaskArtifactUpdateEvent{TaskID: "t1"}
 	}},

@@ -83,7 +83,7 @@ func (dir folder) Check(ctx context.Context) (*home.Report, error) {
 		}
 	}
 	return &home.Report{
-		Streams: found.Memory.Names(), Findings: found.Memory.Found, Conversations: audit.all(), Accounts: slices.Sorted(maps.Keys(damaged)),
+		Streams: found.Memory.Names(), Findings: found.Memory.Found, Conversations: audit.all(), ByAccount: audit, Accounts: slices.Sorted(maps.Keys(damaged)),
 		Loose: check.loose(), Forgotten: found.Forgotten,
 	}, nil
 }

@@ -29,6 +29,7 @@ import inspect
 import itertools
 import json
 import os
+import re
 import sys
 import threading
 import traceback
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 
 _MAX_LINE = 1 << 20  # bytes
 _PIECE = 100_000  # characters of streamed text in a line
+_ABOUT = re.compile(rb'\s*\{\s*"type"\s*:\s*"\w+"\s*,\s*(?:"version"\s*:\s*\d+\s*,\s*)?"id"\s*:\s*("(?:[^"\\]|\\.)*")')  # which task a line is about
 _UNIONS = (Union, getattr(types, "UnionType", Union))
 _H = TypeVar("_H", bound=Callable[..., Any])
 
@@ -248,17 +250,10 @@ class Agent:
             me = os.path.basename(sys.argv[0]) or "agent.py"
             sys.exit(f"this is an agent, which Cortex runs: cortex agent exec --card card.yaml --protocol jsonl --keep -- python3 {me}")
         for raw in _streams[0]:
-            line = json.loads(raw)
-            kind, id = line.get("type"), line.get("id", "")
-            if kind == "task":
-                self._begin(line)
-                continue
-            with self._lock:
-                task = self._tasks.get(id)
-            if task and kind == "cancel":
-                task._cancel(line.get("reason", ""))
-            elif task and kind == "reply":
-                task._replied(line)
+            try:
+                self._take(json.loads(raw))
+            except Exception as e:
+                self._refuse(raw, e)
         with self._lock:
             left, threads = list(self._tasks.values()), list(self._threads.values())
         for task in left:
@@ -268,12 +263,43 @@ class Agent:
         sys.stderr.flush()
         os._exit(0)  # threads that do not listen must not keep it
 
+    def _take(self, line: Dict[str, Any]) -> None:
+        kind, id = line.get("type"), line.get("id", "")
+        if kind == "task":
+            self._begin(line)
+            return
+        with self._lock:
+            task = self._tasks.get(id)
+        if task and kind == "cancel":
+            task._cancel(line.get("reason", ""))
+        elif task and kind == "reply":
+            task._replied(line)
+
+    def _refuse(self, raw: bytes, why: Exception) -> None:
+        """Fails the task of a line that cannot be handled, such as one that is nested too deeply; the others go on."""
+        print(f"a line cannot be handled: {why!r}: {raw[:200]!r}", file=sys.stderr)
+        about = _ABOUT.match(raw)
+        if about is None:
+            return
+        id = json.loads(about.group(1))
+        self._send({"type": "error", "id": id, "text": f"the agent cannot handle what it was given: {why}"[:4000]})
+        with self._lock:
+            task = self._tasks.get(id)
+        if task:
+            task._cancel("it has failed")
+
     def _begin(self, line: Dict[str, Any]) -> None:
         task = Task(line, self._send)
         thread = threading.Thread(target=self._work, args=(task,), name=f"task {task.id}", daemon=True)
         with self._lock:
             self._tasks[task.id], self._threads[task.id] = task, thread
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many
+            with self._lock:
+                self._tasks.pop(task.id, None)
+                self._threads.pop(task.id, None)
+            raise
 
     def _work(self, task: Task) -> None:
         try:
@@ -283,14 +309,14 @@ class Agent:
         except (Canceled, asyncio.CancelledError):
             line = {"type": "error", "text": "canceled"}
         except BaseException as e:
-            traceback.print_exc()
+            traceback.print_exc(limit=-50)  # of an endless recursion all is alike
             line = {"type": "error", "text": str(e) or type(e).__name__}
         with self._lock:
             self._tasks.pop(task.id, None)
             self._threads.pop(task.id, None)
         try:
             self._send({**line, "id": task.id})
-        except (TypeError, ValueError) as e:
+        except (TypeError, ValueError, RecursionError) as e:
             self._send({"type": "error", "id": task.id, "text": f"the result cannot be sent: {e}"[:4000]})
 
     def _do(self, task: Task) -> Any:

@@ -213,6 +213,31 @@ class AgentTest(unittest.TestCase):
             program.give(type="reply", id=ask["id"], ask=ask["ask"])
         self.assertEqual(sorted(program.line()["text"] for _ in range(20)), sorted(map(str, range(20))))
 
+    def test_deep_result(self) -> None:
+        got = self.one("@agent.task\ndef work(task):\n    d = []\n    for _ in range(100_000): d = [d]\n    return d")
+        self.assertEqual(got["type"], "error")
+        self.assertIn("maximum recursion depth exceeded", got["text"])
+
+    def test_lines_that_cannot_be_handled(self) -> None:
+        program = self.run_agent("@agent.task\ndef work(task):\n    if task.text == 'ask': task.ask('x')\n    task.sleep(0.1)\n    return task.text")
+        program.give(id="other", text="ask")
+        ask = program.line()["ask"]
+        deep = b"[" * 100_000 + b"]" * 100_000
+        for line in (
+            b'{"type":"task","version":1,"id":"a\\"b","input":' + deep + b"}",
+            b'{"type":"task","version":1,"id":"c","files":[{}]}',
+            b"{nonsense",
+            b"",
+            b'{"type":"reply","id":"other","ask":"' + ask.encode() + b'","data":' + deep + b"}",
+        ):
+            program.process.stdin.write(line + b"\n")
+        program.give(id="behind", text="still here")
+        got = {l["id"]: l for l in reversed([program.line() for _ in range(5)])}  # the first one about each
+        for id in ('a"b', "c", "other"):
+            self.assertEqual(got[id]["type"], "error")
+            self.assertTrue(got[id]["text"].startswith("the agent cannot handle what it was given: "), got[id])
+        self.assertEqual(got["behind"]["text"], "still here")
+
     def test_prints_are_the_log(self) -> None:
         program = self.run_agent("print('early')\n@agent.task\ndef work(task):\n    print('hello')\n    import os; os.system('echo child')\n    return 'done'")
         self.assertEqual(program.lines(future={"a": 1})[-1]["text"], "done")

@@ -21,6 +21,7 @@ function run(t, code, env = { CORTEX_PROTOCOL: 'jsonl 1' }) {
     log: () => log,
     ended: new Promise((done) => child.on('close', done)),
     end: () => child.stdin.end(),
+    raw: (text) => child.stdin.write(text + '\n'),
     give: (line) => child.stdin.write(JSON.stringify({ type: 'task', version: 1, id: 't1', delivery: 1, ...line }) + '\n'),
     line: async () => JSON.parse((await lines.next()).value),
     // lines gives a task, and returns the lines up to its end.
@@ -125,6 +126,37 @@ for (const waits of ["await task.ask('x')", "await new Promise((_, no) => task.s
     assert.equal(await program.ended, 0)
   })
 }
+
+for (const [kind, pause] of [['async function*', 'await new Promise(setImmediate)'], ['function*', '']]) {
+  test('a canceled generator is ended: ' + kind, async (t) => {
+    const program = run(t, `agent.task(${kind} (task) {
+      try { for (;;) { yield 'x'; ${pause} } } finally { console.log('put away') }
+    })`)
+    program.give()
+    let line = await program.line()
+    program.give({ type: 'cancel', reason: 'enough' })
+    while (line.type === 'text') line = await program.line()
+    assert.deepEqual(line, { type: 'error', text: 'canceled', id: 't1' })
+    program.end()
+    await program.ended
+    assert.equal(program.log(), 'put away\n')
+  })
+}
+
+test('lines that cannot be handled', async (t) => {
+  const program = run(t, "agent.task((task) => task.text)")
+  program.raw('{"type":"task","version":1,"id":"a\\"b","input":nonsense}')
+  program.raw('{"type":"task","version":1,"id":"c","input":nonsense}')
+  program.raw('nonsense')
+  program.raw('null')
+  program.give({ id: 'behind', text: 'still here' })
+  for (const id of ['a"b', 'c']) {
+    const line = await program.line()
+    assert.equal(line.id, id)
+    assert.match(line.text, /^the agent cannot handle what it was given: /)
+  }
+  assert.deepEqual(await program.line(), { type: 'result', text: 'still here', id: 'behind' })
+})
 
 test('many at once', async (t) => {
   const program = run(t, "agent.task(async (task) => { await task.ask('wait'); return task.text })")

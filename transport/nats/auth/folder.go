@@ -175,13 +175,8 @@ func add(dir, kind string, i *Identity, name string) (string, error) {
 	return i.File, ensureCreds(dir, i)
 }
 
-// Admin returns the path of the credentials of a tenant's orchestrator, which may be missing.
-func Admin(dir, tenant string) string {
-	return filepath.Join(tenantDir(dir, tenant), string(Orchestrator)+credsSuffix)
-}
-
-// Admins returns the credentials of the tenants' orchestrators, by the id of their account. A tenant without such a file is left out.
-func Admins(dir string) (map[string]string, error) {
+// Tenants returns the tenants of a folder by the ids of their accounts.
+func Tenants(dir string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountFile))
 	if err != nil {
 		return nil, err
@@ -196,9 +191,30 @@ func Admins(dir string) (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f, err)
 		}
-		creds := filepath.Join(filepath.Dir(f), string(Orchestrator)+credsSuffix)
-		if _, err := os.Stat(creds); err == nil {
-			all[c.Subject] = creds
+		tenant, err := transport.Unescape(filepath.Base(filepath.Dir(f)))
+		if err != nil {
+			continue // not a folder of Cortex
+		}
+		all[c.Subject] = tenant
+	}
+	return all, nil
+}
+
+// Admin returns the path of the credentials of a tenant's orchestrator, which may be missing.
+func Admin(dir, tenant string) string {
+	return filepath.Join(tenantDir(dir, tenant), string(Orchestrator)+credsSuffix)
+}
+
+// Admins returns the credentials of the tenants' orchestrators, by the id of their account. A tenant without such a file is left out.
+func Admins(dir string) (map[string]string, error) {
+	all, err := Tenants(dir)
+	if err != nil {
+		return nil, err
+	}
+	for account, tenant := range all {
+		all[account] = Admin(dir, tenant)
+		if _, err := os.Stat(all[account]); err != nil {
+			delete(all, account)
 		}
 	}
 	return all, nil
@@ -212,6 +228,11 @@ func People(dir, tenant string) string {
 // AgentFile returns the path of the credentials of an agent, which may be missing.
 func AgentFile(dir, tenant, id string) string {
 	return filepath.Join(tenantDir(dir, tenant), agentsDir, transport.Escape(id)+credsSuffix)
+}
+
+// UserFile returns the path of the credentials of a person, which may be missing.
+func UserFile(dir, tenant, name string) string {
+	return filepath.Join(tenantDir(dir, tenant), usersDir, transport.Escape(name)+credsSuffix)
 }
 
 // List returns the identities of all credentials in a folder, by tenant, then orchestrator, people and agents.

@@ -1,0 +1,149 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+)
+
+// follow goes on with the peer's task until it is settled.
+func (w *work) follow(ctx context.Context) (*agents.Result, error) {
+	subscribes := true
+	for wait := firstPoll; ; {
+		if err := w.look(ctx); err != nil {
+			return nil, err
+		}
+		if w.status(w.last) {
+			return w.settle(ctx)
+		}
+		c, err := w.a.client()
+		if err != nil {
+			return nil, err
+		}
+		seen := w.events
+		if c.streams && subscribes && w.until.IsZero() {
+			req := &a2a.SubscribeToTaskRequest{ID: w.r.Task}
+			settled, err := w.listen(ctx, func(ctx context.Context) iter.Seq2[a2a.Event, error] { return c.SubscribeToTask(ctx, req) })
+			if settled {
+				return w.settle(ctx)
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if err := w.refused(err); err != nil {
+				return nil, err
+			}
+			if away, _ := isAway(err); err != nil && !away {
+				subscribes = false // it cannot, or there is nothing to listen to
+			}
+		}
+		if w.events > seen+1 { // it says more than what is known
+			wait = firstPoll
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+		wait = min(2*wait, maxPoll)
+	}
+}
+
+// look asks the peer for its task, and waits while the peer is away.
+func (w *work) look(ctx context.Context) error {
+	none := 0
+	for wait := firstPoll; ; wait = min(2*wait, maxPoll) {
+		c, err := w.a.client()
+		if err != nil {
+			return err
+		}
+		calling, cancel := context.WithTimeout(w.traced(ctx), callTimeout)
+		task, err := c.GetTask(calling, &a2a.GetTaskRequest{ID: w.r.Task, HistoryLength: &none})
+		cancel()
+		if err == nil {
+			if task.ID != w.r.Task {
+				return fmt.Errorf("%w: it gives another task", errStrange)
+			}
+			if err := w.out.set(w.t, task.Artifacts); err != nil {
+				return err
+			}
+			w.last = task.Status
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if errors.Is(err, a2a.ErrTaskNotFound) {
+			return errForgotten
+		}
+		if away, _ := isAway(err); !away {
+			return err
+		}
+		w.a.suspect()
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// Bounds of the search for a task.
+const (
+	findPages = 10
+	findPage  = 20
+)
+
+// find looks for the peer's task of the message that was sent, and keeps its id.
+func (w *work) find(ctx context.Context, at string) (bool, error) {
+	info, err := w.search(ctx, at)
+	if err != nil || info.TaskID == "" {
+		return false, err
+	}
+	return true, w.adopt(info)
+}
+
+// search looks for the peer's task that has the message that was sent in its history. It returns no id if there is none, or the peer does not list its tasks.
+func (w *work) search(ctx context.Context, at string) (a2a.TaskInfo, error) {
+	none := a2a.TaskInfo{}
+	history := 20
+	req := &a2a.ListTasksRequest{ContextID: at, PageSize: findPage, HistoryLength: &history}
+	for page := 0; page < findPages; {
+		c, err := w.a.client()
+		if err != nil {
+			return none, err
+		}
+		calling, cancel := context.WithTimeout(w.traced(ctx), callTimeout)
+		list, err := c.ListTasks(calling, req)
+		cancel()
+		if ctx.Err() != nil {
+			return none, context.Cause(ctx)
+		}
+		if away, _ := isAway(err); away {
+			w.a.suspect()
+			if err := pause(ctx, firstPoll); err != nil {
+				return none, err
+			}
+			continue
+		}
+		if err != nil { // it cannot list them
+			return none, nil
+		}
+		for _, task := range list.Tasks {
+			if task == nil {
+				continue
+			}
+			for _, m := range task.History {
+				if m != nil && m.ID == w.r.Sent && task.ID != "" {
+					return task.TaskInfo(), nil
+				}
+			}
+		}
+		page++
+		if req.PageToken = list.NextPageToken; req.PageToken == "" {
+			break
+		}
+	}
+	return none, nil
+}

@@ -1,0 +1,268 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+)
+
+// Bounds of what is read of a peer.
+const (
+	maxBody   = 32 << 20  // bytes of an answer, and of one event of a stream
+	maxStream = 512 << 20 // bytes of a stream
+	maxReason = 64 << 10  // bytes of an answer that is an error
+	maxHeavy  = 64 << 20  // bytes that an answer, or an event of a stream, takes when it is decoded, as far as that can be estimated
+)
+
+const dialTimeout = 10 * time.Second
+
+// awayError says that a peer cannot be reached, or is too busy. If unsent, it did not get the request.
+type awayError struct {
+	why    string
+	unsent bool
+}
+
+func (e *awayError) Error() string { return e.why }
+
+// refusedError says that a peer does not let this client in, or that what its card names must not be asked.
+type refusedError struct{ why string }
+
+func (e *refusedError) Error() string { return e.why }
+
+// may returns what forbids requests to a URL, or nil: a card may name its own host, and those that are allowed.
+func (a *Agent) may(u *url.URL) error {
+	host := strings.ToLower(u.Hostname())
+	own := host == strings.ToLower(a.home.Hostname())
+	if !own && !slices.ContainsFunc(a.peer.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+		return &refusedError{fmt.Sprintf("the card names the host %.100q, which is not its own: allow it with --allow-host", host)}
+	}
+	if a.home.Scheme == "https" && u.Scheme != "https" {
+		return &refusedError{fmt.Sprintf("the card came over TLS, and names %.100q without TLS", shownURL(u.String()))}
+	}
+	return nil
+}
+
+// newHTTP returns the client for all requests to the peer.
+func (a *Agent) newHTTP() *http.Client {
+	t := httpclient.NewTransport(0)
+	if a.peer.Public {
+		t.DialContext = a.dialer().DialContext
+	}
+	return &http.Client{
+		Transport: &exchange{a, t},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if from := via[0]; from.Method != http.MethodGet || origin(r.URL) != origin(from.URL) || len(via) > 3 {
+				return &refusedError{fmt.Sprintf("it redirects to %.100q, which is not followed", shownURL(r.URL.String()))}
+			}
+			return nil
+		},
+	}
+}
+
+// dialer dials, but no private addresses if the peer has to be public.
+func (a *Agent) dialer() *net.Dialer {
+	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	if a.peer.Public {
+		d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil || !publicnet.Is(at.Addr()) {
+				return &refusedError{fmt.Sprintf("%s is an address of this network, and the list of agents is from elsewhere", address)}
+			}
+			return nil
+		}
+	}
+	return d
+}
+
+// exchange sends requests to the peer only, with its credentials, and bounds the answers.
+type exchange struct {
+	a    *Agent
+	next http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := x.a.may(r.URL); err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	for name, values := range x.a.credentials().of(origin(r.URL)) {
+		r.Header[name] = values
+	}
+	r.Header.Set("User-Agent", "cortex/"+x.a.o.Version)
+	// By this header, spelled as usual, net/http takes a request for one that it may repeat by itself. Not all peers know it, so who sends decides that.
+	if key := r.Header.Values(idempotencyKey); len(key) > 0 {
+		r.Header.Del(idempotencyKey)
+		r.Header[idempotencyKey] = key
+	}
+	resp, err := x.next.RoundTrip(r)
+	if err != nil {
+		var dial *net.OpError
+		if refused := (*refusedError)(nil); errors.As(err, &refused) {
+			return nil, refused
+		}
+		if r.Context().Err() != nil {
+			return nil, err
+		}
+		return nil, &awayError{x.a.credentials().hide(err.Error()), errors.As(err, &dial) && dial.Op == "dial"}
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	isJSON := kind == "application/json" || kind == "application/a2a+json"
+	if isJSON {
+		resp.Header.Set("Content-Type", "application/json") // the SDK does not know the other name
+	}
+	switch status := resp.StatusCode; {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		_ = resp.Body.Close()
+		return nil, &refusedError{"the agent does not let Cortex in (" + resp.Status + "): give the credentials that it wants"}
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+		_ = resp.Body.Close()
+		return nil, &awayError{resp.Status, true}
+	case (status == http.StatusBadGateway || status == http.StatusGatewayTimeout) && !isJSON:
+		_ = resp.Body.Close()
+		return nil, &awayError{resp.Status, false}
+	case status >= http.StatusBadRequest && !isJSON:
+		defer resp.Body.Close() //nolint:errcheck // it was only read
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+		why := strings.TrimSpace("the agent answers " + resp.Status + ": " + shorten.To(strings.ToValidUTF8(string(b), ""), 300))
+		if status >= http.StatusInternalServerError {
+			return nil, a2a.NewError(a2a.ErrServerError, why)
+		}
+		return nil, &refusedError{why}
+	case status >= http.StatusBadRequest:
+		b, err := io.ReadAll(&bounded{ReadCloser: resp.Body, most: maxReason})
+		_ = resp.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(b))
+		if bytes.Contains(b, []byte(`"jsonrpc"`)) { // an error of the protocol, with a status as if it were one of HTTP
+			resp.StatusCode, resp.Status = http.StatusOK, "200 OK"
+			if r.Header.Get("Accept") == "text/event-stream" {
+				resp.Body = asEvent(resp.Body)
+			}
+		}
+	case kind == "text/event-stream":
+		resp.Body = &events{bounded: bounded{ReadCloser: resp.Body, most: maxStream, pieces: true}, heard: heardOf(r.Context())}
+	case r.Header.Get("Accept") == "text/event-stream":
+		resp.Body = asEvent(resp.Body) // an answer before the stream began, mostly an error
+	default:
+		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody}
+	}
+	return resp, nil
+}
+
+// asEvent returns a body of JSON as a stream of one event.
+func asEvent(body io.ReadCloser) io.ReadCloser {
+	defer body.Close() //nolint:errcheck // it was only read
+	b, err := io.ReadAll(&bounded{ReadCloser: body, most: maxBody})
+	b = slices.Concat([]byte("data: "), bytes.ReplaceAll(b, []byte("\n"), []byte(" ")), []byte("\n\n"))
+	return io.NopCloser(io.MultiReader(bytes.NewReader(b), failing{err}))
+}
+
+// failing is a reader that fails; without an error it is empty.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	return 0, io.EOF
+}
+
+// errTooMuch is wrapped by the errors for answers above a bound.
+var errTooMuch = errors.New("it says too much")
+
+// errHeavy is for answers of few bytes that take much memory.
+var errHeavy = fmt.Errorf("%w: the answer has too many values", errTooMuch)
+
+// bounded fails after most bytes, and for a text of JSON that takes too much memory.
+type bounded struct {
+	io.ReadCloser
+	most, n int64
+	scale   nesting.Scale
+	pieces  bool // who reads them weighs them
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.n > b.most {
+		return 0, fmt.Errorf("%w: the answer has more than %d MiB", errTooMuch, b.most>>20)
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.most-b.n+1)])
+	b.n += int64(n)
+	if b.scale.Write(p[:n]); b.scale.Weight > maxHeavy && !b.pieces {
+		return 0, errHeavy
+	}
+	return n, err
+}
+
+// events bounds a stream and each of its events: the SDK bounds lines only, and an event may have many.
+type events struct {
+	bounded
+	heard func()
+	event int64 // bytes since the last empty line
+	line  bool  // the present line has something
+}
+
+// Read implements [io.Reader].
+func (e *events) Read(p []byte) (int, error) {
+	n, err := e.bounded.Read(p)
+	if n > 0 {
+		e.heard()
+	}
+	for rest := p[:n]; len(rest) > 0; {
+		line, after, ended := bytes.Cut(rest, []byte("\n"))
+		e.line = e.line || len(bytes.TrimRight(line, "\r")) > 0
+		e.event += int64(len(rest) - len(after))
+		if e.scale.Write(rest[:len(rest)-len(after)]); ended && !e.line {
+			e.event, e.scale = 0, nesting.Scale{}
+		}
+		if e.scale.Weight > maxHeavy {
+			return 0, errHeavy
+		}
+		e.line = e.line && !ended
+		rest = after
+	}
+	if e.event > maxBody {
+		return 0, fmt.Errorf("%w: an event has more than %d MiB", errTooMuch, maxBody>>20)
+	}
+	return n, err
+}
+
+// heardKey is the key of a function in the context of a stream, which is called when something of the stream arrives.
+type heardKey struct{}
+
+func heardOf(ctx context.Context) func() {
+	if f, ok := ctx.Value(heardKey{}).(func()); ok {
+		return f
+	}
+	return func() {}
+}
+
+// plainURL removes the query of the URL in an error, and its method.
+func plainURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return fmt.Errorf("%s: %w", shownURL(of.URL), of.Err)
+	}
+	return err
+}

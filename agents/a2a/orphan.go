@@ -1,0 +1,184 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// An orphan is a task of the peer for which nobody waits any more: it was canceled, or its deadline passed, while the peer, this agent or Cortex was away,
+// or before the peer had named it. Cancellations are live, and a task that was canceled is not delivered again, so nothing but the journal knows of it.
+
+const (
+	orphanEach  = time.Minute      // how often the journal is read without a reason
+	orphanFirst = time.Second      // before an orphan that could not be canceled is tried again
+	orphanSlack = time.Minute      // after its deadline, for clocks that differ
+	orphanFind  = time.Minute      // how long a task that has no name is looked for: its message may still be on its way
+	noDeadline  = 24 * time.Hour   // for a task that says no deadline
+	orphanTime  = 30 * time.Second // for one attempt
+)
+
+// latest returns when nobody waits for a task any more, by this machine's clock.
+func latest(t *agents.Task, now time.Time) time.Time {
+	until := t.Deadline
+	if until.IsZero() {
+		return now.Add(noDeadline)
+	}
+	due, err := time.Parse(time.RFC3339Nano, transport.MetaString(t.Message, transport.MetaDeadline))
+	last, err2 := time.Parse(time.RFC3339Nano, transport.MetaString(t.Message, transport.MetaLatest))
+	if err == nil && err2 == nil && last.After(due) { // progress moves the deadline so far
+		until = until.Add(last.Sub(due))
+	}
+	return until.Add(orphanSlack)
+}
+
+// opened takes note that the peer may be at work on a task. The file has no content and is not synced: its record is.
+func (r *records) opened(t *agents.Task) error {
+	f, err := os.OpenFile(r.open.Path(t.Tenant, t.ContextID, t.ID), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("what is asked cannot be kept: %w", err)
+	}
+	return f.Close()
+}
+
+// closed takes note that the peer has ended a task. A task of which this is not known, after an error or a power failure, is canceled in vain.
+func (r *records) closed(t *agents.Task) { _ = os.Remove(r.open.Path(t.Tenant, t.ContextID, t.ID)) }
+
+// enter takes note that a task is worked on, until the function is called.
+func (a *Agent) enter(t *agents.Task) (leave func()) {
+	name := filepath.Base(a.journal.tasks.Path(t.Tenant, t.ContextID, t.ID))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.busy[name]++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.busy[name]--; a.busy[name] == 0 {
+			delete(a.busy, name)
+		}
+	}
+}
+
+// leave ends the work on a task that enter began, and only then has [Agent.Run] see to it if it was left: it does nothing for a task that is worked on.
+func (w *work) leave(entered func()) {
+	entered()
+	if !w.left {
+		return
+	}
+	select {
+	case w.a.orphan <- struct{}{}:
+	default:
+	}
+}
+
+// abandon cancels a task for which nobody waits any more, now or as soon as that is possible.
+func (w *work) abandon(ctx context.Context) {
+	if w.r == nil || w.r.Answer != nil {
+		return
+	}
+	w.r.Until = time.Now()
+	if err := w.keep(); err != nil {
+		w.a.log.Warn("task may not be canceled", "task_id", w.t.ID, "err", err)
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer stop()
+	if done, err := w.cancel(ctx); done {
+		w.a.journal.closed(w.t)
+		return
+	} else if err != nil {
+		w.a.log.Info("task not canceled yet", "task_id", w.t.ID, "err", w.a.credentials().hide(plainURL(err).Error()))
+	}
+	w.left = true
+}
+
+// cancel asks the peer to stop. done is false if that is to be tried again. What the peer does about it is seen by whoever asks for the task again.
+func (w *work) cancel(ctx context.Context) (done bool, err error) {
+	c, err := w.a.client()
+	if err != nil {
+		return false, err
+	}
+	id := w.r.Task
+	if id == "" {
+		found, err := w.search(ctx, "")
+		if id = found.TaskID; err != nil || id == "" {
+			return err == nil && time.Since(w.r.Until) > orphanFind, err
+		}
+	}
+	_, err = c.CancelTask(w.traced(ctx), &a2a.CancelTaskRequest{ID: id})
+	if away, _ := isAway(err); away {
+		return false, err
+	}
+	if err != nil && !errors.Is(err, a2a.ErrTaskNotCancelable) && !errors.Is(err, a2a.ErrTaskNotFound) {
+		w.a.log.Warn("task not canceled", "task_id", w.t.ID, "err", w.a.credentials().hide(plainURL(err).Error()))
+	}
+	return true, nil
+}
+
+// cancelOrphans cancels orphans until ctx ends.
+func (a *Agent) cancelOrphans(ctx context.Context) {
+	pauses := &backoff.ExponentialBackOff{InitialInterval: orphanFirst, MaxInterval: orphanEach, Multiplier: 2, RandomizationFactor: 0.25}
+	pauses.Reset()
+	for wait := orphanFirst; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.orphan:
+			pauses.Reset()
+		case <-time.After(wait):
+		}
+		if left := a.cancelDue(ctx); left {
+			wait = pauses.NextBackOff()
+		} else {
+			pauses.Reset()
+			wait = orphanEach
+		}
+	}
+}
+
+// cancelDue cancels the orphans that there are, and reports whether one is left.
+func (a *Agent) cancelDue(ctx context.Context) (left bool) {
+	entries, err := os.ReadDir(a.journal.open.Dir)
+	if err != nil {
+		a.log.Warn("tasks that were left are not canceled", "err", err)
+		return false
+	}
+	for _, e := range entries {
+		a.mu.Lock()
+		busy := a.busy[e.Name()] > 0
+		a.mu.Unlock()
+		if busy {
+			continue
+		}
+		r := &record{}
+		ok, err := read(filepath.Join(a.journal.tasks.Dir, e.Name()), r)
+		if ok && time.Now().Before(r.Until) {
+			continue // it may be delivered again
+		}
+		done := !ok || err != nil
+		if !done {
+			calling, stop := context.WithTimeout(ctx, orphanTime)
+			done, err = (&work{a: a, t: &agents.Task{}, r: r}).cancel(calling)
+			stop()
+		}
+		switch {
+		case !done && err != nil: // the peer is away, or the agent ends
+			return true
+		case !done:
+			left = true
+			continue
+		case err != nil:
+			a.log.Warn("task that was left is not canceled", "err", err)
+		}
+		_ = os.Remove(filepath.Join(a.journal.open.Dir, e.Name()))
+	}
+	return left
+}

@@ -1,0 +1,202 @@
+package a2a_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// run runs an agent until the function is called, or the test ends.
+func run(t *testing.T, a *peers.Agent) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	stop = func() {
+		if cancel(); ended == nil {
+			return
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		ended = nil
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// cancels returns the tasks that the peer was told to cancel.
+func (p *peer) cancels() []a2a.TaskID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.canceled)
+}
+
+// opened returns the number of tasks in a folder that the peer may be at work on.
+func opened(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*", "open", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// begin gives an agent a task that lasts, and returns a function that ends it for a reason.
+func begin(t *testing.T, p *peer, a *peers.Agent, dir string, g given) (end func(error)) {
+	t.Helper()
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- give(ctx, a, g) }()
+	p.waits(1)
+	eventually(t, "the task is named", func() bool { return named(t, dir) == 1 })
+	return func(why error) {
+		t.Helper()
+		stop(why)
+		if got := <-ended; got.text != why.Error() {
+			t.Errorf("got %+v, want %v", got, why)
+		}
+	}
+}
+
+// TestTaskIsCanceledWhileItsPeerIsAway cancels a task while its peer is away. The peer is told when it is back, also by the next process.
+func TestTaskIsCanceledWhileItsPeerIsAway(t *testing.T) {
+	for _, name := range []string{"the same process", "the next one"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+			a := open(t, dir, &peers.Peer{URL: p.server.URL})
+			stop := run(t, a)
+			end := begin(t, p, a, dir, given{id: "1", message: "m", text: "wait here"})
+			var away atomic.Bool
+			next := p.handler
+			p.mu.Lock()
+			p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if away.Load() {
+					panic(http.ErrAbortHandler)
+				}
+				next.ServeHTTP(w, r)
+			})
+			p.mu.Unlock()
+			away.Store(true)
+			end(agents.ErrCanceled)
+			if got := p.cancels(); len(got) != 0 || opened(t, dir) != 1 {
+				t.Fatalf("canceled: %q, and %d tasks are open", got, opened(t, dir))
+			}
+			if name != "the same process" {
+				stop()
+				a.Close()
+				run(t, open(t, dir, &peers.Peer{URL: p.server.URL}))
+			}
+			away.Store(false)
+			eventually(t, "the task is canceled", func() bool { return len(p.cancels()) == 1 })
+			eventually(t, "no task is open", func() bool { return opened(t, dir) == 0 })
+		})
+	}
+}
+
+// TestTaskIsCanceledBeforeItIsNamed cancels a task whose message is on its way to the peer, which names the task only then.
+func TestTaskIsCanceledBeforeItIsNamed(t *testing.T) {
+	t.Parallel()
+	p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	run(t, a)
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	next := p.handler
+	p.mu.Lock()
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if err != nil || !bytes.Contains(b, []byte("SendStreamingMessage")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		again := r.Clone(context.WithoutCancel(r.Context()))
+		again.Body = io.NopCloser(bytes.NewReader(b))
+		close(arrived)
+		<-goOn
+		next.ServeHTTP(&nowhere{header: http.Header{}}, again)
+	})
+	p.mu.Unlock()
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- give(ctx, a, given{id: "1", message: "m", text: "wait here"}) }()
+	<-arrived
+	stop(agents.ErrCanceled)
+	<-ended
+	close(goOn)
+	p.waits(1)
+	eventually(t, "the task is canceled", func() bool { return len(p.cancels()) == 1 })
+	eventually(t, "no task is open", func() bool { return opened(t, dir) == 0 })
+}
+
+// TestTaskIsLeft stops an agent while its peer works, and the task does not come back, since it was canceled meanwhile: a cancellation is live, and nobody
+// tells an agent that is away. Its peer is told at the task's deadline, and not before: until then the task may be delivered again.
+func TestTaskIsLeft(t *testing.T) {
+	now := time.Now()
+	extended := map[string]any{transport.MetaDeadline: now.Add(-2 * time.Hour).UTC().Format(time.RFC3339Nano), transport.MetaLatest: now.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)}
+	for _, test := range []struct {
+		name string
+		due  time.Time
+		meta map[string]any
+		want int
+	}{
+		{"after its deadline", now.Add(-2 * time.Hour), nil, 1},
+		{"before its deadline", now.Add(2 * time.Hour), nil, 0},
+		{"before the latest deadline that progress can give it", now.Add(-2 * time.Hour), extended, 0},
+		{"without a deadline", time.Time{}, nil, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+			a := open(t, dir, &peers.Peer{URL: p.server.URL})
+			end := begin(t, p, a, dir, given{id: "1", message: "m", text: "wait here", deadline: test.due, meta: test.meta})
+			if left := a.CancelDue(t.Context()); left || len(p.cancels()) != 0 {
+				t.Errorf("while it is worked on: canceled: %q", p.cancels())
+			}
+			end(agents.ErrStopping)
+			a.Close()
+			a = open(t, dir, &peers.Peer{URL: p.server.URL})
+			if left := a.CancelDue(t.Context()); left || len(p.cancels()) != test.want || opened(t, dir) != 1-test.want {
+				t.Errorf("canceled: %q, and %d tasks are open", p.cancels(), opened(t, dir))
+			}
+		})
+	}
+}
+
+// TestTaskIsNotLeft ends tasks, of which none is open then.
+func TestTaskIsNotLeft(t *testing.T) {
+	p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	for _, text := range []string{"say sun", "ask me", "fail at it", "reject it", "message rain"} {
+		give(t.Context(), a, given{id: text, message: text, text: text})
+	}
+	if opened(t, dir) != 0 || len(p.begins()) != 5 {
+		t.Errorf("%d tasks are open; begun: %q", opened(t, dir), p.begins())
+	}
+}
+
+// TestLeftTaskIsForgotten erases a conversation. Nothing says any more that a task of it was open.
+func TestLeftTaskIsForgotten(t *testing.T) {
+	p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	begin(t, p, a, dir, given{id: "1", message: "m", text: "wait here"})(agents.ErrStopping)
+	if opened(t, dir) != 1 {
+		t.Fatal("no task is open")
+	}
+	if err := peers.Forget(dir, "", "conversation"); err != nil || opened(t, dir) != 0 {
+		t.Errorf("%d tasks are open (%v)", opened(t, dir), err)
+	}
+}

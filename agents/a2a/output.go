@@ -1,0 +1,310 @@
+package a2a
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of what a task gives.
+const (
+	maxOutput   = 64 << 20                // bytes of all artifacts; data counts as it is in memory
+	maxParts    = 10_000                  // of all artifacts
+	maxWeight   = transport.MaxWeight / 4 // bytes that it takes decoded; a heavier one becomes a file
+	maxData     = 1 << 20                 // bytes of a structured result; a larger one becomes a file
+	maxLinks    = 100
+	maxLink     = 8 << 10  // bytes
+	maxQuestion = 16 << 10 // bytes
+)
+
+// outputs collects the artifacts of a task.
+type outputs struct {
+	all   []*artifact
+	bytes int
+	parts int
+
+	strayed bool // what was shown is not the beginning of the text any more
+}
+
+// artifact is an artifact, or the part of it that has come.
+type artifact struct {
+	id     a2a.ArtifactID
+	name   string
+	pieces []piece
+	bytes  int
+}
+
+// piece is a part of an artifact. The bytes of a text or a file grow with each chunk.
+type piece struct {
+	*a2a.Part
+	b []byte
+}
+
+func (p *piece) isText() bool { _, ok := p.Content.(a2a.Text); return ok }
+func (p *piece) isRaw() bool  { _, ok := p.Content.(a2a.Raw); return ok }
+
+// set replaces all artifacts, by those of a snapshot.
+func (o *outputs) set(t *agents.Task, all []*a2a.Artifact) error {
+	was := o.text()
+	o.all, o.bytes, o.parts = nil, 0, 0
+	for _, f := range all {
+		if f == nil {
+			continue
+		}
+		if err := o.put(f, false); err != nil {
+			return err
+		}
+	}
+	o.stream(t, was)
+	return nil
+}
+
+// update applies an event.
+func (o *outputs) update(t *agents.Task, e *a2a.TaskArtifactUpdateEvent) error {
+	if e.Artifact == nil {
+		return nil
+	}
+	if n := len(o.all); e.Append && n > 0 && o.all[n-1].id == e.Artifact.ID { // the usual case, without a look at what was before
+		if err := o.put(e.Artifact, true); err != nil {
+			return err
+		}
+		for _, p := range e.Artifact.Parts {
+			if p == nil || p.Filename != "" || o.strayed {
+				continue
+			}
+			if c, ok := p.Content.(a2a.Text); ok {
+				t.Stream(string(c))
+			}
+		}
+		return nil
+	}
+	was := o.text()
+	if err := o.put(e.Artifact, e.Append); err != nil {
+		return err
+	}
+	o.stream(t, was)
+	return nil
+}
+
+// stream shows what has come behind the text that was.
+func (o *outputs) stream(t *agents.Task, was string) {
+	rest, ok := strings.CutPrefix(o.text(), was)
+	o.strayed = o.strayed || !ok || o.bytes > agents.MaxResultText
+	if !o.strayed && rest != "" {
+		t.Stream(rest)
+	}
+}
+
+func (o *outputs) put(f *a2a.Artifact, add bool) error {
+	at := slices.IndexFunc(o.all, func(is *artifact) bool { return is.id == f.ID })
+	switch {
+	case at < 0:
+		at = len(o.all)
+		o.all = append(o.all, &artifact{id: f.ID, name: f.Name})
+	case !add:
+		o.bytes, o.parts = o.bytes-o.all[at].bytes, o.parts-len(o.all[at].pieces)
+		o.all[at] = &artifact{id: f.ID, name: f.Name}
+	}
+	to := o.all[at]
+	before, pieces := to.bytes, len(to.pieces)
+	for _, p := range f.Parts {
+		to.add(p)
+	}
+	o.bytes, o.parts = o.bytes+to.bytes-before, o.parts+len(to.pieces)-pieces
+	if o.bytes > maxOutput || o.parts > maxParts || len(o.all) > agents.MaxArtifacts {
+		return fmt.Errorf("%w: a task has at most %d artifacts with %d parts and %d MiB", errTooMuch, agents.MaxArtifacts, maxParts, maxOutput>>20)
+	}
+	return nil
+}
+
+// add appends a part. Pieces of one text, or of one file, become one part.
+func (f *artifact) add(p *a2a.Part) {
+	if p == nil {
+		return
+	}
+	f.bytes += len(p.Filename) + len(p.MediaType)
+	next := piece{Part: p}
+	switch c := p.Content.(type) {
+	case a2a.Text:
+		next.b = []byte(c)
+	case a2a.Raw:
+		next.b = c
+	case a2a.URL:
+		f.bytes += len(c)
+	case a2a.Data:
+		if b, err := transport.EncodeValue(c.Value); err == nil {
+			f.bytes += nesting.Weight(b)
+		}
+	}
+	f.bytes += len(next.b)
+	if n := len(f.pieces); n > 0 && next.b != nil {
+		last := &f.pieces[n-1]
+		same := last.Filename == p.Filename && last.MediaType == p.MediaType
+		if same && (last.isText() && next.isText() || last.isRaw() && next.isRaw() && p.Filename != "") {
+			last.b = append(last.b, next.b...)
+			return
+		}
+	}
+	next.b = slices.Clip(next.b)
+	f.pieces = append(f.pieces, next)
+}
+
+// text returns the texts of all artifacts that are no files, as far as they are short enough to be shown while they come.
+func (o *outputs) text() string {
+	if o.strayed || o.bytes > agents.MaxResultText {
+		return ""
+	}
+	var all []string
+	for _, f := range o.all {
+		var b strings.Builder
+		for i := range f.pieces {
+			if p := &f.pieces[i]; p.isText() && p.Filename == "" {
+				b.Write(p.b)
+			}
+		}
+		if b.Len() > 0 {
+			all = append(all, b.String())
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// result returns the result of a task that is done: its artifacts or, if these say nothing, its last words.
+func (o *outputs) result(ctx context.Context, t *agents.Task, words *a2a.Message) (*agents.Result, error) {
+	r := &result{ctx: ctx, task: t, room: agents.MaxResultText}
+	for _, f := range o.all {
+		if err := r.add(f.pieces, f.name); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.parts) == 0 && words != nil {
+		said := &artifact{}
+		for _, p := range words.Parts {
+			said.add(p)
+		}
+		if err := r.add(said.pieces, ""); err != nil {
+			return nil, err
+		}
+	}
+	if r.left > 0 {
+		r.parts = append(r.parts, a2a.NewTextPart(fmt.Sprintf("[%d more are left out: a result has at most %d files and %d links]", r.left, transport.MaxFiles, maxLinks)))
+	}
+	return &agents.Result{Parts: r.parts}, nil
+}
+
+// result is a result under construction.
+type result struct {
+	ctx   context.Context //nolint:containedctx // it lives as long as the call of outputs.result
+	task  *agents.Task
+	parts a2a.ContentParts
+	room  int // bytes of text
+	files int
+	links int
+	left  int // number of parts left out
+}
+
+func (r *result) add(pieces []piece, name string) error {
+	for i := range pieces {
+		p := &pieces[i]
+		var err error
+		switch c := p.Content.(type) {
+		case a2a.Text:
+			if p.Filename == "" {
+				err = r.text(string(p.b))
+			} else {
+				err = r.file(p.Filename, p.MediaType, p.b)
+			}
+		case a2a.Raw:
+			err = r.file(cmp.Or(p.Filename, name), p.MediaType, p.b)
+		case a2a.Data:
+			err = r.data(c.Value)
+		case a2a.URL:
+			r.link(p.Part, string(c))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *result) text(s string) error {
+	if len(s) > r.room {
+		return r.file("result.txt", "text/plain", []byte(s))
+	}
+	r.room -= len(s)
+	if s != "" {
+		r.parts = append(r.parts, a2a.NewTextPart(s))
+	}
+	return nil
+}
+
+func (r *result) data(v any) error {
+	if v == nil {
+		return nil
+	}
+	b, err := transport.EncodeValue(v)
+	if err != nil {
+		return fmt.Errorf("the structured result cannot be passed on: %w", err)
+	}
+	if len(b) > maxData || nesting.Weight(b) > maxWeight {
+		return r.file("result.json", "application/json", b)
+	}
+	r.parts = append(r.parts, a2a.NewDataPart(v))
+	return nil
+}
+
+// link adds a link. Others than to the web are left out: what they mean to whoever follows them is not for strangers to say.
+func (r *result) link(p *a2a.Part, to string) {
+	web := strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "http://")
+	if r.links++; r.links > maxLinks || len(to) > maxLink || !web {
+		r.left++
+		return
+	}
+	r.parts = append(r.parts, &a2a.Part{Content: a2a.URL(to), Filename: shorten.To(p.Filename, 255), MediaType: shorten.To(p.MediaType, 255)})
+}
+
+func (r *result) file(name, kind string, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if r.files++; r.files > transport.MaxFiles {
+		r.left++
+		return nil
+	}
+	name = transport.FileName(name, kind, r.files)
+	if r.files > 1 {
+		name = fmt.Sprintf("%d-%s", r.files, name) // an artifact of the same name would replace it
+	}
+	return r.task.AddFile(r.ctx, name, kind, bytes.NewReader(b))
+}
+
+// words returns what a message says, bounded.
+func words(m *a2a.Message, instead string) string {
+	if m != nil {
+		if text := strings.TrimSpace(said(transport.Text(m.Parts), maxQuestion)); text != "" {
+			return text
+		}
+		for _, p := range m.Parts {
+			if p == nil {
+				continue
+			}
+			if d, ok := p.Content.(a2a.Data); ok {
+				if b, err := transport.EncodeValue(d.Value); err == nil && d.Value != nil {
+					return said(string(b), maxQuestion)
+				}
+			}
+		}
+	}
+	return instead
+}

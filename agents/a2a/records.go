@@ -1,0 +1,193 @@
+package a2a
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of what is kept: no task is redelivered after a week, and a conversation that had no task for a quarter of a year begins anew.
+const (
+	recordAge   = 7 * 24 * time.Hour
+	maxRecords  = 10_000
+	maxJournal  = 256 << 20 // bytes of all records
+	maxRecord   = 64 << 20  // bytes of one record
+	contextAge  = 90 * 24 * time.Hour
+	maxContexts = 50_000
+)
+
+// The folders of an agent's records, in its folder.
+const (
+	tasksDir    = "tasks"
+	contextsDir = "contexts"
+	openDir     = "open" // has an empty file for each task that its peer may be at work on
+)
+
+// maxID bounds the ids that a peer makes, in bytes.
+const maxID = 1 << 10
+
+// record is what is known of a task. It is written before a message is sent, and again as soon as the peer has named its task.
+type record struct {
+	Message string `json:"message"` // the id of the task's latest message
+	Attempt int    `json:"attempt"` // of it
+
+	Sent    string     `json:"sent"`              // the id of the message that was sent for it
+	Task    a2a.TaskID `json:"task,omitempty"`    // of the peer; "": it has not named one
+	Context string     `json:"context,omitempty"` // of the peer
+
+	// Asked identifies the peer's question that was passed on last; Reply says that Sent answers it.
+	Asked string `json:"asked,omitempty"`
+	Reply bool   `json:"reply,omitempty"`
+
+	Answer *a2a.Message `json:"answer,omitempty"` // the answer of a peer that makes no tasks
+	Failed string       `json:"failed,omitempty"` // why there is no task
+
+	Until time.Time `json:"until,omitzero"` // when nobody waits for it any more, by this machine's clock
+}
+
+// records has the records of an agent's tasks, and the peer's ids of conversations, in a folder that is locked by one process.
+type records struct {
+	tasks, contexts, open *taskfile.Folder
+	lock                  *os.File
+}
+
+// Forget erases what all agents whose [Options] have this Dir keep of a conversation. A task that was begun, and whose record is gone, is looked for at its
+// peer if it is delivered again.
+func Forget(dir, tenant, contextID string) error {
+	agents, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, a := range agents {
+		for _, of := range []string{tasksDir, contextsDir, openDir} {
+			if a.IsDir() {
+				err = errors.Join(err, taskfile.Forget(filepath.Join(dir, a.Name(), of), tenant, contextID))
+			}
+		}
+	}
+	return err
+}
+
+// openRecords opens the records in folder, and creates the folder if necessary.
+func openRecords(folder string, now time.Time) (*records, error) {
+	r := &records{
+		tasks:    &taskfile.Folder{Dir: filepath.Join(folder, tasksDir), Age: recordAge, Most: maxRecords, Bytes: maxJournal},
+		contexts: &taskfile.Folder{Dir: filepath.Join(folder, contextsDir), Age: contextAge, Most: maxContexts},
+		open:     &taskfile.Folder{Dir: filepath.Join(folder, openDir), Age: recordAge, Most: maxRecords},
+	}
+	for _, f := range []*taskfile.Folder{r.tasks, r.contexts, r.open} {
+		if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+			return nil, fmt.Errorf("no folder for what is asked: %w", err)
+		}
+	}
+	var err error
+	if r.lock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("no folder for what is asked: %w", err)
+	}
+	if !taskfile.Lock(r.lock) {
+		return nil, errors.Join(fmt.Errorf("it is an agent already: another process works with %s", folder), r.lock.Close())
+	}
+	return r, errors.Join(r.tasks.Sweep(now), r.contexts.Sweep(now), r.open.Sweep(now))
+}
+
+func (r *records) close() error {
+	if err := r.lock.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// read returns a task's record, or nil.
+func (r *records) read(t *agents.Task) (*record, error) {
+	is := &record{}
+	if ok, err := read(r.tasks.Path(t.Tenant, t.ContextID, t.ID), is); !ok {
+		return nil, err
+	}
+	return is, nil
+}
+
+func (r *records) write(t *agents.Task, is *record) error {
+	return write(r.tasks, r.tasks.Path(t.Tenant, t.ContextID, t.ID), is)
+}
+
+// context returns the peer's id of the conversation of a task; "" is none.
+func (r *records) context(t *agents.Task) (id string, err error) {
+	_, err = read(r.contexts.Path(t.Tenant, t.ContextID, ""), &id)
+	return id, err
+}
+
+// setContext keeps the peer's id of the conversation of a task; "" forgets it.
+func (r *records) setContext(t *agents.Task, id string) error {
+	return write(r.contexts, r.contexts.Path(t.Tenant, t.ContextID, ""), id)
+}
+
+// read reads a record into v; ok is false if there is none.
+func read(path string, v any) (ok bool, err error) {
+	b, _, err := document.ReadRegular(path, maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("what was asked before cannot be read: %w", err)
+	}
+	return true, nil
+}
+
+// write writes and syncs a record.
+func write(f *taskfile.Folder, path string, v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = f.Write(path, b)
+	}
+	if err != nil {
+		return fmt.Errorf("what is asked cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// namespace is the name space of the ids of messages.
+var namespace = uuid.MustParse("0d3a1c1e-7f4f-4f0b-9a55-2f6c0f6f3a2b")
+
+// messageID returns the id of the message that is sent for a task: it is the same when the sending is repeated.
+func messageID(t *agents.Task, attempt int) string {
+	reply := ""
+	if continues(t) {
+		reply = t.Message.ID
+	}
+	text := ""
+	for _, s := range []string{t.Tenant, t.ContextID, string(t.ID), strconv.Itoa(attempt), reply} {
+		text += s + "\x00"
+	}
+	return uuid.NewSHA1(namespace, []byte(text)).String()
+}
+
+// continues reports whether the task is a reply to a question.
+func continues(t *agents.Task) bool {
+	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
+}
+
+// attemptOf returns the number of a task's attempt, from 1.
+func attemptOf(t *agents.Task) int {
+	if t.Message != nil {
+		if n, ok := transport.Float(t.Message.Metadata[transport.MetaAttempt]); ok && n > 1 && n < 1<<31 {
+			return int(n)
+		}
+	}
+	return 1
+}

@@ -1,0 +1,94 @@
+package grpc
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cortex-orchestrator/cortex/bridge/a2a"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+)
+
+// door lets calls in. Who makes a call is looked at before anything of its message is read: what strangers send takes no memory.
+type door struct {
+	cortex   *a2a.Server
+	identify a2a.Identify
+	guard    *httpserver.Guard
+
+	mu       sync.Mutex
+	arriving map[string]int // calls whose messages are not there yet, by user
+	all      int            // of all users
+}
+
+// call is a call whose sender is known.
+type call struct {
+	user    string
+	arrived func() // its message is there, or will not come
+}
+
+type callKey struct{}
+
+// knock implements [tap.ServerInHandle]. It runs while the connection can do nothing else.
+func (d *door) knock(ctx context.Context, info *tap.Info) (context.Context, error) {
+	user, err := caller(ctx, info.Header, d.identify)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.arriving[user] >= ownArriving || d.all >= maxArriving {
+		return nil, status.Error(codes.ResourceExhausted, "too many calls arrive at the same time: make it again when some have arrived")
+	}
+	d.arriving[user]++
+	d.all++
+	arrived := sync.OnceFunc(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.all--
+		if d.arriving[user]--; d.arriving[user] == 0 {
+			delete(d.arriving, user)
+		}
+	})
+	context.AfterFunc(ctx, arrived)
+	return context.WithValue(ctx, callKey{}, &call{user, arrived}), nil
+}
+
+// admit returns the context of a call whose message has arrived. end is to be called when the call is over.
+func (d *door) admit(ctx context.Context, message any) (_ context.Context, end func(), err error) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return ctx, func() {}, status.Error(codes.Unauthenticated, "nobody is known to make this call")
+	}
+	c.arrived()
+	if err := check(message); err != nil {
+		return ctx, func() {}, err
+	}
+	to := ""
+	if named, ok := message.(interface{ GetTenant() string }); ok { // the SDK forgets it in some calls
+		to = named.GetTenant()
+	}
+	over := func() {}
+	if from, ok := peer.FromContext(ctx); ok {
+		over = d.guard.Begin(from.Addr)
+	}
+	meta, _ := metadata.FromIncomingContext(ctx)
+	if host := meta.Get(":authority"); len(host) > 0 {
+		ctx = d.cortex.WithAuthority(ctx, host[0])
+	}
+	ctx = d.cortex.With(ctx, c.user, to)
+	end = func() {
+		d.cortex.Done(ctx)
+		over()
+	}
+	if m, ok := message.(proto.Message); ok && !d.cortex.Hold(ctx, weightOf(m)) {
+		end()
+		return ctx, func() {}, status.Error(codes.ResourceExhausted, a2a.TooMuch)
+	}
+	return ctx, end, nil
+}

@@ -1,0 +1,192 @@
+package a2a_test
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/cortex-orchestrator/cortex/bridge/a2a"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+)
+
+// TestPushConfigs has the SDK's clients make, get, list and delete configs, in the three bindings, of Cortex and of an agent.
+func TestPushConfigs(t *testing.T) {
+	w := newWorld(t, true)
+	url, _ := w.pushing(func(token string) (string, error) {
+		if !strings.HasPrefix(token, "of-") {
+			return "", errors.New("that is no token")
+		}
+		return "user:" + token[3:], nil
+	}, plain)
+	for _, binding := range bindings {
+		for _, agent := range []string{"", "/agents/worker"} {
+			t.Run("PUSH-CREATE-001 "+string(binding)+agent, func(t *testing.T) {
+				ada, bob := w.join(binding, url+agent, "Authorization", "Bearer of-ada"), w.join(binding, url+agent, "Authorization", "Bearer of-bob")
+				task := w.send(ada, said("paint "+string(binding)+agent))
+				ctx := t.Context()
+				want := &sdk.PushConfig{TaskID: task.ID, ID: "mine", URL: "https://example.com/hook", Token: "tok", Auth: &sdk.PushAuthInfo{Scheme: "Bearer", Credentials: "s3cret"}}
+				made, err := ada.CreateTaskPushConfig(ctx, want)
+				must(t, err)
+				same := func(got *sdk.PushConfig, url string) {
+					t.Helper()
+					if got == nil || got.ID != want.ID || got.TaskID != want.TaskID || got.URL != url || got.Token != want.Token || got.Auth == nil || *got.Auth != *want.Auth {
+						t.Errorf("%+v, want %+v", got, want)
+					}
+				}
+				same(made, want.URL)
+				get := func() (*sdk.PushConfig, error) {
+					return ada.GetTaskPushConfig(ctx, &sdk.GetTaskPushConfigRequest{TaskID: task.ID, ID: "mine"})
+				}
+				got, err := get()
+				must(t, err)
+				same(got, want.URL)
+				other := *want
+				other.URL = "https://example.com/other"
+				_, err = ada.CreateTaskPushConfig(ctx, &other)
+				must(t, err)
+				got, err = get()
+				must(t, err)
+				same(got, other.URL)
+				unnamed, err := ada.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
+				must(t, err)
+				list, err := ada.ListTaskPushConfigs(ctx, &sdk.ListTaskPushConfigRequest{TaskID: task.ID})
+				must(t, err)
+				if len(list) != 2 || unnamed.ID == "" || list[0].ID != unnamed.ID && list[1].ID != unnamed.ID {
+					t.Errorf("PUSH-LIST-001: %+v", list)
+				}
+				for name, of := range map[string]struct {
+					c  *a2aclient.Client
+					id sdk.TaskID
+				}{"another's": {bob, task.ID}, "no task": {ada, "none"}} {
+					_, made := of.c.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: of.id, ID: "mine", URL: "https://example.com/"})
+					_, got := of.c.GetTaskPushConfig(ctx, &sdk.GetTaskPushConfigRequest{TaskID: of.id, ID: "mine"})
+					_, listed := of.c.ListTaskPushConfigs(ctx, &sdk.ListTaskPushConfigRequest{TaskID: of.id})
+					deleted := of.c.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: of.id, ID: "mine"})
+					for i, err := range []error{made, got, listed, deleted} {
+						if !errors.Is(err, sdk.ErrTaskNotFound) {
+							t.Errorf("%s: call %d: %v", name, i, err)
+						}
+					}
+				}
+				for range 2 {
+					if err := ada.DeleteTaskPushConfig(ctx, &sdk.DeleteTaskPushConfigRequest{TaskID: task.ID, ID: "mine"}); err != nil {
+						t.Errorf("PUSH-DEL-001: %v", err)
+					}
+				}
+				if _, err := get(); !errors.Is(err, sdk.ErrTaskNotFound) {
+					t.Errorf("PUSH-DEL-002: %v", err)
+				}
+				for i := range 9 {
+					_, err := ada.CreateTaskPushConfig(ctx, &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
+					if refused := errors.Is(err, sdk.ErrInvalidParams); refused != (i >= 7) {
+						t.Errorf("config %d: %v", i+2, err)
+					}
+				}
+			})
+		}
+	}
+	for name, test := range map[string]struct{ config, code string }{
+		"no URL":          {`{}`, "url"},
+		"no TLS":          {`{"url":"http://example.com/"}`, "TLS"},
+		"private":         {`{"url":"https://10.0.0.1/"}`, "public"},
+		"metadata":        {`{"url":"https://[::ffff:169.254.169.254]/"}`, "public"},
+		"a user":          {`{"url":"https://a:b@example.com/"}`, "user"},
+		"a header":        {`{"url":"https://example.com/","token":"a\r\nb: c"}`, "token"},
+		"a long token":    {`{"url":"https://example.com/","token":"` + strings.Repeat("x", 5000) + `"}`, "token"},
+		"a strange id":    {`{"url":"https://example.com/","id":"a b"}`, "id"},
+		"a scheme":        {`{"url":"https://example.com/","authentication":{"scheme":"a b","credentials":"c"}}`, "scheme"},
+		"credentials":     {`{"url":"https://example.com/","authentication":{"scheme":"a","credentials":"c\n"}}`, "credentials"},
+		"of another task": {`{"url":"https://example.com/","taskId":"x"}`, "task"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"a"}]},"configuration":{"taskPushNotificationConfig":` + test.config + `}}`
+			code, _, said := do(t, http.MethodPost, url+"/message:send", body, "Authorization", "Bearer of-ada")
+			if code != http.StatusBadRequest || !strings.Contains(said, "INVALID_PARAMS") || !strings.Contains(said, test.code) {
+				t.Errorf("%d %s", code, said)
+			}
+		})
+	}
+	if w.times(w.done, "a") != 0 {
+		t.Error("a message was sent whose config is refused")
+	}
+	_, _, card := do(t, http.MethodGet, url+"/.well-known/agent-card.json", "")
+	if !strings.Contains(card, `"pushNotifications":true`) {
+		t.Errorf("the card: %s", card)
+	}
+}
+
+// TestPushJSON makes the four calls by JSON-RPC and checks each answer strictly; keys may be in snake_case.
+func TestPushJSON(t *testing.T) {
+	w := newWorld(t, false)
+	url, _ := w.pushing(nil, plain)
+	task := w.send(w.join(sdk.TransportProtocolJSONRPC, url), said("paint"))
+	id := `"` + string(task.ID) + `"`
+	for _, test := range []struct {
+		method, params string
+		want           int
+	}{
+		{"CreateTaskPushNotificationConfig", `{"task_id":` + id + `,"id":"b","url":"https://example.com/","token":"t"}`, 0},
+		{"CreateTaskPushNotificationConfig", `{"taskId":` + id + `,"id":"a","url":"https://example.com/","authentication":{"scheme":"Bearer"}}`, 0},
+		{"GetTaskPushNotificationConfig", `{"task_id":` + id + `,"id":"a"}`, 0},
+		{"GetTaskPushNotificationConfig", `{"taskId":` + id + `,"id":"c"}`, -32001},
+	} {
+		result, code, _ := rpc(t, url, test.method, test.params)
+		if code != test.want {
+			t.Errorf("%s: %d", test.method, code)
+		} else if code == 0 {
+			strict(t, result, &a2apb.TaskPushNotificationConfig{})
+		}
+	}
+	var ids []string
+	for token := ""; ; {
+		result, code, _ := rpc(t, url, "ListTaskPushNotificationConfigs", `{"taskId":`+id+`,"pageSize":1,"pageToken":"`+token+`"}`)
+		var page a2apb.ListTaskPushNotificationConfigsResponse
+		if code != 0 {
+			t.Fatal(code)
+		}
+		strict(t, result, &page)
+		for _, c := range page.GetConfigs() {
+			ids = append(ids, c.GetId())
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			break
+		}
+	}
+	if strings.Join(ids, " ") != "a b" {
+		t.Errorf("%q", ids)
+	}
+	if _, code, _ := rpc(t, url, "ListTaskPushNotificationConfigs", `{"taskId":`+id+`,"pageSize":101}`); code != -32602 {
+		t.Errorf("a large page: %d", code)
+	}
+	other := w.send(w.join(sdk.TransportProtocolJSONRPC, url), said("paint"))
+	if result, code, _ := rpc(t, url, "ListTaskPushNotificationConfigs", `{"taskId":"`+string(other.ID)+`"}`); code != 0 || string(result) != `{"configs":[]}` {
+		t.Errorf("a list of none: %d %s", code, result)
+	}
+}
+
+// TestPushMost has somebody who has as many configs as one may have; another person can make one.
+func TestPushMost(t *testing.T) {
+	w := newWorld(t, true)
+	var all []string
+	for i := range 512 {
+		all = append(all, `{"id":"`+strconv.Itoa(i)+`","url":"https://example.com/"}`)
+	}
+	value := []byte(`{"user":"user:ada","task":"x","targets":[` + strings.Join(all, ",") + `]}`)
+	_, err := w.store.PutNote(t.Context(), "", storage.NotePush, storage.Note{Key: "a2a-x.y", Value: value})
+	must(t, err)
+	url := w.serve(w.doorWith(func(c *a2a.Config) { c.Push = &a2a.Push{} }), func(token string) (string, error) { return "user:" + token, nil })
+	for who, refused := range map[string]bool{"ada": true, "bob": false} {
+		c := w.join(sdk.TransportProtocolJSONRPC, url, "Authorization", "Bearer "+who)
+		task := w.send(c, said("paint"))
+		_, err := c.CreateTaskPushConfig(t.Context(), &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "512 push notification configs of yours") {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// readBytes bounds the memory of all readings, in bytes as estimated.
+const readBytes = 64 << 20
+
+// readings keeps what was read of the conversations of the last calls, so that the next call reads only what is new. The log is the truth: a
+// restart forgets them.
+type readings struct {
+	mu sync.Mutex
+	of recent.Cache[string, *reading] // by caller and conversation
+}
+
+// get returns the reading of a conversation, which may be empty.
+func (k *readings) get(key string) *reading {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rd, ok := k.of.Get(key)
+	if !ok {
+		rd = &reading{turn: make(chan struct{}, 1)}
+		k.of.Put(key, rd, 1)
+	}
+	return rd
+}
+
+// put takes note of the size of a reading, and forgets the least recently used ones beyond readBytes.
+func (k *readings) put(key string, rd *reading, size int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.of.Put(key, rd, size); k.of.Size() > readBytes && k.of.Len() > 1; k.of.Drop() {
+	}
+}
+
+// reading is a conversation as its caller sees it, up to an entry.
+type reading struct {
+	turn chan struct{} // holds a value while somebody uses the fields below
+
+	conv    *conversation.Conversation // nil: nothing was read
+	before  conversation.Version       // of the entry before the last one
+	records []*record                  // of the caller's tasks, in the order in which they began; those that were returned do not change
+	byRoot  map[string]*record
+	kept    int // bytes of the events that records refer to
+}
+
+// errOther is returned when a log is not that of the conversation that was read: that one was deleted.
+var errOther = errors.New("another conversation")
+
+// read reads the tasks of the caller in a conversation, in the order in which they began; with only, that one, if it is there. What they refer to is
+// shared, and must not be changed.
+func (s *Server) read(ctx context.Context, c *caller, contextID string, only a2a.TaskID) ([]*record, error) {
+	key := c.user() + " " + contextID
+	rd := s.readings.get(key)
+	select {
+	case rd.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-rd.turn }()
+	err := rd.goOn(ctx, s, c, contextID)
+	if errors.Is(err, errOther) {
+		rd.forget()
+		err = rd.goOn(ctx, s, c, contextID)
+	}
+	if err != nil {
+		rd.forget()
+		return nil, s.away(err)
+	}
+	s.readings.put(key, rd, rd.conv.Weight()+rd.kept)
+	var all []*record
+	for _, r := range rd.records {
+		if only == "" || r.id == only {
+			own := new(*r)
+			own.version = rd.conv.Version
+			all = append(all, own)
+		}
+	}
+	return all, nil
+}
+
+func (rd *reading) forget() {
+	rd.conv, rd.before, rd.records, rd.byRoot, rd.kept = nil, 0, nil, nil, 0
+}
+
+// goOn reads the entries that are new. It also reads the last one that is known, to see that the log still has it: otherwise it returns errOther.
+func (rd *reading) goOn(ctx context.Context, s *Server, c *caller, contextID string) error {
+	if rd.conv == nil {
+		rd.conv, rd.byRoot = conversation.NewConversation(c.Tenant, contextID), map[string]*record{}
+	}
+	known, fresh := rd.conv.Version == 0, true
+	for e, err := range s.cfg.Store.Load(ctx, c.Tenant, contextID, rd.before) {
+		switch {
+		case err != nil:
+			return err
+		case !known:
+			if e.Version != rd.conv.Version {
+				return errOther
+			}
+			known = true
+			continue
+		case fresh:
+			fresh = false
+			rd.own()
+		}
+		last := rd.conv.Version
+		if err := rd.conv.Apply(e); err != nil {
+			return err
+		}
+		rd.before = last
+		rd.add(c, contextID, e)
+	}
+	if !known {
+		return errOther
+	}
+	return nil
+}
+
+// own replaces the records that may change by copies.
+func (rd *reading) own() {
+	rd.records = slices.Clone(rd.records)
+	for _, r := range rd.records {
+		if !r.settled() {
+			rd.replace(r)
+		}
+	}
+}
+
+// replace replaces a record by a copy, and returns that.
+func (rd *reading) replace(r *record) *record {
+	own := new(*r)
+	own.exchanges, own.changes, own.waiting = slices.Clone(r.exchanges), slices.Clip(r.changes), slices.Clone(r.waiting)
+	for i, x := range own.exchanges {
+		own.exchanges[i] = new(*x)
+	}
+	rd.records[slices.Index(rd.records, r)] = own
+	word, _ := rootOf(r.first().id)
+	rd.byRoot[string(word)] = own
+	return own
+}
+
+// add takes note of what the last entry of the conversation means for the tasks.
+func (rd *reading) add(c *caller, contextID string, e *conversation.Entry) {
+	if m, ok := transport.Request(e.Cause); ok && e.Cause.From == c.user() {
+		if word, ok := rootOf(e.Cause.ID); ok {
+			r := rd.byRoot[string(word)]
+			switch {
+			case r == nil:
+				place, _ := c.placeOf(contextID)
+				r = &record{id: c.taskID(place, word), place: contextID}
+				rd.byRoot[string(word)] = r
+				rd.records = append(rd.records, r)
+			case r.settled():
+				r = rd.replace(r)
+			}
+			turn := c.ID(client.Turn{ContextID: contextID, From: c.user(), MessageID: e.Cause.ID})
+			r.exchanges = append(r.exchanges, &exchange{id: e.Cause.ID, turn: turn, said: m, at: e.Time})
+		}
+	}
+	for _, r := range rd.records {
+		r.apply(rd.conv, e, c.user())
+	}
+	b, _ := e.Cause.AppendJSON(nil) // an event that was read can be written
+	rd.kept += recordSize + 2*len(b)
+}
+
+// recordSize is what a record takes besides its texts, approximately, in bytes.
+const recordSize = 512

@@ -1,0 +1,113 @@
+package a2a
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/client"
+)
+
+// TestAnswering checks that a user has a bounded number of bytes in answers at a time, waits for those before, and takes nothing from others; and that
+// all users together are bounded.
+func TestAnswering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Client: &client.Client{}})
+		take := func(user string, n int64) (ok bool, done func()) {
+			ctx := s.With(t.Context(), user, "")
+			c, err := callerOf(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.take(ctx, c, n), func() { s.Done(ctx) }
+		}
+		_, first := take("user:ada", ownAnswered)
+		if ok, _ := take("user:ada", 1); ok {
+			t.Error("more than a user may have")
+		}
+		if ok, _ := take("user:bob", ownAnswered); !ok {
+			t.Error("another user has nothing")
+		}
+		if ok, _ := take("user:cid", 1); ok {
+			t.Error("more than all may have")
+		}
+		waits := make(chan bool)
+		go func() {
+			ok, _ := take("user:ada", 1)
+			waits <- ok
+		}()
+		synctest.Wait()
+		first()
+		first() // again: nothing is given back twice
+		if !<-waits {
+			t.Error("nobody waits for the answer before")
+		}
+		ctx := s.With(t.Context(), "user:ada", "")
+		c, _ := callerOf(ctx)
+		gone, stop := context.WithCancel(ctx)
+		stop()
+		if s.take(gone, c, 1) {
+			t.Error("something is reserved for a client that is gone")
+		}
+		s.Done(ctx)
+		if s.take(ctx, c, 1) {
+			t.Error("something is reserved for a call that is over")
+		}
+		if s.answering.all != ownAnswered+1 || len(s.answering.of) != 2 {
+			t.Errorf("%d bytes are in answers: %v", s.answering.all, s.answering.of)
+		}
+	})
+}
+
+// TestAsking checks that the messages of a user's calls are bounded until they are answered, and take nothing from others.
+func TestAsking(t *testing.T) {
+	s := New(Config{Client: &client.Client{}})
+	ada, bob := s.With(t.Context(), "user:ada", ""), s.With(t.Context(), "user:bob", "")
+	if !s.Hold(ada, ownAsked-1) || s.Hold(ada, 2) || !s.Hold(bob, ownAsked) {
+		t.Error("a user may have no more, and no less, than their own")
+	}
+	s.Done(ada)
+	s.Done(ada) // again: nothing is given back twice
+	if !s.Hold(ada, ownAsked) || s.asking.all != 2*ownAsked {
+		t.Errorf("%d bytes are asked: %v", s.asking.all, s.asking.of)
+	}
+	post := func(own int64) int {
+		s := New(Config{Client: &client.Client{}})
+		s.asking.own = own
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/tasks/none:cancel", strings.NewReader("{}"))
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("A2A-Version", "1.0")
+		w := httptest.NewRecorder()
+		s.Handler(nil).ServeHTTP(w, r)
+		if s.asking.all != 0 {
+			t.Errorf("%d bytes are kept of a call that is over", s.asking.all)
+		}
+		return w.Code
+	}
+	if got := post(10); got != http.StatusTooManyRequests {
+		t.Errorf("a message for which there is no room: %d, want %d", got, http.StatusTooManyRequests)
+	}
+	if got := post(ownAsked); got != http.StatusNotFound {
+		t.Errorf("a message for which there is room: %d, want %d", got, http.StatusNotFound)
+	}
+}
+
+// TestPendingBytes checks that the messages of tasks that are not in a log yet are bounded in number and in bytes.
+func TestPendingBytes(t *testing.T) {
+	for _, size := range []int64{1, 1 << 20} {
+		var p pending
+		for i := range 2 * mostPending {
+			p.put(&record{id: a2a.TaskID(strconv.Itoa(i))}, size)
+		}
+		if want := min(mostPending, pendingBytes/int(size)); p.of.Len() != want {
+			t.Errorf("with %d bytes each, %d tasks are kept, want %d", size, p.of.Len(), want)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// company runs A2A agents of others as agents of this process. Its methods are safe for concurrent use.
+type company struct {
+	o       *peers.Options
+	renamed string // how an agent gets another name, for people
+	// tell says that a peer is tried again, and why.
+	tell func(url string, err error)
+
+	mu      sync.Mutex
+	urls    map[string]string // by the id of the agent: two agents with one id would get each other's tasks
+	waiting map[string]string // why a peer that is tried again does not work, by its URL
+}
+
+// enter returns an error if another agent has the id.
+func (c *company) enter(id, at string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first := c.urls[id]; first != "" && first != at {
+		return fmt.Errorf("%s: it is called %s, as %s is: it is left out, unless it gets another name by %s", bareURL(at), id, bareURL(first), c.renamed)
+	}
+	if c.urls == nil {
+		c.urls = map[string]string{}
+	}
+	c.urls[id] = at
+	return nil
+}
+
+// servePeer serves a peer's agent until ctx ends.
+type servePeer func(ctx context.Context, a *peers.Agent) error
+
+// run runs a peer as an agent, which serve serves, until ctx ends, or it fails.
+func (c *company) run(ctx context.Context, p *peers.Peer, serve servePeer) error {
+	a, err := peers.Open(ctx, p, c.o)
+	if err != nil && ctx.Err() != nil {
+		return nil // the user interrupted it, or another agent has failed
+	}
+	if err != nil {
+		return err
+	}
+	defer a.Close() //nolint:errcheck // an error loses nothing: entries of its journal were written as they came
+	if err := c.enter(a.ID(), p.URL); err != nil {
+		return err
+	}
+	c.wait(p.URL, "")
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return a.Run(ctx) })
+	running.Go(func() error {
+		err := serve(ctx, a)
+		if err == nil && ctx.Err() == nil {
+			err = errors.New("the agent has ended")
+		}
+		return err
+	})
+	return running.Wait()
+}
+
+// keep runs a peer as an agent until ctx ends. When it fails it is run again, which stops no other.
+func (c *company) keep(ctx context.Context, p *peers.Peer, serve servePeer) {
+	c.persist(ctx, p.URL, func() error { return c.run(ctx, p, serve) })
+}
+
+// persist calls try until it returns nil or ctx ends, with pauses, and tells why it fails.
+func (c *company) persist(ctx context.Context, at string, try func() error) {
+	pauses := &backoff.ExponentialBackOff{InitialInterval: time.Second, MaxInterval: time.Minute, Multiplier: 2, RandomizationFactor: 0.25}
+	pauses.Reset()
+	told := ""
+	for {
+		err := try()
+		if ctx.Err() != nil || err == nil {
+			c.wait(at, "")
+			return
+		}
+		text := prompt.Clean(oneLine(err), 300)
+		c.wait(at, text)
+		if text != told {
+			c.tell(at, err)
+			told = text
+		}
+		if rest(ctx, pauses.NextBackOff()) != nil {
+			return
+		}
+	}
+}
+
+// wait records why a peer does not work; "" when it does.
+func (c *company) wait(at, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if why == "" {
+		delete(c.waiting, at)
+		return
+	}
+	if c.waiting == nil {
+		c.waiting = map[string]string{}
+	}
+	c.waiting[at] = why
+}
+
+// maxTrouble bounds the lines of [company.trouble].
+const maxTrouble = 20
+
+// trouble returns a line for each peer that is tried again.
+func (c *company) trouble() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lines []string
+	for at, why := range c.waiting {
+		lines = append(lines, fmt.Sprintf("A2A agent %s is tried again: %s", bareURL(at), why))
+	}
+	slices.Sort(lines)
+	if more := len(lines) - maxTrouble; more > 0 {
+		lines = append(lines[:maxTrouble], fmt.Sprintf("A2A agents that are tried again: %d more", more))
+	}
+	return lines
+}
+
+// bareURL returns a URL without what may be secret, its user and its query, for people. Other texts stay as they are.
+func bareURL(text string) string {
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		text = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	}
+	return prompt.Clean(text, 200)
+}
+
+// alone returns an error if an agent that is not of the same peer has the card's id: the two would get each other's tasks. renamed is how it gets
+// another name.
+func alone(ctx context.Context, tr transport.Transport, tenant string, card *a2a.AgentCard, renamed string) error {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	sub, err := tr.Subscribe(ctx, transport.Cards(tenant), nil)
+	if err != nil {
+		return nil // it may not read cards; then its credentials are for this id only
+	}
+	defer sub.Close()
+	peer, others := agentcard.SpecOf(card).Labels[peers.PeerLabel], map[string]bool{}
+	_ = sub.Serve(ctx, func(_ context.Context, e *transport.Event) error { // an error is told when the agent joins
+		switch p := e.Payload.(type) {
+		case *transport.Card:
+			if p.AgentID == card.Name && p.Card != nil {
+				others[p.Instance] = p.Gone == "" && time.Since(e.Time) < p.TTL && agentcard.SpecOf(p.Card).Labels[peers.PeerLabel] != peer
+			}
+		case *transport.Synced:
+			cancel()
+		}
+		return nil
+	})
+	for _, other := range others {
+		if other {
+			return fmt.Errorf("there is another agent %s, which would get its tasks: give this one another name with %s", card.Name, renamed)
+		}
+	}
+	return nil
+}

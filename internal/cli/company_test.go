@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// TestCompanyTroubles checks that a peer that fails is tried again, is told of once for each reason, and is listed while it fails, without its secrets.
+func TestCompanyTroubles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		c := &company{tell: func(at string, err error) { told = append(told, at+": "+err.Error()) }}
+		tries := 0
+		answers := make(chan []string, 8)
+		c.persist(t.Context(), "https://ada:s3cret@example.com/a?key=s3cret", func() error {
+			answers <- c.trouble()
+			switch tries++; tries {
+			case 1, 2:
+				return errors.New("it is away")
+			case 3:
+				return errors.New("it is odd")
+			}
+			return nil
+		})
+		close(answers)
+		var seen []string
+		for lines := range answers {
+			seen = append(seen, strings.Join(lines, "; "))
+		}
+		const at = "A2A agent https://example.com/a is tried again: "
+		if want := []string{"", at + "it is away", at + "it is away", at + "it is odd"}; !slices.Equal(seen, want) {
+			t.Errorf("listed: %q, want %q", seen, want)
+		}
+		if len(told) != 2 || len(c.trouble()) != 0 {
+			t.Errorf("told %q, and in the end %q", told, c.trouble())
+		}
+	})
+}
+
+// TestCompanyEnds checks that nothing is tried any more when the service ends, and that the list is bounded.
+func TestCompanyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &company{tell: func(string, error) {}}
+		tries := 0
+		c.persist(ctx, "https://example.com", func() error {
+			if tries++; tries == 3 {
+				cancel()
+			}
+			return errors.New("it is away")
+		})
+		if tries != 3 {
+			t.Errorf("%d tries", tries)
+		}
+		for i := range maxTrouble + 5 {
+			c.wait(fmt.Sprint("https://example.com/", i), "it is away")
+		}
+		lines := c.trouble()
+		if len(lines) != maxTrouble+1 || lines[maxTrouble] != "A2A agents that are tried again: 5 more" {
+			t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+		}
+	})
+}

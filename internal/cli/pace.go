@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// maxPaced bounds the people whose messages are counted; the one who asked longest ago is forgotten first.
+const maxPaced = 10_000
+
+// pace bounds what each person asks of Cortex by way of A2A and MCP clients, as the gateway does for those who connect to the server: this process
+// speaks for all of them there. It is safe for concurrent use.
+type pace struct {
+	now func() time.Time // nil: time.Now
+
+	mu sync.Mutex
+	of recent.Cache[string, *rate.Limiter]
+}
+
+// admit counts a message or a cancellation. It returns an error that wraps transport.ErrFull above the limit. Only people who have proven who they
+// are have one: without keys, all programs of the machine are one person.
+func (p *pace) admit(from string) error {
+	if !strings.HasPrefix(from, "user:") {
+		return nil
+	}
+	p.mu.Lock()
+	l, ok := p.of.Get(from)
+	if !ok {
+		l = rate.NewLimiter(transport.PersonWork, transport.PersonWorkBurst)
+		for p.of.Put(from, l, 1); p.of.Len() > maxPaced; p.of.Drop() {
+		}
+	}
+	p.mu.Unlock()
+	now := time.Now
+	if p.now != nil {
+		now = p.now
+	}
+	if l.AllowN(now(), 1) {
+		return nil
+	}
+	return fmt.Errorf("%w for you: you may ask Cortex for %d things a second, and for %d at once: ask again later", transport.ErrFull, transport.PersonWork, transport.PersonWorkBurst)
+}
+
+// forMany returns a client for servers by which many people ask, see pace.
+func (n *node) forMany() *client.Client {
+	c := n.client()
+	c.Admit = n.pace.admit
+	return c
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"syscall"
+
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/webhook"
+)
+
+// openAt is where a service listens, or none.
+type openAt struct {
+	http, a2a, grpc string
+	old             bool     // A2A 0.3 at a2a as well
+	pushTo          []string // hosts of A2A clients in this network
+	cert, key       string   // files, for TLS at all of them
+}
+
+// ports are the open ports of a service; nil where it does not listen.
+type ports struct {
+	http, a2a, grpc net.Listener
+	old             bool        // A2A 0.3 at a2a as well
+	pushTo          []string    // hosts of A2A clients in this network
+	tls             *tls.Config // nil: without TLS
+}
+
+// openPorts opens the ports of a service.
+func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *ports, err error) {
+	p := &ports{old: at.old, pushTo: at.pushTo}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	all := []struct {
+		flag, at, usual string
+		to              *net.Listener
+	}{{"http", at.http, "8420", &p.http}, {"a2a", at.a2a, "8421", &p.a2a}, {"a2a-grpc", at.grpc, "8422", &p.grpc}}
+	for _, one := range all {
+		if one.at != none && !isAddress(one.at) {
+			return nil, e.settings.wrong(one.flag, " %q: want host:port, such as 127.0.0.1:%s, or none", one.at, one.usual)
+		}
+	}
+	if at.grpc != none && at.a2a == none {
+		return nil, e.settings.wrong("a2a-grpc", " %s: give --a2a as well, where the cards are", at.grpc)
+	}
+	if at.old && at.a2a == none {
+		return nil, e.settings.wrong("a2a-03", ": give --a2a as well")
+	}
+	if len(at.pushTo) > 0 && at.a2a == none {
+		return nil, e.settings.wrong("a2a-push-host", ": give --a2a as well")
+	}
+	for _, host := range at.pushTo {
+		if err := webhook.CheckHost(host); err != nil {
+			return nil, e.settings.wrong("a2a-push-host", ": %w", err)
+		}
+	}
+	switch {
+	case (at.cert == "") != (at.key == ""):
+		missing := "http-key"
+		if at.cert == "" {
+			missing = "http-cert"
+		}
+		return nil, usagef("--%s is missing: a certificate and its key belong together", missing)
+	case at.cert != "":
+		if p.tls, err = httpserver.Certificate(at.cert, at.key, log); err != nil {
+			return nil, e.settings.wrong("http-cert", ": %w", err)
+		}
+	}
+	for _, one := range all {
+		if one.at == none {
+			continue
+		}
+		*one.to, err = new(net.ListenConfig).Listen(ctx, "tcp", one.at)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && !a.Passing {
+				return nil, e.settings.isTaken(a)
+			}
+			return nil, fmt.Errorf("--%s %s: the port is in use: choose another, or none", one.flag, one.at)
+		}
+		if err != nil {
+			*one.to = nil
+			return nil, fmt.Errorf("--%s: %w", one.flag, err)
+		}
+	}
+	return p, nil
+}
+
+// scheme returns that of the URLs at which the service is.
+func (p *ports) scheme() string {
+	if p.tls != nil {
+		return "https://"
+	}
+	return "http://"
+}
+
+// Close closes what is open.
+func (p *ports) Close() {
+	for _, l := range []net.Listener{p.http, p.a2a, p.grpc} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// count returns the number of ports.
+func (p *ports) count() (n int) {
+	for _, l := range []net.Listener{p.http, p.a2a, p.grpc} {
+		if l != nil {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,35 @@
+package httpserver
+
+import (
+	"log/slog"
+	"net"
+)
+
+// Guard is a listener for servers of other protocols, with the bound of connections that Serve has. Its methods are safe for concurrent use.
+type Guard struct{ *listener }
+
+// NewGuard returns a Guard around l with at most so many open connections. A nil logger discards.
+func NewGuard(l net.Listener, most int, logger *slog.Logger) *Guard {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Guard{newListener(l, max(most, 1), logger)}
+}
+
+// Begin says that a call of somebody who may make it has begun on the connection from an address. While all connections are taken, those without such a
+// call are closed first. The returned function ends it.
+func (g *Guard) Begin(from net.Addr) (end func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.conns {
+		if c.RemoteAddr().String() == from.String() {
+			c.step()
+			c.serving.Add(1)
+			return func() {
+				c.step()
+				c.serving.Add(-1)
+			}
+		}
+	}
+	return func() {} // it has just been closed
+}

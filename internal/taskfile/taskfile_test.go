@@ -1,0 +1,122 @@
+package taskfile_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
+)
+
+// names returns the files in a folder.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// A sweep removes old files, and the oldest when they are too many or too large.
+func TestSweep(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		folder *taskfile.Folder
+		want   []string
+	}{
+		"old":       {&taskfile.Folder{Age: 4 * time.Hour, Most: 10}, []string{"large", "larger", "new"}},
+		"many":      {&taskfile.Folder{Age: 100 * time.Hour, Most: 2}, []string{"larger", "new"}},
+		"too large": {&taskfile.Folder{Age: 100 * time.Hour, Most: 10, Bytes: 1_000}, []string{"larger", "new"}},
+		"enough":    {&taskfile.Folder{Age: 100 * time.Hour, Most: 4, Bytes: 1_020}, []string{"large", "larger", "new", "old"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.folder.Dir = t.TempDir()
+			for name, file := range map[string]struct {
+				age  time.Duration
+				size int
+			}{
+				"old": {5 * time.Hour, 10}, "large": {3 * time.Hour, 500}, "larger": {2 * time.Hour, 500}, "new": {time.Hour, 10},
+			} {
+				path, at := filepath.Join(test.folder.Dir, name), now.Add(-file.age)
+				if err := errors.Join(os.WriteFile(path, make([]byte, file.size), 0o600), os.Chtimes(path, at, at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := test.folder.Sweep(now); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, names(t, test.folder.Dir)); diff != "" {
+				t.Errorf("what is left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Writing sweeps at first, and then now and then.
+func TestWriteSweeps(t *testing.T) {
+	f := &taskfile.Folder{Dir: filepath.Join(t.TempDir(), "made"), Age: time.Hour, Most: 10_000}
+	if err := os.Mkdir(f.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old, was := filepath.Join(f.Dir, "old"), time.Now().Add(-2*time.Hour)
+	write := func(times int) (swept bool) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(old, nil, 0o600), os.Chtimes(old, was, was)); err != nil {
+			t.Fatal(err)
+		}
+		for range times {
+			if err := f.Write(f.Path("", "c", "t"), []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := os.Stat(old)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for n, step := range []struct {
+		times int
+		want  bool
+	}{{1, true}, {255, false}, {1, true}} {
+		if got := write(step.times); got != step.want {
+			t.Errorf("step %d: %d writes sweep: %v, want %v", n, step.times, got, step.want)
+		}
+	}
+}
+
+// The files of a conversation are forgotten, also those that were not whole, and no other's.
+func TestForget(t *testing.T) {
+	f := &taskfile.Folder{Dir: filepath.Join(t.TempDir(), "made")}
+	if err := taskfile.Forget(f.Dir, "", "c1"); err != nil {
+		t.Errorf("without a folder: %v", err)
+	}
+	gone := []string{f.Path("", "c1", "t1"), f.Path("", "c1", "t2"), f.Path("", "c1", "t2") + ".123"}
+	kept := []string{f.Path("", "c2", "t1"), f.Path("acme", "c1", "t1"), f.Path("c1", "", "t1")}
+	for _, path := range slices.Concat(gone, kept) {
+		if err := taskfile.Write(path, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // again changes nothing
+		if err := taskfile.Forget(f.Dir, "", "c1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	for _, path := range kept {
+		want = append(want, filepath.Base(path))
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, names(t, f.Dir)); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
+	}
+}
