@@ -11,6 +11,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -193,6 +194,12 @@ func (c *Client) buildEvent(m *Message) (*transport.Event, *a2a.Message, error) 
 	from := m.From
 	if from == "" {
 		from = c.user()
+	}
+	if conversation.IsAgent(from) {
+		if said.Metadata == nil {
+			said.Metadata = make(map[string]any)
+		}
+		said.Metadata[transport.MetaByClient] = true
 	}
 	e := c.event(m.ContextID, from, said)
 	if m.ID != "" {

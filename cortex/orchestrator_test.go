@@ -270,6 +270,34 @@ func TestAgentAsks(t *testing.T) {
 	})
 }
 
+// TestAgentAsksByClient has an agent ask as people do: the answer is on Live and in the log, and no inbox fills with what nobody reads.
+func TestAgentAsksByClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var offers []string
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			offers = nil
+			for _, a := range t.Agents {
+				offers = append(offers, a.ID)
+			}
+			return respond("for you")
+		}))
+		e := userEvent("m1", "help me")
+		e.From = "alpha"
+		e.Payload.(*a2a.Message).SetMeta(transport.MetaByClient, true)
+		w.publish(e)
+		w.publish(e) // again
+		if slices.Contains(offers, "alpha") {
+			t.Errorf("offered %v: alpha asks itself", offers)
+		}
+		if a := w.answers()["m1"]; a != "for you" {
+			t.Errorf("answer %q on Live", a)
+		}
+		if got := w.tasksOf("alpha"); len(got) != 0 {
+			t.Errorf("alpha's inbox has %d events, want none", len(got))
+		}
+	})
+}
+
 // TestAncestors has an agent ask for something that another one does: the task names the agents that handed the request on.
 func TestAncestors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

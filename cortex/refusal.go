@@ -12,16 +12,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// refuse answers a message that is not logged with why it is refused. A person who misses the answer on the live topic gets it from a note, see
+// refuse answers a message that is not logged with why it is refused. A client that misses the answer on the live topic gets it from a note, see
 // [storage.RefusalOf].
 func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) error {
 	now := o.cfg.Now()
 	return o.answerUnlogged(ctx, e, conversation.Refusal(o.cfg.Tenant, e, why, now), why, now)
 }
 
-// answerUnlogged sends the answer to message e, which is not logged, and stores it for a person who misses it.
+// answerUnlogged sends the answer to message e, which is not logged, and stores it for a client that misses it.
 func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []conversation.Effect, why string, now time.Time) error {
-	if notes, ok := o.cfg.Store.(storage.Notes); ok && !conversation.IsAgent(e.From) {
+	if notes, ok := o.cfg.Store.(storage.Notes); ok && !conversation.ToInbox(e) {
 		if err := storage.KeepRefusal(ctx, notes, o.cfg.Tenant, e, why, now); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 //	agent → Live(context)     TaskArtifactUpdate          an output as it is made, or, as [TextArtifact], the text of the result
 //	agent → Inbox(cortex)     Task                        the result (terminal), or a question (INPUT_REQUIRED)
 //	cortex → Live(context)    TaskStatusUpdate            the task is settled: state and result as logged
-//	cortex → Live(context)    Message, role agent         the answer; ends the turn. To Inbox(From) and Control(From) when an agent asked
+//	cortex → Live(context)    Message, role agent         the answer; ends the turn. To Inbox(From) and Control(From) when an agent asked by itself
 //	cortex → Inbox(cortex)    Deadline                    the conversation's timer; or the receipt of a question for consent
 //	user → Inbox(cortex) and Control(cortex)   Cancel     stop a turn or a task
 //	user → Inbox(cortex)      Share                       others may speak in the conversation, or no longer
@@ -48,6 +48,7 @@ const (
 	MetaSettled         = "settled"             // answer: when it was given, RFC 3339, if all tasks of the turn had ended; missing when one may wait for the user
 	MetaForAgent        = "cortex_agent"        // message of a user: the agent that it is for, see [Direct]
 	MetaForSkill        = "cortex_skill"        // with it: the skill
+	MetaByClient        = "cortex_by_client"    // message of an agent: true when a client asks for it, which reads the answer from Live and the log
 	MetaReplyTo         = "cortex_reply_to"     // message of a user: the id of the turn that it replies to, whose question a yes is for; or [ReplyToNone]
 )
 

@@ -43,5 +43,5 @@
 //
 // # Who asks
 //
-// Whoever the bearer token names. Where Cortex has no keys, programs on this machine need none, and others are refused. Only cards are for everybody.
+// Whoever the bearer token names, a person or an agent. Where Cortex has no keys, programs on this machine need none, and others are refused. Only cards are for everybody.
 package a2a

@@ -295,7 +295,7 @@ func (o effects) answer(turn *Turn) {
 		m.Metadata[transport.MetaSettled] = turn.Answered.UTC().Format(time.RFC3339Nano)
 	}
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
-	if IsAgent(turn.From) {
+	if IsAgent(turn.From) && !turn.ByClient {
 		o.add(turn, transport.Inbox(o.c.Tenant, turn.From), e)
 		o.add(turn, transport.Control(o.c.Tenant, turn.From), e)
 	}
@@ -313,7 +313,7 @@ func (c *Conversation) AnsweredIn(e *transport.Event) uint64 {
 	if _, ok := transport.Request(e); !ok || !IsAgent(e.From) {
 		return 0
 	}
-	if turn := c.begunBy(e.From, e.ID); turn != nil {
+	if turn := c.begunBy(e.From, e.ID); turn != nil && !turn.ByClient {
 		return turn.AnswerSeq
 	}
 	return 0
@@ -333,6 +333,18 @@ func (c *Conversation) AnswerOf(from, messageID string) (*a2a.Message, bool) {
 // IsAgent reports whether a sender is an agent rather than a person.
 func IsAgent(from string) bool {
 	return from != "user" && !strings.HasPrefix(from, "user:")
+}
+
+// ToInbox reports whether the answer to message e goes to its sender's inbox as well: to that of an agent that asks by itself. Everybody else asks by
+// a client, which reads the answer from Live and the log.
+func ToInbox(e *transport.Event) bool {
+	m, ok := transport.Request(e)
+	return IsAgent(e.From) && !(ok && byClient(m))
+}
+
+func byClient(m *a2a.Message) bool {
+	by, _ := m.Metadata[transport.MetaByClient].(bool)
+	return by
 }
 
 // Withdrawal names the event of a task to be removed from an agent's inbox.

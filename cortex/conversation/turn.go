@@ -22,6 +22,7 @@ type Turn struct {
 	Trace     Trace  // of the message; all events that follow from the turn carry it
 	Hops      int    // how many agents handed the request on before
 	Ancestors []string
+	ByClient  bool `json:",omitempty"` // see [transport.MetaByClient]
 	User      string
 	Files     []*a2a.Part `json:",omitempty"` // of the message; for a yes also those of the turn that asked
 	Direct    *Direct     `json:",omitempty"` // the agent that the message names; nil when it names none
@@ -135,6 +136,7 @@ func newTurn(e *Entry, m *a2a.Message) *Turn {
 	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: wordsOf(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
 	t.Trace.Parent, t.Trace.State = e.Cause.Trace()
 	t.Direct = directOf(m, t.User)
+	t.ByClient = byClient(m)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/a2a/grpc"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // a2aCard is where the card of an A2A server is.
@@ -21,7 +22,7 @@ const a2aCard = "/.well-known/agent-card.json"
 // a2aHandler returns what answers at --a2a for the node that running returns.
 func (e *env) a2aHandler(open *ports, running func() *node, waits error) http.Handler {
 	return whenReady(running, waits, func(n *node) http.Handler {
-		return n.a2a(open).Handler(a2a.Identify(e.settings.identify(n)))
+		return n.a2a(open).Handler(e.settings.callers(n))
 	})
 }
 
@@ -69,9 +70,12 @@ func serveA2A(ctx context.Context, open *ports, log *slog.Logger, handler http.H
 
 // serveGRPC serves A2A clients over gRPC until ctx ends.
 func (e *env) serveGRPC(ctx context.Context, open *ports, log *slog.Logger, n *node) error {
-	o := &grpc.Options{Connections: openfiles.HTTP(open.count()), Identify: a2a.Identify(e.settings.identify(n)), TLS: open.tls, Logger: log}
+	o := &grpc.Options{Connections: openfiles.HTTP(open.count()), Identify: e.settings.callers(n), TLS: open.tls, Logger: log}
 	if err := grpc.Serve(ctx, open.grpc, n.a2a(open), o); err != nil {
 		return fmt.Errorf("--a2a-grpc: %w", err)
 	}
 	return nil
 }
+
+// callers returns how A2A clients show who they are. An agent asks as itself: its requests are counted and limited as those it makes on the transport.
+func (s *settings) callers(n *node) a2a.Identify { return s.identify(n, auth.Person, auth.Agent) }

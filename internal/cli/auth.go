@@ -176,12 +176,13 @@ func userName(name string) string { return strings.TrimPrefix(name, "user:") }
 
 func (e *env) newAuthToken(folder func() (string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use:   "token NAME|FILE",
-		Short: "Print the bearer token of a person, for HTTP",
-		Long: `Print the bearer token by which a person shows at the path /mcp of ` + "`cortex serve --http`" + ` who they are. NAME is theirs, as ` + "`cortex auth add user`" + `
-was given it, or FILE has their credentials. The token is made of these, and valid as long as they are. Use it over TLS, or on one machine.`,
-		Example: "  cortex auth token ada\n  cortex auth token ada.creds",
-		Args:    exactArgs("NAME|FILE"),
+		Use:   "token NAME|agent:ID|FILE",
+		Short: "Print the bearer token of a person or an agent, for HTTP",
+		Long: `Print the bearer token by which a person shows at the path /mcp of ` + "`cortex serve --http`" + ` and at ` + "`cortex serve --a2a`" + ` who they are, and an
+agent at --a2a. NAME is theirs, as ` + "`cortex auth add user`" + ` was given it, or FILE has the credentials. The token is made of these, and valid as
+long as they are. Use it over TLS, or on one machine.`,
+		Example: "  cortex auth token ada\n  cortex auth token agent:weather\n  cortex auth token ada.creds",
+		Args:    exactArgs("NAME|agent:ID|FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := e.credsOf(args[0], folder)
 			if err != nil {
@@ -191,8 +192,8 @@ was given it, or FILE has their credentials. The token is made of these, and val
 			if err != nil {
 				return err
 			}
-			if who == nil || who.Role != auth.Person {
-				return usagef("%s: these are not the credentials of a person: `cortex auth add user NAME` makes some", args[0])
+			if !who.Limited() {
+				return usagef("%s: these are not the credentials of a person or an agent: `cortex auth add user NAME` makes some", args[0])
 			}
 			token, err := auth.BearerToken(file)
 			if err != nil {
@@ -204,7 +205,7 @@ was given it, or FILE has their credentials. The token is made of these, and val
 	}
 }
 
-// credsOf returns the file of a person's credentials, which is given as it is, or as the name of a person who has keys in the folder.
+// credsOf returns the file of credentials, which is given as it is, or as the name of a person or an agent who has keys in the folder.
 func (e *env) credsOf(given string, folder func() (string, error)) (file string, err error) {
 	if _, err := os.Stat(given); !errors.Is(err, fs.ErrNotExist) {
 		return given, nil
@@ -214,8 +215,11 @@ func (e *env) credsOf(given string, folder func() (string, error)) (file string,
 		return "", err
 	}
 	file = auth.UserFile(dir, e.settings.tenant, userName(given))
+	if id, ok := strings.CutPrefix(given, "agent:"); ok {
+		file = auth.AgentFile(dir, e.settings.tenant, id)
+	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s is neither a file nor a person who has keys in %s: `cortex auth list` has the names", prompt.Clean(given, 200), dir)
+		return "", fmt.Errorf("%s is neither a file nor somebody who has keys in %s: `cortex auth list` has the names; an agent's begins with agent:", prompt.Clean(given, 200), dir)
 	}
 	return file, nil
 }

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,7 +78,7 @@ const maxMCPWait = time.Hour
 
 // mcpHandler returns what answers at /mcp for the node that running returns.
 func (e *env) mcpHandler(running func() *node, waits error) http.Handler {
-	return whenReady(running, waits, func(n *node) http.Handler { return n.mcp(e.settings.identify(n)) })
+	return whenReady(running, waits, func(n *node) http.Handler { return n.mcp(e.settings.identify(n, auth.Person)) })
 }
 
 // whenReady returns what open returns for the node that running returns; while there is none, it says what is waited for.
@@ -107,8 +109,8 @@ func (n *node) mcp(identify mcp.Identify) http.Handler {
 	return mcp.New(mcp.Config{Client: n.forMany(), Store: n.store, Agents: online, Version: buildVersion(), Logger: n.log}).Handler(identify)
 }
 
-// identify returns how people show who they are over HTTP; nil where nobody has to.
-func (s *settings) identify(n *node) mcp.Identify {
+// identify returns how those with one of the roles show who they are over HTTP; nil where nobody has to.
+func (s *settings) identify(n *node, roles ...auth.Role) func(token string) (id string, err error) {
 	if n.sender == "" {
 		return nil
 	}
@@ -128,6 +130,9 @@ func (s *settings) identify(n *node) mcp.Identify {
 		who, err := by.Identify(token)
 		if err != nil {
 			return "", err
+		}
+		if !slices.Contains(roles, who.Role) {
+			return "", fmt.Errorf("%w: it is that of %s", auth.ErrBearer, who)
 		}
 		return who.ID, nil
 	}

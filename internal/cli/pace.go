@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,10 +12,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxPaced bounds the people whose messages are counted; the one who asked longest ago is forgotten first.
+// maxPaced bounds the people and agents whose messages are counted; the one who asked longest ago is forgotten first.
 const maxPaced = 10_000
 
-// pace bounds what each person asks of Cortex by way of A2A and MCP clients, as the gateway does for those who connect to the server: this process
+// pace bounds what each person and each agent asks of Cortex by way of A2A and MCP clients, as the gateway does for those who connect to the server: this process
 // speaks for all of them there. It is safe for concurrent use.
 type pace struct {
 	now func() time.Time // nil: time.Now
@@ -25,10 +24,10 @@ type pace struct {
 	of recent.Cache[string, *rate.Limiter]
 }
 
-// admit counts a message or a cancellation. It returns an error that wraps transport.ErrFull above the limit. Only people who have proven who they
-// are have one: without keys, all programs of the machine are one person.
+// admit counts a message or a cancellation. It returns an error that wraps transport.ErrFull above the limit. Only those who have proven who they are
+// have one: without keys, all programs of the machine are one person.
 func (p *pace) admit(from string) error {
-	if !strings.HasPrefix(from, "user:") {
+	if from == "user" {
 		return nil
 	}
 	p.mu.Lock()

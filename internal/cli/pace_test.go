@@ -33,6 +33,7 @@ func TestPace(t *testing.T) {
 	}
 	check("at once", admitted("user:ada", 1000), transport.PersonWorkBurst)
 	check("another person", admitted("user:bob", 10), 10)
+	check("an agent", admitted("weather", 1000), transport.PersonWorkBurst)
 	now = now.Add(time.Second)
 	check("a second later", admitted("user:ada", 1000), transport.PersonWork)
 	check("without keys", admitted("user", 1000), 1000)

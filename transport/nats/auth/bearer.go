@@ -18,7 +18,7 @@ const bearerPurpose = "cortex bearer token\n"
 const maxBearer = 12 << 10
 
 // ErrBearer is returned by Bearer.Identify for tokens that are not valid. Its text is one line for whoever shows the token.
-var ErrBearer = errors.New("the bearer token is not valid here: `cortex auth token` makes one of a person's credentials")
+var ErrBearer = errors.New("the bearer token is not valid here: `cortex auth token` makes one of the credentials of a person or an agent")
 
 // BearerToken returns a token that proves over HTTP for whom the credentials in a file are: their JWT and a signature with their key. It always is
 // the same for the same credentials, and is valid as long as they are. Who knows the token cannot connect to the NATS server with it.
@@ -46,7 +46,7 @@ func BearerToken(file string) (string, error) {
 	return token + "." + base64.RawURLEncoding.EncodeToString(sig), nil
 }
 
-// Bearer verifies the bearer tokens of the people of one tenant.
+// Bearer verifies the bearer tokens of the people and agents of one tenant.
 type Bearer struct{ account, tenant string }
 
 // NewBearer returns a Bearer for the account that issued the credentials in a file, such as those of the tenant's orchestrator.
@@ -73,7 +73,7 @@ func NewBearer(file string) (*Bearer, error) {
 	return &Bearer{account: claims.Issuer, tenant: i.Tenant}, nil
 }
 
-// Identify returns the person that a token is for, or an error that wraps ErrBearer or ErrExpired.
+// Identify returns the person or agent that a token is for, or an error that wraps ErrBearer or ErrExpired.
 func (b *Bearer) Identify(token string) (*Identity, error) {
 	cut := strings.LastIndexByte(token, '.')
 	if len(token) > maxBearer || cut < 0 {
@@ -92,7 +92,7 @@ func (b *Bearer) Identify(token string) (*Identity, error) {
 		return nil, ErrBearer
 	}
 	i := parseName(claims.Name)
-	if i == nil || i.Role != Person || i.Tenant != b.tenant {
+	if !i.Limited() || i.Tenant != b.tenant {
 		return nil, ErrBearer
 	}
 	if claims.Expires != 0 && !time.Now().Before(time.Unix(claims.Expires, 0)) {

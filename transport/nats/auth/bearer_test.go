@@ -41,7 +41,8 @@ func TestBearer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{ada: "user:ada", People(dir, ""): "user"} {
+	weather := file(AddAgent(dir, "", "weather"))
+	for path, want := range map[string]string{ada: "user:ada", People(dir, ""): "user", weather: "weather"} {
 		if i, err := b.Identify(token(path)); err != nil || i.ID != want {
 			t.Errorf("Identify = %v, %v, want %s", i, err, want)
 		}
@@ -51,7 +52,7 @@ func TestBearer(t *testing.T) {
 	wrong := map[string]string{
 		"nothing": "", "no token": "x", "no signature": good[:cut], "an empty signature": good[:cut+1], "no jwt": good[cut:],
 		"another's signature": good[:cut] + token(People(dir, ""))[strings.LastIndexByte(token(People(dir, "")), '.'):],
-		"an agent":            token(file(AddAgent(dir, "", "weather"))),
+		"another's agent":     token(file(AddAgent(other, "", "weather"))),
 		"the orchestrator":    token(Admin(dir, "")),
 		"another tenant":      token(People(dir, "acme")),
 		"another folder":      token(file(AddUser(other, "", "ada"))),
