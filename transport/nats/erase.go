@@ -36,12 +36,12 @@ func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
 		{deadStream, deadPrefix + t + ".*." + c},
 	} {
 		for seq := uint64(1); ; {
-			m, err := b.message(ctx, where.stream, where.filter, seq)
+			m, err := b.find(ctx, where.stream, where.filter, seq)
 			if errors.Is(err, transport.ErrNotFound) {
 				break
 			}
 			if err == nil {
-				err = b.eraseMessage(ctx, where.stream, m.Sequence)
+				err = b.insist(ctx, func() error { return b.eraseMessage(ctx, where.stream, m.Sequence) })
 			}
 			if err != nil {
 				return fmt.Errorf("erase %s: %w", contextID, err)
@@ -68,12 +68,12 @@ func (b *Bus) beginNewBlock(ctx context.Context) error {
 			return err
 		}
 	}
-	m, err := b.message(ctx, inboxStream, rollSubject, 1)
+	m, err := b.find(ctx, inboxStream, rollSubject, 1)
 	if err == nil {
 		err = b.keep(ctx) // move it to the new file before the filling is removed
 	}
 	if err == nil {
-		err = b.eraseMessage(ctx, inboxStream, m.Sequence)
+		err = b.insist(ctx, func() error { return b.eraseMessage(ctx, inboxStream, m.Sequence) })
 	}
 	if errors.Is(err, transport.ErrNotFound) {
 		return nil // another process rolls as well

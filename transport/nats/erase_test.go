@@ -103,3 +103,25 @@ func TestEraseFromFiles(t *testing.T) {
 		t.Errorf("what began a new file is still there: %v", err)
 	}
 }
+
+// TestEraseOverRestart erases a conversation while the server is away: what is asked of it is asked again.
+func TestEraseOverRestart(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	conn := make(chan bool, 10)
+	b := n.dial(t, &Options{OnConn: func(up bool, _ error) { conn <- up }})
+	away := transport.Inbox("", "away")
+	publish(t, b, away, "c", "secret")
+	n.down()
+	if receive(t, conn) {
+		t.Fatal("OnConn(true), want false")
+	}
+	erased := make(chan error, 1)
+	go func() { erased <- b.Erase(t.Context(), "", "c") }()
+	n.up(t, nil)
+	if err := <-erased; err != nil {
+		t.Fatalf("Erase = %v, want nil", err)
+	}
+	if _, err := b.message(t.Context(), inboxStream, inboxPrefix+">", 1); !errors.Is(err, transport.ErrNotFound) {
+		t.Errorf("what is left in the inbox: %v, want ErrNotFound", err)
+	}
+}

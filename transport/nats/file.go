@@ -94,22 +94,13 @@ func (b *Bus) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, err
 	return m.Data, nil
 }
 
-// last returns the only message on a subject of the stream of files. While the server is unavailable it asks again, for as long as a publish would.
-func (b *Bus) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
-	end := time.Now().Add(publishTimeout)
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if b.isClosed() {
-			return nil, transport.ErrClosed
-		}
-		m, err := b.get(ctx, fileStream, map[string]any{"last_by_subj": subject})
-		if err == nil || !errors.Is(err, transport.ErrUnavailable) || time.Now().After(end) {
-			return m, err
-		}
-		b.pause(ctx, retryPause)
-	}
+// last returns the only message on a subject of the stream of files.
+func (b *Bus) last(ctx context.Context, subject string) (m *jetstream.RawStreamMsg, err error) {
+	err = b.insist(ctx, func() (err error) {
+		m, err = b.get(ctx, fileStream, map[string]any{"last_by_subj": subject})
+		return err
+	})
+	return m, err
 }
 
 // Objects implements [transport.FileKeeper].
@@ -144,7 +135,9 @@ func (b *Bus) chunkSubjects(ctx context.Context, filter string) iter.Seq2[string
 				Total int                   `json:"total"`
 				State jetstream.StreamState `json:"state"`
 			}
-			err := b.ask(ctx, "STREAM.INFO."+fileStream, infoGet{Subjects: filter, Offset: len(all)}, &info)
+			err := b.insist(ctx, func() error {
+				return b.ask(ctx, "STREAM.INFO."+fileStream, infoGet{Subjects: filter, Offset: len(all)}, &info)
+			})
 			if err == nil && info.Error != nil {
 				err = translate(info.Error)
 			}
@@ -190,7 +183,7 @@ func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transp
 		{deadStream, deadPrefix + t + ".*." + c},
 	} {
 		for seq := uint64(1); ; {
-			m, err := b.message(ctx, where.stream, where.filter, seq)
+			m, err := b.find(ctx, where.stream, where.filter, seq)
 			if errors.Is(err, transport.ErrNotFound) {
 				break
 			}
@@ -245,7 +238,9 @@ func (b *Bus) removeFiles(ctx context.Context, filter string) error {
 			Error *jetstream.APIError `json:"error"`
 		}
 		if err == nil {
-			err = b.ask(ctx, "STREAM.PURGE."+fileStream, map[string]string{"filter": subject}, &answer)
+			err = b.insist(ctx, func() error {
+				return b.ask(ctx, "STREAM.PURGE."+fileStream, map[string]string{"filter": subject}, &answer)
+			})
 		}
 		if err == nil && answer.Error != nil {
 			err = translate(answer.Error)

@@ -85,6 +85,32 @@ func (b *Bus) removeMessage(ctx context.Context, stream string, seq uint64, over
 	}
 }
 
+// find is message, which insists.
+func (b *Bus) find(ctx context.Context, stream, filter string, seq uint64) (m *jetstream.RawStreamMsg, err error) {
+	err = b.insist(ctx, func() (err error) {
+		m, err = b.message(ctx, stream, filter, seq)
+		return err
+	})
+	return m, err
+}
+
+// insist repeats a request while the server is unavailable, for as long as Publish would: it may be restarting, or have too much to do.
+func (b *Bus) insist(ctx context.Context, request func() error) error {
+	for end := time.Now().Add(publishTimeout); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if b.isClosed() {
+			return transport.ErrClosed
+		}
+		err := request()
+		if err == nil || !errors.Is(err, transport.ErrUnavailable) || time.Now().After(end) {
+			return err
+		}
+		b.pause(ctx, retryPause)
+	}
+}
+
 // ask sends a request to the server's API and decodes its answer.
 func (b *Bus) ask(ctx context.Context, method string, req, answer any) error {
 	data, err := json.Marshal(req)
