@@ -70,7 +70,7 @@ func (l *line) deliver(ctx context.Context) (state lineState, pause time.Duratio
 		if l.c.Clock().Sub(t.Made) < absentFor || time.Since(l.began) < absentLeast { // its message may be on its way
 			return lineWaits, 0, nil
 		}
-		return lineDone, 0, l.s.dropTarget(ctx, l.c, l.task, l.id) // it never came, or was erased
+		return lineDone, 0, l.s.dropTarget(ctx, l.c, l.task, l.id, time.Time{}) // it never came, or was erased
 	}
 	if err != nil {
 		return lineWaits, 0, err

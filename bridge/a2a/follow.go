@@ -133,7 +133,7 @@ func (f *follower) send(ctx context.Context, b *begun) error {
 		case err != nil && f.said.state != "": // it was sent
 			return f.again(ctx, err)
 		case err != nil:
-			return f.s.unsent(err)
+			return f.s.notSent(ctx, f.c, b, err)
 		case f.left:
 			return errLeft
 		}

@@ -84,12 +84,12 @@ func (s *Server) CreateTaskPushConfig(ctx context.Context, req *a2a.PushConfig) 
 		t.ID = hex.EncodeToString(random(wordSize))
 	}
 	t.Next = r.after()
-	if err := s.keepTarget(ctx, c, r.id, t); err != nil {
+	if _, err := s.keepTarget(ctx, c, r.id, t); err != nil {
 		return nil, err
 	}
 	if r.version > 0 { // or what was erased just now would leave it behind
 		if _, err := s.find(ctx, c, r.id); err != nil {
-			_ = s.dropTarget(ctx, c, r.id, t.ID) // the outbox drops it later
+			_ = s.dropTarget(ctx, c, r.id, t.ID, t.Made) // the outbox drops it later
 			return nil, err
 		}
 	}
@@ -127,14 +127,18 @@ func (r *record) after() spot {
 }
 
 // pushAlong keeps the config that comes with the message of b, before that is sent. Its id follows from the message, so that it is the same one when
-// the message is sent again.
-func (s *Server) pushAlong(ctx context.Context, c *caller, b *begun, p *a2a.PushConfig) error {
+// the message is sent again. It returns nil when the config is not new.
+func (s *Server) pushAlong(ctx context.Context, c *caller, b *begun, p *a2a.PushConfig) (*target, error) {
 	t := s.newTarget(c, p, isOldCall(ctx))
 	t.ID = cmp.Or(t.ID, hex.EncodeToString(digest(wordSize, "push", string(b.r.id), b.x.id, p.URL)))
 	if b.m == nil || len(b.r.exchanges) > 1 {
 		t.Next = b.r.after()
 	}
-	return s.keepTarget(ctx, c, b.r.id, t)
+	made, err := s.keepTarget(ctx, c, b.r.id, t)
+	if err != nil || !made {
+		return nil, err
+	}
+	return t, nil
 }
 
 // newTarget returns what is kept of a config.
@@ -208,7 +212,7 @@ func (s *Server) DeleteTaskPushConfig(ctx context.Context, req *a2a.DeleteTaskPu
 	if err != nil {
 		return err
 	}
-	return s.dropTarget(ctx, c, r.id, req.ID)
+	return s.dropTarget(ctx, c, r.id, req.ID, time.Time{})
 }
 
 // isOldCall reports whether a client of A2A 0.3 makes a call.

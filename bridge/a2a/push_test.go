@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // TestPushConfigs has the SDK's clients make, get, list and delete configs, in the three bindings, of Cortex and of an agent.
@@ -188,5 +190,46 @@ func TestPushMost(t *testing.T) {
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "512 push notification configs of yours") {
 			t.Errorf("%s: %v", who, err)
 		}
+	}
+}
+
+// TestPushOfRefused sends messages with push notification configs, which Cortex has no room for: nothing is kept of them, and what was there before stays.
+func TestPushOfRefused(t *testing.T) {
+	w := newWorld(t, false)
+	var full atomic.Bool
+	url := w.serve(w.doorWith(func(c *a2a.Config) {
+		c.Push = &a2a.Push{Hosts: []string{"127.0.0.1"}}
+		c.Client.Admit = func(string) error {
+			if full.Load() {
+				return transport.ErrFull
+			}
+			return nil
+		}
+	}), nil)
+	c := w.join(sdk.TransportProtocolJSONRPC, url)
+	kept := func() (n int) {
+		for note, err := range w.store.Notes(t.Context(), "", storage.NotePush) {
+			must(t, err)
+			n += strings.Count(string(note.Value), `"url"`)
+		}
+		return n
+	}
+	asks := w.send(c, pushTo(said("danger one"), "http://127.0.0.1:1/"))
+	before := kept()
+	full.Store(true)
+	for name, r := range map[string]*sdk.SendMessageRequest{
+		"waits": pushTo(said("one"), "http://127.0.0.1:1/"), "at once": pushTo(atOnce(said("two")), "http://127.0.0.1:1/"), "same": pushTo(in(said("three"), "", asks.ID), "http://127.0.0.1:1/"),
+	} {
+		if _, err := c.SendMessage(t.Context(), r); !errors.Is(err, sdk.ErrServerError) {
+			t.Errorf("%s: %v, want ErrServerError", name, err)
+		}
+		for _, err := range c.SendStreamingMessage(t.Context(), r) {
+			if !errors.Is(err, sdk.ErrServerError) {
+				t.Errorf("%s, streamed: %v, want ErrServerError", name, err)
+			}
+		}
+	}
+	if n := kept(); n != before || n != 1 {
+		t.Errorf("%d configs are kept, of messages that were refused too; before there were %d", n, before)
 	}
 }

@@ -139,17 +139,16 @@ func (s *Server) changePush(ctx context.Context, key string, erase bool, change 
 	return nil, fmt.Errorf("push notification configs %s: %w", key, storage.ErrConflict)
 }
 
-// keepTarget stores a config, in the place of the one with its id.
-func (s *Server) keepTarget(ctx context.Context, c *caller, id a2a.TaskID, t *target) error {
+// keepTarget stores a config, in the place of the one with its id, and reports whether it is new.
+func (s *Server) keepTarget(ctx context.Context, c *caller, id a2a.TaskID, t *target) (made bool, err error) {
 	key := pushKey(c, id)
 	if err := s.outbox.counts.refresh(ctx, s); err != nil {
-		return s.told(err)
+		return false, s.told(err)
 	}
 	n, err := s.pushNote(ctx, key)
 	if err != nil {
-		return s.told(err)
+		return false, s.told(err)
 	}
-	made := false
 	_, err = s.changePush(ctx, key, n.target(t.ID) != nil, func(n *pushNote) (bool, error) {
 		n.Task, n.User, n.Agent, n.Changed = id, c.user(), c.agent, t.Made
 		was := n.target(t.ID)
@@ -168,20 +167,23 @@ func (s *Server) keepTarget(ctx context.Context, c *caller, id a2a.TaskID, t *ta
 		return true, nil
 	})
 	if err != nil {
-		return s.told(err)
+		return false, s.told(err)
 	}
 	if made {
 		s.outbox.counts.add(c.user())
 	}
 	s.outbox.nudge(key)
-	return nil
+	return made, nil
 }
 
-// dropTarget removes a config. The note stays while the task goes on, since a new config of it may be on its way.
-func (s *Server) dropTarget(ctx context.Context, c *caller, id a2a.TaskID, targetID string) error {
+// dropTarget removes a config, if it was made at that time; with the zero time, whenever it was made. The note stays while the task goes on, since a new
+// config of it may be on its way.
+func (s *Server) dropTarget(ctx context.Context, c *caller, id a2a.TaskID, targetID string, made time.Time) error {
 	key := pushKey(c, id)
 	_, err := s.changePush(ctx, key, true, func(n *pushNote) (bool, error) {
-		left := slices.DeleteFunc(slices.Clone(n.Targets), func(t *target) bool { return t.ID == targetID })
+		left := slices.DeleteFunc(slices.Clone(n.Targets), func(t *target) bool {
+			return t.ID == targetID && (made.IsZero() || t.Made.Equal(made))
+		})
 		if len(left) == len(n.Targets) {
 			return false, nil
 		}

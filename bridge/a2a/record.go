@@ -105,22 +105,32 @@ func (s *Server) find(ctx context.Context, c *caller, id a2a.TaskID) (*record, e
 	if r != nil || err != nil {
 		return r, err
 	}
-	if r := s.pending.get(id, c.Clock()); r != nil {
-		return r, nil
+	now := c.Clock()
+	sent := s.pending.get(id, now)
+	if sent != nil && now.Sub(sent.first().at) < storeTime {
+		return sent, nil
 	}
-	// Another replica, or one before a restart, may have taken the message, which nobody has handled since.
+	// Another replica, or one before a restart, may have taken the message, which nobody has handled since. One that this replica took long ago may have
+	// been deleted unread.
 	search, ok := c.Transport.(transport.InboxSearch)
-	if !ok {
+	switch {
+	case !ok && sent != nil:
+		return sent, nil
+	case !ok:
 		return nil, errNoTask(id)
 	}
 	waits, err := search.Holds(ctx, transport.Inbox(c.Tenant, transport.Cortex), &transport.Event{ID: messageID, From: c.user(), Tenant: c.Tenant, ContextID: contextID})
 	if err != nil {
 		return nil, s.away(err)
 	}
-	if waits {
+	switch {
+	case waits && sent != nil:
+		return sent, nil
+	case waits:
 		return s.unread(c, id, contextID, messageID), nil
 	}
 	if r, err = s.stored(ctx, c, id); r == nil && err == nil { // it may have been handled just now
+		s.pending.drop(id)
 		err = errNoTask(id)
 	}
 	return r, err

@@ -30,6 +30,7 @@ type begun struct {
 	x    *exchange       // the message
 	m    *client.Message // to be sent; nil: it was sent before
 	size int64           // bytes that the message takes
+	push *target         // that came along and is new
 	view view
 }
 
@@ -37,7 +38,7 @@ type begun struct {
 func (s *Server) begin(ctx context.Context, c *caller, req *a2a.SendMessageRequest) (*begun, error) {
 	b, err := s.turnFor(ctx, c, req)
 	if err == nil && req.Config != nil && req.Config.PushConfig != nil {
-		err = s.pushAlong(ctx, c, b, req.Config.PushConfig)
+		b.push, err = s.pushAlong(ctx, c, b, req.Config.PushConfig)
 	}
 	if err != nil {
 		return nil, err
@@ -164,8 +165,14 @@ func (s *Server) place(ctx context.Context, c *caller, b *begun, m *a2a.Message,
 			id, b.m.ID = before.id, messageID0(root)+"."+hex.EncodeToString(word)
 		}
 		b.r = &record{id: id, place: contextID}
-		var sent *record
-		for _, r := range append(all, s.pending.get(id, c.Clock())) {
+		var sent, waits *record
+		if s.pending.get(id, c.Clock()) != nil {
+			var err error
+			if waits, err = s.find(ctx, c, id); err != nil && !errors.Is(err, a2a.ErrTaskNotFound) {
+				return nil, err
+			}
+		}
+		for _, r := range append(all, waits) {
 			if r.exchange(b.m.ID) != nil {
 				sent = r
 			}
@@ -257,22 +264,23 @@ func (s *Server) SendMessage(ctx context.Context, req *a2a.SendMessageRequest) (
 	if err != nil {
 		return nil, err
 	}
+	waits := req.Config == nil || !req.Config.ReturnImmediately
+	if waits {
+		if err := s.enter(c); err != nil {
+			return nil, err
+		}
+		defer s.waiting.leave(c.user())
+	}
 	b, err := s.begin(ctx, c, req)
 	if err != nil {
 		return nil, err
 	}
 	r := b.r
-	if req.Config != nil && req.Config.ReturnImmediately {
-		if b.m != nil {
-			r, err = s.submit(ctx, c, b)
-		}
-	} else {
-		err = s.enter(c)
-		if err != nil {
-			return nil, err
-		}
-		defer s.waiting.leave(c.user())
+	switch {
+	case waits:
 		r, err = s.follow(ctx, c, b, false, nil)
+	case b.m != nil:
+		r, err = s.submit(ctx, c, b)
 	}
 	if err != nil {
 		return nil, err
@@ -334,7 +342,7 @@ const (
 // submit sends a message, and returns its task as soon as the log has it, or after storeTime.
 func (s *Server) submit(ctx context.Context, c *caller, b *begun) (*record, error) {
 	if _, err := c.Send(ctx, b.m); err != nil {
-		return nil, s.unsent(err)
+		return nil, s.notSent(ctx, c, b, err)
 	}
 	s.sent(b)
 	limit, end := context.WithTimeout(ctx, storeTime)
@@ -387,6 +395,16 @@ func (s *Server) arrived(ctx context.Context, c *caller, b *begun) (*record, *a2
 // errRefused is for a message to a task that Cortex does not take.
 func errRefused(why *a2a.Message) error {
 	return a2a.NewError(a2a.ErrUnsupportedOperation, transport.Text(why.Parts))
+}
+
+// notSent returns the error for a message that could not be sent. If it will never arrive, the push notification config that came along goes.
+func (s *Server) notSent(ctx context.Context, c *caller, b *begun, err error) error {
+	if b.push != nil && (errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrFull)) {
+		if err := s.dropTarget(ctx, c, b.r.id, b.push.ID, b.push.Made); err != nil {
+			s.cfg.Logger.Warn("a push notification config of a message that was refused stays for a day", "err", err)
+		}
+	}
+	return s.unsent(err)
 }
 
 // unsent returns the error for what could not be sent.

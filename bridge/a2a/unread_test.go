@@ -3,13 +3,16 @@ package a2a_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
@@ -18,8 +21,10 @@ import (
 func TestMessageIsUnread(t *testing.T) {
 	bus, store := memory.New(nil), memstore.New()
 	t.Cleanup(func() { bus.Close() })
+	var later atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	replica := func() *a2a.Server {
-		return a2a.New(a2a.Config{Client: &client.Client{Transport: bus, Log: client.ReadLog(store, "")}, Store: store, Version: "test"})
+		return a2a.New(a2a.Config{Client: &client.Client{Transport: bus, Log: client.ReadLog(store, ""), Now: now}, Store: store, Version: "test"})
 	}
 	one := replica()
 	leaves, leave := context.WithCancel(t.Context())
@@ -51,8 +56,42 @@ func TestMessageIsUnread(t *testing.T) {
 		}
 	}
 	must(t, bus.Erase(t.Context(), "", place))
-	s := replica()
-	if got, err := s.GetTask(s.With(t.Context(), "user:ada", "worker"), &sdk.GetTaskRequest{ID: id}); !errors.Is(err, sdk.ErrTaskNotFound) {
-		t.Errorf("after it was erased: GetTask() = %+v, %v", got, err)
+	later.Store(int64(time.Minute))
+	for name, s := range map[string]*a2a.Server{"the same": one, "another": replica()} {
+		if got, err := s.GetTask(s.With(t.Context(), "user:ada", "worker"), &sdk.GetTaskRequest{ID: id}); !errors.Is(err, sdk.ErrTaskNotFound) {
+			t.Errorf("%s, after it was erased: GetTask() = %+v, %v", name, got, err)
+		}
+	}
+}
+
+// TestUnreadIsSentAgain sends a message again, which was deleted before anybody read it: it is not taken for the one that waits.
+func TestUnreadIsSentAgain(t *testing.T) {
+	bus, store := memory.New(nil), memstore.New()
+	t.Cleanup(func() { bus.Close() })
+	var later atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	s := a2a.New(a2a.Config{Client: &client.Client{Transport: bus, Log: client.ReadLog(store, ""), Now: now}, Store: store, Version: "test"})
+	waits := func() int {
+		n, err := bus.Waiting(t.Context(), transport.Inbox("", transport.Cortex))
+		must(t, err)
+		return n
+	}
+	var place string
+	for round := range 2 {
+		ctx, leave := context.WithCancel(s.With(t.Context(), "user:ada", "worker"))
+		for e, err := range s.SendStreamingMessage(ctx, in(said("hello"), "mine", "")) {
+			if ctx.Err() != nil {
+				break
+			}
+			must(t, err)
+			place = e.TaskInfo().ContextID
+			leave()
+		}
+		leave()
+		if n := waits(); n != 1 {
+			t.Fatalf("round %d: %d messages wait, want 1", round, n)
+		}
+		must(t, bus.Erase(t.Context(), "", place))
+		later.Store(int64(time.Minute))
 	}
 }
