@@ -194,6 +194,9 @@ func (s *Server) listedIn(ctx context.Context, c *caller, info *storage.ContextI
 		return nil, nil // one conversation that cannot be read hides no other
 	}
 	of = listed{info.Version, listedOf(records)}
+	if len(records) == 0 || records[0].version < info.Version { // a replica that is behind has answered
+		return of.tasks, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists.Put(key, of, len(of.tasks)+1)

@@ -263,10 +263,7 @@ func (s *Server) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a
 	}
 	limit, end := context.WithTimeout(ctx, cancelTime)
 	defer end()
-	for !r.state().Terminal() {
-		if rest(limit, pollFirst) != nil {
-			break
-		}
+	for pause := pollFirst; !r.state().Terminal() && rest(limit, pause) == nil; pause = min(2*pause, pollMost) {
 		next, err := s.find(ctx, c, req.ID)
 		if err != nil {
 			return nil, err

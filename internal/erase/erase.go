@@ -112,14 +112,11 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 
 // eraseLog erases the log of a conversation, and then what says where its events are sent: nobody adds to that when the log is gone.
 func eraseLog(ctx context.Context, store Store, tenant, contextID string) error {
-	if err := store.Erase(ctx, tenant, contextID); err != nil {
-		return err
-	}
 	notes, ok := store.(storage.Notes)
 	if !ok {
-		return nil
+		return store.Erase(ctx, tenant, contextID)
 	}
-	var keys []string
+	var keys []string // listed before a new conversation with this id can have some
 	for n, err := range notes.Notes(ctx, tenant, storage.NotePush) {
 		if err != nil {
 			return err
@@ -127,6 +124,9 @@ func eraseLog(ctx context.Context, store Store, tenant, contextID string) error 
 		if i := strings.LastIndexByte(n.Key, '.'); i >= 0 && n.Key[:i] == contextID {
 			keys = append(keys, n.Key)
 		}
+	}
+	if err := store.Erase(ctx, tenant, contextID); err != nil {
+		return err
 	}
 	for _, key := range keys {
 		if err := notes.DeleteNote(ctx, tenant, storage.NotePush, key); err != nil {
