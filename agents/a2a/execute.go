@@ -46,10 +46,12 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	w := &work{a: a, t: t, r: r}
 	defer w.leave(a.enter(t))
 	res, err := w.do(ctx)
-	cause := context.Cause(ctx)
-	switch {
-	case err == nil || cause == nil && !errors.Is(err, errTooMuch):
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, errTooMuch):
+		w.abandon(ctx)
+	case (err == nil || cause == nil) && w.isOver(err):
 		a.journal.closed(t)
+	case err == nil || cause == nil: // the next attempt, or the reply, goes on with the peer's task, or it is canceled when nobody waits for it any more
 	case !errors.Is(cause, agents.ErrStopping):
 		w.abandon(ctx)
 	}
@@ -63,6 +65,11 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		return nil, w.explain(err)
 	}
 	return res, nil
+}
+
+// isOver reports whether the peer has nothing to do for the task any more, after do has returned err.
+func (w *work) isOver(err error) bool {
+	return w.r == nil || w.r.Task == "" || w.last.State.Terminal() || errors.Is(err, errForgotten)
 }
 
 // work is a task that is worked on.
@@ -434,7 +441,7 @@ func (w *work) settle(ctx context.Context) (*agents.Result, error) {
 	case a2a.TaskStateCompleted:
 		return w.out.result(ctx, w.t, s.Message)
 	case a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired:
-		w.r.Asked, w.r.Reply = w.question(), false
+		w.r.Asked, w.r.Reply, w.r.Until = w.question(), false, time.Now().Add(askedFor)
 		if err := w.keep(); err != nil {
 			return nil, err
 		}

@@ -127,6 +127,9 @@ func (w *work) search(ctx context.Context, at string) (a2a.TaskInfo, error) {
 			}
 			continue
 		}
+		if err != nil && isTrouble(err) {
+			return none, fmt.Errorf("%w; it says: %w", errUnknown, err)
+		}
 		if err != nil { // it cannot list them
 			return none, nil
 		}

@@ -19,12 +19,14 @@ import (
 // or before the peer had named it. Cancellations are live, and a task that was canceled is not delivered again, so nothing but the journal knows of it.
 
 const (
-	orphanEach  = time.Minute      // how often the journal is read without a reason
-	orphanFirst = time.Second      // before an orphan that could not be canceled is tried again
-	orphanSlack = time.Minute      // after its deadline, for clocks that differ
-	orphanFind  = time.Minute      // how long a task that has no name is looked for: its message may still be on its way
-	noDeadline  = 24 * time.Hour   // for a task that says no deadline
-	orphanTime  = 30 * time.Second // for one attempt
+	orphanEach  = time.Minute            // how often the journal is read without a reason
+	orphanFirst = time.Second            // before an orphan that could not be canceled is tried again
+	orphanSlack = time.Minute            // after its deadline, for clocks that differ
+	orphanFind  = time.Minute            // how long a task that has no name is looked for: its message may still be on its way
+	noDeadline  = 24 * time.Hour         // for a task that says no deadline
+	askedFor    = recordAge - noDeadline // for a question of the peer
+	orphanFor   = 24 * time.Hour         // how long a peer that will not cancel a task is asked again
+	orphanTime  = 30 * time.Second       // for one attempt
 )
 
 // latest returns when nobody waits for a task any more, by this machine's clock.
@@ -110,17 +112,25 @@ func (w *work) cancel(ctx context.Context) (done bool, err error) {
 	if id == "" {
 		found, err := w.search(ctx, "")
 		if id = found.TaskID; err != nil || id == "" {
-			return err == nil && time.Since(w.r.Until) > orphanFind, err
+			sought := time.Since(w.r.Until)
+			return err == nil && sought > orphanFind || sought > orphanFor, err
 		}
 	}
 	_, err = c.CancelTask(w.traced(ctx), &a2a.CancelTaskRequest{ID: id})
-	if away, _ := isAway(err); away {
-		return false, err
+	if err == nil || errors.Is(err, a2a.ErrTaskNotCancelable) || errors.Is(err, a2a.ErrTaskNotFound) {
+		return true, nil
 	}
-	if err != nil && !errors.Is(err, a2a.ErrTaskNotCancelable) && !errors.Is(err, a2a.ErrTaskNotFound) {
+	if !isTrouble(err) || time.Since(w.r.Until) > orphanFor {
 		w.a.log.Warn("task not canceled", "task_id", w.t.ID, "err", w.a.credentials().hide(plainURL(err).Error()))
+		return true, nil
 	}
-	return true, nil
+	return false, err
+}
+
+// isTrouble reports whether a peer that answers so may answer otherwise later: it is away, has a problem of its own, or does not know its caller just now.
+func isTrouble(err error) bool {
+	away, _ := isAway(err)
+	return away || errors.Is(err, a2a.ErrInternalError) || errors.Is(err, a2a.ErrServerError) || errors.Is(err, a2a.ErrUnauthenticated) || errors.Is(err, a2a.ErrUnauthorized)
 }
 
 // cancelOrphans cancels orphans until ctx ends.
@@ -152,10 +162,7 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 		return false
 	}
 	for _, e := range entries {
-		a.mu.Lock()
-		busy := a.busy[e.Name()] > 0
-		a.mu.Unlock()
-		if busy {
+		if a.isBusy(e.Name()) {
 			continue
 		}
 		r := &record{}
@@ -169,16 +176,32 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 			done, err = (&work{a: a, t: &agents.Task{}, r: r}).cancel(calling)
 			stop()
 		}
-		switch {
-		case !done && err != nil: // the peer is away, or the agent ends
-			return true
-		case !done:
+		if away, _ := isAway(err); !done && away || ctx.Err() != nil {
+			return true // all others would wait as long for nothing
+		}
+		if !done {
 			left = true
 			continue
-		case err != nil:
+		}
+		if err != nil {
 			a.log.Warn("task that was left is not canceled", "err", err)
 		}
-		_ = os.Remove(filepath.Join(a.journal.open.Dir, e.Name()))
+		a.drop(e.Name())
 	}
 	return left
+}
+
+func (a *Agent) isBusy(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.busy[name] > 0
+}
+
+// drop removes the mark of a task that was canceled, unless it is worked on again.
+func (a *Agent) drop(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy[name] == 0 {
+		_ = os.Remove(filepath.Join(a.journal.open.Dir, name))
+	}
 }

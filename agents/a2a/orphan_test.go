@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -183,8 +184,105 @@ func TestTaskIsNotLeft(t *testing.T) {
 	for _, text := range []string{"say sun", "ask me", "fail at it", "reject it", "message rain"} {
 		give(t.Context(), a, given{id: text, message: text, text: text})
 	}
-	if opened(t, dir) != 0 || len(p.begins()) != 5 {
+	if opened(t, dir) != 1 || len(p.begins()) != 5 {
+		t.Errorf("%d tasks are open, want the one that asks; begun: %q", opened(t, dir), p.begins())
+	}
+	if left := a.CancelDue(t.Context()); left || len(p.cancels()) != 0 || opened(t, dir) != 1 {
+		t.Errorf("while its question waits: canceled: %q, and %d tasks are open", p.cancels(), opened(t, dir))
+	}
+	if got := give(t.Context(), a, given{id: "ask me", message: "reply", text: "here", continued: true}); got != done("so it is here") || opened(t, dir) != 0 {
+		t.Errorf("after the reply: %+v, and %d tasks are open", got, opened(t, dir))
+	}
+}
+
+// troubled has the peer answer calls of a method with an internal error, while the function returns true.
+func (p *peer) troubled(method string, is func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.handler
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if err == nil && bytes.Contains(b, []byte(`"`+method+`"`)) && is() {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"out of order"}}`))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// TestTaskOfTroubledPeer follows a task whose peer cannot say how it is. The next attempt goes on with the same task.
+func TestTaskOfTroubledPeer(t *testing.T) {
+	t.Parallel()
+	p, dir := newPeer(t, "JSONRPC 1.0", false), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	var trouble atomic.Bool
+	p.troubled("GetTask", trouble.Load)
+	trouble.Store(true)
+	if got := give(t.Context(), a, given{id: "1", message: "m", text: "wait here"}); got.state != a2a.TaskStateFailed {
+		t.Fatalf("the first attempt: %+v, want that it fails", got)
+	}
+	if opened(t, dir) != 1 || len(p.cancels()) != 0 {
+		t.Errorf("%d tasks are open, want 1; canceled: %q", opened(t, dir), p.cancels())
+	}
+	trouble.Store(false)
+	close(p.release)
+	if got := give(t.Context(), a, given{id: "1", message: "m2", text: "wait here", attempt: 2}); got != done("waited for here") {
+		t.Errorf("the second attempt: %+v", got)
+	}
+	if opened(t, dir) != 0 || len(p.begins()) != 1 {
 		t.Errorf("%d tasks are open; begun: %q", opened(t, dir), p.begins())
+	}
+}
+
+// TestCancelOfTroubledPeer cancels tasks while the peer cannot do so for the first of them. That one is canceled later, and holds up no other.
+func TestCancelOfTroubledPeer(t *testing.T) {
+	t.Parallel()
+	p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	past := time.Now().Add(-2 * time.Hour)
+	for i, id := range []string{"1", "2"} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan outcome, 1)
+		go func() { ended <- give(ctx, a, given{id: id, message: id, text: "wait here", deadline: past}) }()
+		eventually(t, "the task is named", func() bool { return named(t, dir) == i+1 })
+		stop(agents.ErrStopping)
+		<-ended
+	}
+	var calls atomic.Int32
+	p.troubled("CancelTask", func() bool { return calls.Add(1) == 1 })
+	if left := a.CancelDue(t.Context()); !left || len(p.cancels()) != 1 || opened(t, dir) != 1 {
+		t.Errorf("left: %v; canceled: %q, and %d tasks are open; want one of each", left, p.cancels(), opened(t, dir))
+	}
+	if left := a.CancelDue(t.Context()); left || len(p.cancels()) != 2 || opened(t, dir) != 0 {
+		t.Errorf("again: left: %v; canceled: %q, and %d tasks are open", left, p.cancels(), opened(t, dir))
+	}
+}
+
+// TestSearchOfTroubledPeer gives a task to a peer that is lost while it is asked, and cannot list its tasks then: it is not asked a second time.
+func TestSearchOfTroubledPeer(t *testing.T) {
+	t.Parallel()
+	p, dir := newPeer(t, "JSONRPC 1.0", false), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	p.troubled("ListTasks", func() bool { return true })
+	var sent atomic.Int32
+	p.mu.Lock()
+	next := p.handler
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if err == nil && bytes.Contains(b, []byte(`"SendMessage"`)) {
+			sent.Add(1)
+			next.ServeHTTP(&nowhere{header: http.Header{}}, r)
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(w, r)
+	})
+	p.mu.Unlock()
+	got := give(t.Context(), a, given{id: "1", message: "m", text: "say sun"})
+	if got.state != a2a.TaskStateFailed || !strings.Contains(got.text, "unknown whether it has begun") || sent.Load() != 1 {
+		t.Errorf("%+v, after it was sent %d times", got, sent.Load())
 	}
 }
 

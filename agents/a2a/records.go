@@ -100,7 +100,10 @@ func openRecords(folder string, now time.Time) (*records, error) {
 	if !taskfile.Lock(r.lock) {
 		return nil, errors.Join(fmt.Errorf("it is an agent already: another process works with %s", folder), r.lock.Close())
 	}
-	return r, errors.Join(r.tasks.Sweep(now), r.contexts.Sweep(now), r.open.Sweep(now))
+	if err := errors.Join(r.tasks.Sweep(now), r.contexts.Sweep(now), r.open.Sweep(now)); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
 }
 
 func (r *records) close() error {
