@@ -2,4 +2,4 @@
 
 package storechecktest
 
-const step = 9
+const step = 25
