@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -75,6 +76,7 @@ type Agent struct {
 	busy map[string]int // tasks that are worked on, by the names of their records
 
 	lost time.Time // since when the peer is away; of Open and then Run only
+	told []string  // skills of which it was told that they have changed; likewise
 }
 
 // Open reads the card of a peer. If that cannot be reached, its last good card is used. Call [Agent.Run] to follow changes of the
@@ -206,7 +208,13 @@ func (a *Agent) take(ctx context.Context, k *kept) error {
 	} else if a.conn != nil {
 		_ = a.conn.Destroy() // calls are cut off, and followed anew
 	}
-	a.of, a.card, a.conn, a.etag = of, card, conn, k.ETag
+	if !reflect.DeepEqual(card, a.card) {
+		a.card = card
+	}
+	a.of, a.conn, a.etag = of, conn, k.ETag
+	if len(changed) > 0 {
+		a.etag = "" // the same card is another one when the user has removed the line of a skill from the file
+	}
 	return nil
 }
 
@@ -214,12 +222,16 @@ func (a *Agent) take(ctx context.Context, k *kept) error {
 func (a *Agent) changed(of *a2a.AgentCard) []string {
 	var things []pin.Thing
 	said, by, theirs := map[string][]any{}, map[string][]string{}, agentcard.SpecOf(of).Abilities
-	for i := range of.Skills[:min(len(of.Skills), transport.MaxSkills)] {
+	for i, n := 0, 0; i < len(of.Skills) && n < transport.MaxSkills; i++ { // those that are announced, by the ids that they have there
 		s := &of.Skills[i]
-		id := agentcard.SkillID(s)
-		name, is := shorten.To(strings.ToValidUTF8(id, ""), 128), theirs[id]
+		announced, id := announcedID(s), agentcard.SkillID(s)
+		if announced == "" {
+			continue
+		}
+		name, is := shorten.To(announced, 128), theirs[id]
 		said[name] = append(said[name], id, s.Name, s.Description, s.Tags, s.Examples, s.InputModes, s.OutputModes, is.InputSchema, is.Confirm)
-		by[name] = append(by[name], announcedID(s))
+		by[name] = append(by[name], announced)
+		n++
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
 		things = append(things, pin.Of(name, said[name]...))
@@ -230,9 +242,12 @@ func (a *Agent) changed(of *a2a.AgentCard) []string {
 	}
 	var all []string
 	for _, name := range changed {
-		a.log.Warn("skill is not what it was, and needs a yes: what the card says of it has changed; its line in the file is what it was", "skill", name, "file", a.pins.Path)
+		if !slices.Contains(a.told, name) {
+			a.log.Warn("skill is not what it was, and needs a yes: what the card says of it has changed; its line in the file is what it was", "skill", name, "file", a.pins.Path)
+		}
 		all = append(all, by[name]...)
 	}
+	a.told = changed
 	for _, name := range strange {
 		all = append(all, by[name]...)
 	}

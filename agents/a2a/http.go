@@ -209,7 +209,10 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.most-b.n+1)])
 	b.n += int64(n)
-	if b.scale.Write(p[:n]); b.scale.Weight > maxHeavy && !b.pieces {
+	if b.pieces {
+		return n, err
+	}
+	if b.scale.Write(p[:n]); b.scale.Weight > maxHeavy {
 		return 0, errHeavy
 	}
 	return n, err

@@ -219,7 +219,7 @@ func (e *env) credsOf(given string, folder func() (string, error)) (file string,
 		file = auth.AgentFile(dir, e.settings.tenant, id)
 	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s is neither a file nor somebody who has keys in %s: `cortex auth list` has the names; an agent's begins with agent:", prompt.Clean(given, 200), dir)
+		return "", fmt.Errorf("%s is neither a file nor somebody who has keys in %s: `cortex auth list` has the names, and an agent is agent:ID", prompt.Clean(given, 200), dir)
 	}
 	return file, nil
 }
