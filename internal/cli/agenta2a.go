@@ -147,7 +147,8 @@ func (e *env) runPeers(cmd *cobra.Command, args []string, f *a2aFlags) error {
 
 // runPeer serves an agent with a connection of its own.
 func (e *env) runPeer(ctx context.Context, a *peers.Agent, flags agentFlags) error {
-	one := *e // a copy: the agents may have different credentials
+	one, node := *e, *e.settings.node // copies: the agents may have different credentials, and connect at the same time
+	one.settings.node = &node
 	flags.before = func(ctx context.Context, tr transport.Transport) error {
 		return alone(ctx, tr, e.settings.tenant, a.Card(), "--name or --prefix")
 	}

@@ -79,16 +79,24 @@ func (c *company) keep(ctx context.Context, p *peers.Peer, serve servePeer) {
 	c.persist(ctx, p.URL, func() error { return c.run(ctx, p, serve) })
 }
 
+// steady is how long something lasts that counts as working: if it fails after that, it is told again.
+const steady = time.Minute
+
 // persist calls try until it returns nil or ctx ends, with pauses, and tells why it fails.
 func (c *company) persist(ctx context.Context, at string, try func() error) {
 	pauses := &backoff.ExponentialBackOff{InitialInterval: time.Second, MaxInterval: time.Minute, Multiplier: 2, RandomizationFactor: 0.25}
 	pauses.Reset()
 	told := ""
 	for {
+		began := time.Now()
 		err := try()
 		if ctx.Err() != nil || err == nil {
 			c.wait(at, "")
 			return
+		}
+		if time.Since(began) > steady {
+			pauses.Reset()
+			told = ""
 		}
 		text := prompt.Clean(oneLine(err), 300)
 		c.wait(at, text)

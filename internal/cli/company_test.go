@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestCompanyTroubles checks that a peer that fails is tried again, is told of once for each reason, and is listed while it fails, without its secrets.
@@ -63,6 +64,31 @@ func TestCompanyEnds(t *testing.T) {
 		lines := c.trouble()
 		if len(lines) != maxTrouble+1 || lines[maxTrouble] != "A2A agents that are tried again: 5 more" {
 			t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+		}
+	})
+}
+
+// TestCompanyFailsAnew has a peer fail, work for long, and fail for the same reason: that is told again, and it is tried at once again.
+func TestCompanyFailsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, tries := 0, 0
+		c := &company{tell: func(string, error) { told++ }}
+		var last time.Time
+		c.persist(t.Context(), "https://example.com", func() error {
+			switch tries++; {
+			case tries == 10:
+				time.Sleep(time.Hour) // it works
+				last = time.Now()
+			case tries == 11:
+				if pause := time.Since(last); pause > 2*time.Second {
+					t.Errorf("it is tried again after %v", pause)
+				}
+				return nil
+			}
+			return errors.New("it is away")
+		})
+		if told != 2 {
+			t.Errorf("told %d times, want 2", told)
 		}
 	})
 }

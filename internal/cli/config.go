@@ -284,6 +284,9 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	for _, err := range wrong {
 		_, _ = printText(e.stderr, "cortex: %s", oneLine(err)) // there is nothing else to tell
 	}
+	for _, line := range strangeVariables(cmd.Root()) { // which may be another program's
+		e.say("%s", line)
+	}
 	if len(wrong) > 0 {
 		return errShown
 	}

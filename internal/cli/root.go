@@ -44,7 +44,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // wanted describes the values of a type of flag, for errors.
 var wanted = map[string]string{
 	"int": "a whole number", "intSlice": "whole numbers with commas between them", "float64": "a number",
-	"duration": "a time, such as 30s or 5m", "bool": "true or false", "copies": "from 1 to 5",
+	"duration": "a duration, such as 30s or 5m", "bool": "true or false", "copies": "from 1 to 5",
 }
 
 // flagError describes the values that a flag accepts, instead of the error of its parser.

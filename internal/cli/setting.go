@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // A flag is either a setting of the node, which many commands share and which can come from the environment or the config file, or it belongs to one
@@ -155,6 +157,34 @@ func lookupEnv(flag string) (name, v string) {
 		name = "CORTEX_NATS" // named like those of the other flags
 	}
 	return name, os.Getenv(name)
+}
+
+// strangeVariables returns a sentence for each variable of the environment that is named like a setting, and is none.
+func strangeVariables(root *cobra.Command) []string {
+	if os.Getenv("CORTEX_TASK_ID") != "" {
+		return nil // the program of an agent has variables of its own
+	}
+	names := []string{envName("config"), envName("nats"), "CORTEX_NATS", "CORTEX_RUN"} // the last is for programs that Cortex starts
+	for k, is := range flagKeys(root) {
+		if is == isSetting || is == isList {
+			names = append(names, envName(k))
+		}
+	}
+	slices.Sort(names)
+	var all []string
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, "CORTEX_") || slices.Contains(names, name) {
+			continue
+		}
+		hint := "`cortex help settings` lists them"
+		if near := nearest(name, names); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		all = append(all, fmt.Sprintf("the variable %s is no setting: %s", prompt.Clean(name, 100), hint))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // kind says what a key of the config file is.
