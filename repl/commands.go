@@ -123,6 +123,14 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 		}
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
+		if name != "/retry" && name != "/edit" { // these need the keys themselves
+			defer c.ui.editor.listen(func(key byte, _ string) bool {
+				if key == ctrlC {
+					stop()
+				}
+				return key == ctrlC
+			})()
+		}
 		if err := cmd.run(c, ctx, args); err != nil {
 			if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 				err = errors.New(unreachable)

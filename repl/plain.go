@@ -72,6 +72,8 @@ func (e *plainEditor) wake() {
 }
 
 // listen does nothing: the terminal keeps the keys.
+func (e *plainEditor) restore() error { return nil }
+
 func (e *plainEditor) listen(func(byte, string) bool) (stop func()) { return func() {} }
 
 func (e *plainEditor) begin(string) bool { return false }

@@ -63,7 +63,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 		FuncOnWidthChanged:  func(f func()) { resized = f },
 		ForceUseInteractive: true,
 		FuncMakeRaw:         e.makeRaw,
-		FuncExitRaw:         e.restore,
+		FuncExitRaw:         func() error { return nil }, // see restore
 		FuncFilterInputRune: func(r rune) (rune, bool) {
 			if w := width(); w != last && resized != nil {
 				last = w
@@ -138,7 +138,7 @@ func (e *lineEditor) makeRaw() (err error) {
 	return err
 }
 
-// restore undoes makeRaw.
+// restore undoes makeRaw, for another program or at the end. Between two lines the terminal stays raw: a Ctrl-D that is typed while it is not would be lost.
 func (e *lineEditor) restore() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,7 +149,6 @@ func (e *lineEditor) restore() error {
 	return readline.Restore(e.fd, cooked)
 }
 
-// listen leaves the terminal raw for the next line: a Ctrl-D that is typed while it is not would be lost.
 func (e *lineEditor) listen(on func(key byte, typed string) (taken bool)) (stop func()) {
 	if err := e.makeRaw(); err != nil {
 		return func() {} // the terminal is gone
@@ -184,7 +183,7 @@ func (e *lineEditor) remember(text string) {
 // Close ends reading and restores the terminal.
 func (e *lineEditor) Close() error {
 	_ = e.keys.Close() // first: the library waits for its reader
-	err := e.rl.Close()
+	err := errors.Join(e.rl.Close(), e.restore())
 	e.out.shut.Store(true)
 	return err
 }

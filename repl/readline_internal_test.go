@@ -57,6 +57,39 @@ func TestCtrlDBetweenTurnAndLine(t *testing.T) {
 	}
 }
 
+// TestCtrlDBetweenLines types Ctrl-D after a line was read, and before the next one is: as while a command says what it has to.
+func TestCtrlDBetweenLines(t *testing.T) {
+	t.Parallel()
+	keys, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, keys) }() // neither is closed: the library still uses them after Close
+	e, err := newLineEditor(tty, screen{w: tty}, nil, func() string { return "" }, func(string) (string, []string) { return "", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	read := make(chan error, 1)
+	for _, typed := range []string{"a\r", "\x04"} {
+		if _, err := keys.WriteString(typed); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := e.readLine("> ")
+			read <- err
+		}()
+		select {
+		case err := <-read:
+			if typed == "\x04" && !errors.Is(err, io.EOF) || typed != "\x04" && err != nil {
+				t.Errorf("the line %q ended with %v", typed, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%q was lost", typed)
+		}
+	}
+}
+
 // TestLongPasteInTurn pastes more than is kept while a turn lasts: the keys behind the paste are heard, and the next line ends.
 func TestLongPasteInTurn(t *testing.T) {
 	t.Parallel()

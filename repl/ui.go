@@ -21,6 +21,8 @@ type editor interface {
 	// listen reads keys while no line is read, until the caller calls stop; the next line begins with them. It calls on, from another goroutine, with
 	// each Ctrl-C and Ctrl-D, which it removes if they are taken, and with the text typed so far.
 	listen(on func(key byte, typed string) (taken bool)) (stop func())
+	// restore makes the terminal as it was for another program, until the next line is read.
+	restore() error
 	// begin makes the next line begin with text, and reports whether the editor can do that.
 	begin(text string) bool
 	// vi switches vi mode on or off, and reports whether the editor can do that.
@@ -190,6 +192,7 @@ func (u *ui) Away(do func()) {
 	u.write(u.erase())
 	u.streaming = true
 	u.mu.Unlock()
+	_ = u.editor.restore() // or the terminal is gone
 	do()
 	u.EndStream()
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type serving struct {
 	log    *slog.Logger
 	person bool
 	shown  atomic.Bool // the page is, and the service is not stopping: agents that come and go are told
+	listed sync.Map    // ids of agents that the page says are there, and of which no event has come
 }
 
 func (e *env) newServing() *serving {
@@ -87,6 +89,7 @@ func (s *serving) page(n *node, open *ports) *table.Table {
 	t.Row("decides", decides)
 	var ids []string
 	for _, a := range n.Routable("") {
+		s.listed.Store(a.ID, true)
 		ids = append(ids, prompt.Clean(a.ID, pageWord))
 	}
 	switch more := len(ids) - maxPageAgents; {
@@ -145,12 +148,13 @@ func (s *serving) event() func(registry.Event) {
 	}
 	return func(e registry.Event) {
 		agent := prompt.Clean(e.AgentID, pageWord)
+		_, listed := s.listed.LoadAndDelete(e.AgentID)
 		switch {
 		case e.Kind == registry.EventRefused:
 			s.say(fmt.Sprintf("warning: %s is given no work: %s", agent, prompt.Clean(e.Reason, 300)))
 		case e.Kind == registry.EventConflict:
 			s.say("warning: " + agent + " is announced with different cards: the newer card is used")
-		case !s.shown.Load():
+		case !s.shown.Load(), listed && e.Kind == registry.EventRegistered:
 		case e.Kind == registry.EventRegistered:
 			s.say(agent + " is there: " + prompt.Clean(e.Record.Card.Description, pageWord))
 		case e.Kind == registry.EventUpdated:
