@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -59,16 +60,16 @@ func (c *conn) connected(nc *natsgo.Conn, guest bool) {
 	}
 }
 
-// store publishes m to its stream and waits until the server has stored it. It tries once, and may set the Reply of m.
-func (c *conn) store(ctx context.Context, m *natsgo.Msg) error {
+// store publishes m to its stream and waits until the server has stored it. It tries once, for as long as wait, and may set the Reply of m.
+func (c *conn) store(ctx context.Context, m *natsgo.Msg, wait time.Duration) error {
 	m = c.through(m)
 	if c.stores != nil {
-		_, err := c.stores.Publish(ctx, m, attemptTimeout)
+		_, err := c.stores.Publish(ctx, m, wait)
 		return err
 	}
 	expecting, done := c.expect(ctx, func(subject string) bool { return subject == m.Subject })
 	defer done()
-	attempt, cancel := context.WithTimeout(expecting, attemptTimeout)
+	attempt, cancel := context.WithTimeout(expecting, wait)
 	defer cancel()
 	_, err := puback.Request(attempt, c.Conn, m)
 	err = cause(expecting, err)

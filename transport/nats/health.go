@@ -46,7 +46,7 @@ func (b *Bus) Healthy(ctx context.Context) error {
 		return nil
 	}
 	// A server whose disk is full, or was, still answers reads: only a write tells.
-	if err := b.nc.store(ctx, sentinel()); err != nil && !errors.Is(err, transport.ErrForbidden) {
+	if err := b.nc.store(ctx, sentinel(), attemptTimeout); err != nil && !errors.Is(err, transport.ErrForbidden) {
 		return fmt.Errorf("%w: %s (%w)", transport.ErrUnavailable, b.unwritten(ctx, err), err)
 	} else if err != nil {
 		return err

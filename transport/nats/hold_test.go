@@ -120,7 +120,7 @@ func TestWhatComesWhileHeldIsBounded(t *testing.T) {
 			}
 		}
 		letter := deadMessage(transport.Inbox("", "w"), &natsgo.Msg{Subject: task.Subject, Header: task.Header, Data: task.Data}, stored{task.Sequence, task.Time}, "enough", 1, 1<<20)
-		if err := w.nc.store(t.Context(), letter); err == nil || !strings.Contains(err.Error(), "no work is done") {
+		if err := w.nc.store(t.Context(), letter, attemptTimeout); err == nil || !strings.Contains(err.Error(), "no work is done") {
 			t.Errorf("an agent gives a task up while no work is done: %v, want why not", err)
 		}
 		free.Store(math.MaxInt64)

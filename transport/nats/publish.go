@@ -141,8 +141,8 @@ func (b *Bus) publishLive(t transport.Topic, e *transport.Event) error {
 // store publishes m to its stream and waits for the server's acknowledgement.
 func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 	end := time.Now().Add(publishTimeout)
-	for {
-		err := b.nc.store(ctx, m)
+	for wait := attemptTimeout; ; wait = min(2*wait, max(time.Until(end), attemptTimeout)) { // a busy server is not given the same large message again and again
+		err := b.nc.store(ctx, m, wait)
 		if err == nil || !isUnavailable(err) {
 			return translate(err)
 		}

@@ -253,7 +253,7 @@ func TestAnswerLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := make(chan error)
-	go func() { result <- b.nc.store(t.Context(), &natsgo.Msg{Subject: "silence"}) }()
+	go func() { result <- b.nc.store(t.Context(), &natsgo.Msg{Subject: "silence"}, attemptTimeout) }()
 	receive(t, asked)
 	n.down()
 	if err := receive(t, result); !errors.Is(err, natsgo.ErrDisconnected) {
