@@ -60,7 +60,7 @@ func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
 
 // beginNewBlock makes the server begin a new file for the inbox, since it never rewrites the last one.
 func (b *Bus) beginNewBlock(ctx context.Context) error {
-	size := min(rollBytes/16, int(b.nc.MaxPayload())-1024) // not all at once: the server has other work
+	size := min(rollBytes, int(b.nc.MaxPayload())-1024)
 	for left := rollBytes; left > 0; left -= size {
 		// Each message replaces the previous one.
 		m := &natsgo.Msg{Subject: rollSubject, Header: natsgo.Header{natsgo.MsgRollup: {"sub"}}, Data: make([]byte, size)}
