@@ -100,6 +100,8 @@ type Task struct {
 	Result    string // the text of the agent: its result, its question, or the reason of its failure
 	Artifacts []Artifact
 	Files     []File `json:",omitempty"` // of the result
+
+	Sent, Settled time.Time `json:",omitzero"` // when it was given, and when it ended; zero when that is not known
 }
 
 // File is a file of the conversation.

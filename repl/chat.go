@@ -137,10 +137,14 @@ func (c *chat) openEditor(recalled []string) error {
 	if err != nil {
 		return fmt.Errorf("open the terminal: %w", err)
 	}
+	e.keys.onStop = func() { c.ui.Notice(noStop, lookDim) }
 	e.vi(c.Keys == KeysVi)
 	c.ui.editor = e
 	return nil
 }
+
+// noStop is shown for Ctrl-Z.
+const noStop = "(Ctrl-Z does nothing: cortex may run in this chat, and would stand still for everybody; Ctrl-D leaves)"
 
 // maxNamed bounds how many agents the banner names.
 const maxNamed = 8
@@ -267,6 +271,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	v.board.named, v.board.waiting = c.present.named, c.waiting
 	stopClock := v.clock()
 	var answered atomic.Bool
+	var looks looker
 	unlisten := c.ui.editor.listen(func(key byte, typed string) bool {
 		switch {
 		case key == ctrlC:
@@ -275,6 +280,8 @@ func (c *chat) turn(ctx context.Context, text string) {
 			return false // whoever sees the answer wants to leave
 		case key == ctrlD:
 			c.ui.Notice("(Ctrl-C cancels what is running; to leave, press Ctrl-D when it is done)", lookDim)
+		case key == enter:
+			return looks.look(ctx, c, typed)
 		}
 		v.typing(typed)
 		return true
@@ -307,6 +314,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		v.show(e)
 	}
 	unlisten()
+	looks.wait()
 	stopClock()
 	v.end()
 	if sent && !errors.Is(failed, client.ErrUnsent) {
@@ -380,7 +388,7 @@ func (c *chat) complete(before string) (word string, options []string) {
 			all = append(all, "@"+id)
 		}
 	case !inArgs && strings.HasPrefix(word, "/"):
-		for _, cmd := range commands {
+		for _, cmd := range commands() {
 			all = append(all, cmd.name)
 		}
 	case first == "/resume":

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 	"unicode"
 
 	"github.com/agnivade/levenshtein"
@@ -21,30 +25,63 @@ type command struct {
 	run              func(*chat, context.Context, string) error
 }
 
-// commands is in the order of /help. It is set here and never changed.
-var commands = []command{
-	{"/help", "", "this list", nil}, // set below: it prints this table
-	{"/agents", "", "who is there, and what they can do", (*chat).showAgents},
-	{"/why", "", "how the last answer came about", (*chat).showWhy},
-	{"/prompt", "[TEXT]", "what the model would be sent now", (*chat).showPrompt},
-	{"/usage", "", "what this conversation has cost so far", (*chat).showUsage},
-	{"/model", "", "what decides who does what", (*chat).showModel},
-	{"/verbose", "", "show after each answer how it came about, or no longer", (*chat).switchVerbose},
-	{"/tasks", "", "what agents are doing, and have done, in this conversation", (*chat).showTasks},
-	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
-	{"/conversations", "", "your conversations", (*chat).showConversations},
-	{"/sessions", "", "", (*chat).showConversations}, // former name of /conversations
-	{"/resume", "ID", "go on with one of them, by the beginning of its id", (*chat).resume},
-	{"/retry", "", "say your last message again", (*chat).retry},
-	{"/edit", "", "change your last message and say it again", (*chat).edit},
-	{"/new", "", "begin a new conversation", (*chat).begin},
-	{"/attach", "[FILE|none]", "have a file go with your next message; alone it lists them", (*chat).attach},
-	{"/save", "N [PATH]", "write the file of an answer that has number N", (*chat).save},
-	{"/export", "FILE.md", "write it all to a new file; /export! replaces one", (*chat).export},
-	{"/export!", "FILE.md", "", (*chat).exportOver},
-	{"/theme", "[NAME]", "what colours there are: auto, dark, light or plain", (*chat).theme},
-	{"/vi", "[on|off]", "have the keys of vi while you type, or no longer", (*chat).vi},
-	{"/quit", "", "leave, like Ctrl-D", nil},
+// meanwhile are the commands that are run at once during a turn, too. They change nothing of the chat.
+var meanwhile = []string{"/help", "/agents", "/why", "/usage", "/model", "/tasks", "/cancel", "/conversations", "/sessions"}
+
+// lookFor bounds the time of such a command: the next line waits for its end.
+const lookFor = 5 * time.Second
+
+// looker runs commands during a turn, one at a time.
+type looker struct {
+	busy    atomic.Bool
+	running sync.WaitGroup
+}
+
+// look runs a line if it is a command for that. Else, and while another one runs, it reports false: the line waits for the end of the turn.
+func (l *looker) look(ctx context.Context, c *chat, line string) bool {
+	name, args, ok := parseCommand(line)
+	if !ok || !slices.Contains(meanwhile, name) || !l.busy.CompareAndSwap(false, true) {
+		return false
+	}
+	l.running.Go(func() {
+		defer l.busy.Store(false)
+		c.ui.Say("> "+oneLine(line), lookDim)
+		ctx, cancel := context.WithTimeout(ctx, lookFor)
+		defer cancel()
+		c.runCommand(ctx, name, args)
+	})
+	return true
+}
+
+// wait waits until no command runs.
+func (l *looker) wait() { l.running.Wait() }
+
+// commands returns the commands in the order of /help.
+func commands() []command {
+	return []command{
+		{"/help", "", "this list", (*chat).help},
+		{"/agents", "", "who is there, and what they can do", (*chat).showAgents},
+		{"/why", "", "how the last answer came about", (*chat).showWhy},
+		{"/prompt", "[TEXT]", "what the model would be sent now", (*chat).showPrompt},
+		{"/usage", "", "what this conversation has cost so far", (*chat).showUsage},
+		{"/model", "", "what decides who does what", (*chat).showModel},
+		{"/verbose", "", "show after each answer how it came about, or no longer", (*chat).switchVerbose},
+		{"/tasks", "", "what agents are doing, and have done, in this conversation", (*chat).showTasks},
+		{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
+		{"/conversations", "", "your conversations", (*chat).showConversations},
+		{"/sessions", "", "", (*chat).showConversations}, // former name of /conversations
+		{"/resume", "ID", "go on with one of them, by the beginning of its id", (*chat).resume},
+		{"/retry", "", "say your last message again", (*chat).retry},
+		{"/edit", "", "change your last message and say it again", (*chat).edit},
+		{"/new", "", "begin a new conversation", (*chat).begin},
+		{"/attach", "[FILE|none]", "have a file go with your next message; alone it lists them", (*chat).attach},
+		{"/save", "N [PATH]", "write the file of an answer that has number N", (*chat).save},
+		{"/export", "FILE.md", "write it all to a new file; /export! replaces one", (*chat).export},
+		{"/export!", "FILE.md", "", (*chat).exportOver},
+		{"/theme", "[NAME]", "what colours there are: auto, dark, light or plain", (*chat).theme},
+		{"/vi", "[on|off]", "have the keys of vi while you type, or no longer", (*chat).vi},
+		{"/quit", "", "leave, like Ctrl-D", nil}, // see chat.command
+	}
 }
 
 // leaving are the messages that mean /quit.
@@ -106,30 +143,32 @@ func parseCommand(line string) (name, args string, ok bool) {
 
 // command runs a command, and reports whether it was /quit. Ctrl-C cancels a command.
 func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
-	for _, cmd := range commands {
+	if name == "/quit" && args == "" {
+		return true
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	if name != "/retry" && name != "/edit" { // these need the keys themselves
+		defer c.ui.editor.listen(func(key byte, _ string) bool {
+			if key == ctrlC {
+				stop()
+			}
+			return key == ctrlC
+		})()
+	}
+	c.runCommand(ctx, name, args)
+	return false
+}
+
+// runCommand runs a command, and shows why it fails.
+func (c *chat) runCommand(ctx context.Context, name, args string) {
+	for _, cmd := range commands() {
 		if cmd.name != name {
 			continue
 		}
 		if cmd.args == "" && args != "" {
 			c.warn(name + " takes nothing behind it")
-			return false
-		}
-		switch name {
-		case "/quit":
-			return true
-		case "/help":
-			c.help()
-			return false
-		}
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-		defer stop()
-		if name != "/retry" && name != "/edit" { // these need the keys themselves
-			defer c.ui.editor.listen(func(key byte, _ string) bool {
-				if key == ctrlC {
-					stop()
-				}
-				return key == ctrlC
-			})()
+			return
 		}
 		if err := cmd.run(c, ctx, args); err != nil {
 			if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
@@ -137,14 +176,13 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 			}
 			c.warn(name + ": " + err.Error())
 		}
-		return false
+		return
 	}
 	hint := "/help lists them"
 	if near := nearest(name); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	c.warn(fmt.Sprintf("no command %s; %s (a message may begin with a space)", table.Fit(oneLine(name), 30), hint))
-	return false
 }
 
 // nearest returns the command that name is probably a misspelling of, or "".
@@ -153,7 +191,7 @@ func nearest(name string) string {
 	if len(name) < 2 || len(name) > 40 {
 		return ""
 	}
-	for _, cmd := range commands {
+	for _, cmd := range commands() {
 		d := levenshtein.ComputeDistance(name, cmd.name)
 		if len(name) > 2 && strings.HasPrefix(cmd.name, name) {
 			d = 1

@@ -58,6 +58,7 @@ const minBurst = 32
 type keyboard struct {
 	source io.Reader
 	empty  func() bool // reports whether the line is empty
+	onStop func()      // is called for each Ctrl-Z; nil: nobody
 	asked  chan struct{}
 	chunks chan keys
 	woken  chan struct{}
@@ -178,6 +179,13 @@ func (k *keyboard) hear(b byte, on func(byte, string) bool) {
 	if (b == ctrlC || b == ctrlD) && !pasting && on(b, "") {
 		return
 	}
+	if b == ctrlZ && !pasting {
+		k.stop()
+		return
+	}
+	if b == enter && !pasting && k.hearLine(on) {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -188,10 +196,34 @@ func (k *keyboard) hear(b byte, on func(byte, string) bool) {
 	}
 }
 
+// stop handles Ctrl-Z.
+func (k *keyboard) stop() {
+	if k.onStop != nil {
+		k.onStop()
+	}
+}
+
+// hearLine offers the line that is complete to on, and removes it if it is taken. A line that was edited with other keys than Backspace is not offered.
+func (k *keyboard) hearLine(on func(byte, string) bool) (taken bool) {
+	k.mu.Lock()
+	begin := bytes.LastIndexByte(k.early, enter) + 1
+	line := string(k.early[begin:])
+	k.mu.Unlock()
+	if strings.ContainsFunc(line, func(r rune) bool { return r < 0x20 }) || !on(enter, typedAhead([]byte(line))) {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.early = k.early[:begin]
+	return true
+}
+
 // Keys that end something.
 const (
 	ctrlC = 0x03
 	ctrlD = 0x04
+	ctrlZ = 0x1a
+	enter = '\r'
 )
 
 // Keys that search the history.
@@ -329,8 +361,10 @@ func (k *keyboard) feed(b []byte) {
 			k.pasting = true
 		case string(key) == deleteKey && k.empty():
 			// The editor would take it for the end of input.
-		case r == 0, r == 0x1a:
-			// The same applies to NUL (Ctrl-Space); and Ctrl-Z would stop the parent process as well.
+		case r == 0:
+			// The same applies to NUL (Ctrl-Space).
+		case r == ctrlZ: // would stop the parent process as well
+			k.stop()
 		case r >= 0xfdd0 && r <= 0xfdef, r == 0x18 && n == 1:
 		case string(key) == editKeys:
 			k.edit.Store(true)

@@ -8,10 +8,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
-func (c *chat) help() {
+func (c *chat) help(context.Context, string) error {
 	width, _ := c.ui.size()
 	t := table.Table{Columns: make([]table.Column, 2), Wrap: true}
-	for _, cmd := range commands {
+	for _, cmd := range commands() {
 		if cmd.help != "" {
 			t.Row(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
 		}
@@ -29,6 +29,7 @@ func (c *chat) help() {
 		text += strings.Join(table.Wrap(note, width-1), "\n") + "\n"
 	}
 	c.ui.Print(text)
+	return nil
 }
 
 // maxRows bounds a list on the screen, in rows.

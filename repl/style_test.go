@@ -52,7 +52,7 @@ func TestChatThemes(t *testing.T) {
 // TestHelpIsWhole checks that the help fits a narrow window.
 func TestHelpIsWhole(t *testing.T) {
 	tb := table.Table{Columns: make([]table.Column, 2), Wrap: true}
-	for _, cmd := range commands {
+	for _, cmd := range commands() {
 		tb.Row(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
 	}
 	if text := tb.Render(40, nil); strings.Contains(text, "…") {

@@ -19,7 +19,7 @@ type editor interface {
 	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line. It does not block.
 	wake()
 	// listen reads keys while no line is read, until the caller calls stop; the next line begins with them. It calls on, from another goroutine, with
-	// each Ctrl-C and Ctrl-D, which it removes if they are taken, and with the text typed so far.
+	// each Ctrl-C and Ctrl-D and with each line when it is complete, which it removes if they are taken, and with the text typed so far.
 	listen(on func(key byte, typed string) (taken bool)) (stop func())
 	// restore makes the terminal as it was for another program, until the next line is read.
 	restore() error

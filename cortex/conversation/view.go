@@ -42,6 +42,7 @@ func PromptTask(t *Task) prompt.Task {
 	return prompt.Task{
 		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn, Along: Keys(t.Along),
 		State: t.State(), Result: t.Result, Artifacts: t.Artifacts, Files: promptFiles(t.Files),
+		Sent: t.Sent, Settled: t.Settled,
 	}
 }
 

@@ -94,7 +94,7 @@ func open(conv *conversation.Conversation) []task {
 	return list
 }
 
-// remembered lists the tasks of the turns that conv still holds, also those that are done. Tasks of answered turns have the times of their turn.
+// remembered lists the tasks of the turns that conv still holds, also those that are done.
 func remembered(conv *conversation.Conversation) []task {
 	var list, kept []task
 	listed := map[a2a.TaskID]bool{}
@@ -109,9 +109,12 @@ func remembered(conv *conversation.Conversation) []task {
 			for _, t := range step.Tasks {
 				if !listed[t.ID] && t.State != a2a.TaskStateAuthRequired { // a task that waited for consent is listed in the turn of the reply
 					listed[t.ID] = true
+					if t.Sent.IsZero() { // answered by a build that did not keep it
+						t.Sent = turn.Began
+					}
 					list = append(list, task{
-						ContextID: conv.ContextID, TaskID: t.ID, Agent: t.Agent, State: t.State, Tried: []string{}, Text: t.Text, Sent: turn.Began,
-						Settled: turn.Answered, Result: t.Result,
+						ContextID: conv.ContextID, TaskID: t.ID, Agent: t.Agent, State: t.State, Tried: []string{}, Text: t.Text, Sent: t.Sent,
+						Settled: t.Settled, Result: t.Result,
 					})
 				}
 			}

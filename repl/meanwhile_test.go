@@ -1,0 +1,59 @@
+package repl
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCommandsInTurn types commands while a turn runs: those that only look, or cancel, are run at once, and the others, and what is said, when it is done.
+func TestCommandsInTurn(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.say("do something long")
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_clock", Text: "do it"})
+	term.shows("· agent_clock")
+	term.keys("next\r/tasks\r")
+	term.shows("task-77")
+	term.keys("/cancel task-77\r")
+	if h := term.heard(); h.Kind != "cancel" || h.Task != "task-77" {
+		t.Errorf("Cortex hears %+v, want the cancellation", h)
+	}
+	term.shows("asked cortex to cancel task task-77")
+	term.keys("/new\r")
+	term.shows("> next↵/new")
+	if screen := term.text(); strings.Contains(screen, "a new conversation") {
+		t.Error("/new was run during the turn")
+	}
+	term.order(order{Do: "completed", ID: "t1"})
+	term.order(order{Do: "answer", Text: "done"})
+	if h := term.heard(); h.Text != "next" {
+		t.Errorf("Cortex hears %+v, want what was typed", h)
+	}
+	term.order(order{Do: "answer", Text: "done, too"})
+	term.shows("a new conversation")
+	term.keys("\x04")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
+// TestStopKey presses Ctrl-Z, which says why it does nothing.
+func TestStopKey(t *testing.T) {
+	t.Parallel()
+	term := open(t, 130)
+	term.keys("ab\x1ac")
+	term.shows("(Ctrl-Z does nothing")
+	term.prompts("abc")
+	term.keys("\r")
+	if h := term.heard(); h.Text != "abc" {
+		t.Errorf("Cortex hears %+v", h)
+	}
+	term.keys("\x1a")
+	term.wait("a second hint", func(s string) bool { return strings.Count(s, "(Ctrl-Z does nothing") == 2 })
+	term.order(order{Do: "answer", Text: "done"})
+	term.prompts("")
+	term.keys("\x04")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
