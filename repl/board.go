@@ -17,6 +17,7 @@ import (
 type board struct {
 	now   func() time.Time
 	named func(agent string) string // formats an agent's id; nil leaves it unchanged
+	runs  func(agent string) bool   // reports whether an agent runs; nil: it does
 	open  []*delegation
 
 	waiting map[a2a.TaskID]*delegation // of this turn and earlier ones, those that wait for the user; nil: not noted
@@ -26,7 +27,8 @@ type board struct {
 type delegation struct {
 	id       a2a.TaskID
 	agent    string
-	text     string // what was asked
+	away     func() bool // reports that the agent does not run; nil: it does
+	text     string      // what was asked
 	progress string
 	written  string    // the end of the text of its result so far
 	start    time.Time // zero when the beginning was not seen
@@ -41,7 +43,8 @@ func (b *board) started(t *a2a.Task) *delegation {
 	if len(b.open) >= maxOpen {
 		return nil
 	}
-	d := &delegation{id: t.ID, agent: b.agent(client.TaskAgent(t)), start: b.now()}
+	d := &delegation{id: t.ID, start: b.now()}
+	b.assign(d, client.TaskAgent(t))
 	if len(t.History) > 0 && t.History[0] != nil {
 		d.text = oneLine(transport.Text(t.History[0].Parts))
 	}
@@ -50,6 +53,14 @@ func (b *board) started(t *a2a.Task) *delegation {
 	}
 	b.open = append(b.open, d)
 	return d
+}
+
+// assign sets the agent of a delegation.
+func (b *board) assign(d *delegation, id string) {
+	d.agent, d.away = b.agent(id), nil
+	if b.runs != nil && id != "" {
+		d.away = func() bool { return !b.runs(id) }
+	}
 }
 
 // agent formats an agent's id.
@@ -105,10 +116,11 @@ func (b *board) wrote(u *a2a.TaskArtifactUpdateEvent) string {
 
 // retried records which agent tries a delegation again, and returns a line with the reason.
 func (b *board) retried(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
-	agent := b.agent(transport.MetaString(u, transport.MetaAgentID))
+	agent := transport.MetaString(u, transport.MetaAgentID)
 	for _, d := range b.open {
 		if d.id == u.TaskID && agent != "" {
-			d.agent, d.progress = agent, ""
+			d.progress = ""
+			b.assign(d, agent)
 		}
 	}
 	if u.Status.Message == nil {
@@ -180,11 +192,14 @@ func (b *board) waits(d *delegation) {
 
 // line returns the current line of an open delegation.
 func (d *delegation) line(now time.Time, width int, s style) string {
-	what := d.text
-	if d.progress != "" {
+	what, took := d.text, elapsed(now.Sub(d.start))
+	switch {
+	case d.progress != "":
 		what = d.progress
+	case d.away != nil && d.away():
+		took = "does not run, waits  " + took
 	}
-	return s.yellow("·") + " " + s.dim(layout(d.agent, what, elapsed(now.Sub(d.start)), width-2))
+	return s.yellow("·") + " " + s.dim(layout(d.agent, what, took, width-2))
 }
 
 // layout returns "agent text time" in at most width-1 columns; it shortens the text to fit. The last column stays empty: some terminals wrap after

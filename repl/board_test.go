@@ -42,3 +42,17 @@ func TestBoardTellsWhoTriesAgain(t *testing.T) {
 		t.Errorf("in the end %q and %d open, want %q", got, len(b.open), want)
 	}
 }
+
+// TestBoardTellsWhoDoesNotRun checks that a task of an agent that does not run is shown as waiting, until the agent runs.
+func TestBoardTellsWhoDoesNotRun(t *testing.T) {
+	p := newPresence()
+	b := board{now: time.Now, runs: p.has}
+	d := b.started(&a2a.Task{ID: "t", Metadata: map[string]any{transport.MetaAgentID: "research"}})
+	if got, want := d.line(d.start, 80, ""), "· research  does not run, waits  0.0 s"; got != want {
+		t.Errorf("line = %q, want %q", got, want)
+	}
+	p.apply(&transport.Event{Payload: clienttest.Card("research", "1", "Searches")})
+	if got, want := d.line(d.start, 80, ""), "· research  0.0 s"; got != want {
+		t.Errorf("line = %q, want %q", got, want)
+	}
+}

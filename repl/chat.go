@@ -268,7 +268,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	defer cancel()
 	c.last, c.lastFiles = text, c.Files
 	v := newTurnView(c.ui, c.Client.Clock)
-	v.board.named, v.board.waiting = c.present.named, c.waiting
+	v.board.named, v.board.runs, v.board.waiting = c.present.named, c.present.has, c.waiting
 	stopClock := v.clock()
 	var answered atomic.Bool
 	var looks looker

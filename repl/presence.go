@@ -152,6 +152,13 @@ func (p *presence) ids() []string {
 	return ids
 }
 
+// has reports whether an agent is present, as far as that is known.
+func (p *presence) has(agent string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.agents[agent] != nil || len(p.agents) >= maxAgents
+}
+
 // named formats an agent's id, with a mark when it may be mistaken for another one.
 func (p *presence) named(agent string) string {
 	p.mu.Lock()

@@ -234,7 +234,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 		if err != nil {
 			return usageError{err}
 		}
-		return e.runAgent(cmd.Context(), card, worklog{h, name, say}, &f.agentFlags)
+		return e.runAgent(cmd.Context(), card, newWorklog(h, name, say), &f.agentFlags)
 	}
 	o.Questions = questionsDir(e.settings.data)
 	o.Log = func(line string) { say("%s: %s", name, prompt.Clean(line, maxLogged)) }
@@ -245,7 +245,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	if err != nil {
 		return usageError{err}
 	}
-	return e.runAgent(cmd.Context(), card, worklog{h, name, say}, &f.agentFlags)
+	return e.runAgent(cmd.Context(), card, newWorklog(h, name, say), &f.agentFlags)
 }
 
 // maxLogged bounds a line of a program's log, in characters.
@@ -261,7 +261,7 @@ func (e *env) runKept(ctx context.Context, card *a2a.AgentCard, o agents.ExecOpt
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return k.Run(ctx) })
 	running.Go(func() error {
-		err := e.runAgent(ctx, card, worklog{k, prompt.Clean(card.Name, 64), e.speaker()}, f)
+		err := e.runAgent(ctx, card, newWorklog(k, prompt.Clean(card.Name, 64), e.speaker()), f)
 		return cmp.Or(err, errLeft) // ends Run
 	})
 	if err := running.Wait(); !errors.Is(err, errLeft) {
@@ -336,6 +336,9 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	o := &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(quietUnavailable{log.Handler()})}
 	if f.waits {
 		o.Deliveries, o.Grace = -1, 2*time.Second
+	}
+	if w, ok := x.(worklog); ok {
+		defer context.AfterFunc(ctx, func() { w.leaving(cmp.Or(o.Grace, agents.DefaultGrace)) })()
 	}
 	o.Forget = func(tenant, contextID string) error { return forgetHere(e.settings.data, tenant, contextID) }
 	if c, ok := x.(interface{ Changes() <-chan agents.Change }); ok {

@@ -152,5 +152,5 @@ func (e *env) runPeer(ctx context.Context, a *peers.Agent, flags agentFlags) err
 	flags.before = func(ctx context.Context, tr transport.Transport) error {
 		return alone(ctx, tr, e.settings.tenant, a.Card(), "--name or --prefix")
 	}
-	return one.runAgent(ctx, a.Card(), worklog{a, prompt.Clean(a.ID(), 64), one.speaker()}, &flags)
+	return one.runAgent(ctx, a.Card(), newWorklog(a, prompt.Clean(a.ID(), 64), one.speaker()), &flags)
 }

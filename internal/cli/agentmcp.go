@@ -215,7 +215,7 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 		one := *e // a copy: the agents may have different credentials
 		running.Go(func() error { return a.Run(ctx) })
 		running.Go(func() error {
-			err := one.runAgent(ctx, a.Card(), worklog{a, prompt.Clean(a.Card().Name, 64), one.speaker()}, &f.agentFlags)
+			err := one.runAgent(ctx, a.Card(), newWorklog(a, prompt.Clean(a.Card().Name, 64), one.speaker()), &f.agentFlags)
 			if err == nil && cmd.Context().Err() == nil && ctx.Err() == nil {
 				err = errors.New("the agent has ended")
 			}

@@ -48,6 +48,7 @@ func good(name, format string, args ...any) check {
 // checkup checks everything around a Cortex with the settings s, except its store.
 type checkup struct {
 	s      *settings
+	auth   string // the folder of keys of the Cortex that runs; "": none, or not known
 	online bool
 	all    []check
 }
@@ -159,6 +160,7 @@ func (c *checkup) server(ctx context.Context) bool {
 			return false
 		}
 	}
+	c.auth = at.Node.of("auth")
 	l, err := c.s.mustJoin(ctx, "doctor", slog.New(slog.DiscardHandler), nil)
 	if err == nil {
 		defer l.Close()
@@ -326,17 +328,24 @@ func (c *checkup) reach(ctx context.Context, name, endpoint, base string) {
 	c.good("model", "%s can be reached; `cortex llm check %s` asks it something", name, endpoint)
 }
 
+// unusedKeys returns the folder of the keys that `cortex auth init` has made here when the settings neither use them nor say that there are none.
+func (s *settings) unusedKeys() string {
+	own := filepath.Join(s.data, "auth")
+	if _, err := os.Stat(own); err != nil || s.node.auth != "" || s.given["auth"] != 0 || !s.inFolder() {
+		return ""
+	}
+	return own
+}
+
 // keys checks the credentials and certificates that were given, and the folder of keys.
 func (c *checkup) keys() {
 	if err := c.s.checkFiles(); err != nil {
 		c.wrong("keys", "", "%s", oneLine(err))
 		return
 	}
-	dir := c.s.node.auth
-	if own := filepath.Join(c.s.data, "auth"); dir == "" {
-		if _, err := os.Stat(own); err == nil {
-			dir = own // where `cortex auth init` puts it
-		}
+	dir, unused := cmp.Or(c.s.node.auth, c.auth), c.s.unusedKeys()
+	if c.auth != "" {
+		unused = ""
 	}
 	host, _, _ := net.SplitHostPort(c.s.node.listen)
 	ip := net.ParseIP(host)
@@ -351,6 +360,8 @@ func (c *checkup) keys() {
 		} else {
 			c.good("keys", "in %s", dir)
 		}
+	case unused != "":
+		c.note("keys", "`cortex serve --auth "+shellWord(unused)+"` lets in only whom they know", "those in %s are not used: without --auth whoever reaches the server may do everything", unused)
 	case host != "localhost" && (ip == nil || !ip.IsLoopback()):
 		c.note("keys", "`cortex auth init` makes keys", "none: whoever reaches %s may do everything", c.s.node.listen)
 	default:

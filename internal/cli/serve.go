@@ -89,6 +89,9 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 	if few := openfiles.Few(); few != "" {
 		log.Warn("few files may be open: who only connects can use them up", "advice", few)
 	}
+	if keys := e.settings.unusedKeys(); keys != "" {
+		log.Warn("the keys in "+keys+" are not used: without --auth whoever is on this machine may do everything", "advice", "--auth "+shellWord(keys)+" uses them, and --auth none says that this is meant")
+	}
 	var n atomic.Pointer[node] // nil until it is ready
 	var waits starting
 	owned := newOwnership()
@@ -213,7 +216,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 			if told.IsZero() {
 				leave = queue(s.data)
 			}
-			what, err = "the data folder", fmt.Errorf("a chat or a question (process %d) runs on %s", a.PID, s.data)
+			what, err = "the data folder", fmt.Errorf("a chat or a question (process %d) runs on %s: this service begins when that ends; or choose another folder with --data", a.PID, s.data)
 			if !ok {
 				err = fmt.Errorf("a process that ran on %s ends", s.data)
 			}

@@ -141,6 +141,16 @@ func (s *serving) stopped(did cortex.Stats) {
 	s.log.Info("cortex has stopped", "entries", did.Entries, "decisions", did.Decisions, "tasks", did.Tasks, "retries", did.Retries, "ignored", did.Ignored, "refused", did.Refused)
 }
 
+// pinned tells of an event of a well-known agent, which is there whether it runs or not.
+func (s *serving) pinned(agent string, e registry.Event) {
+	switch running := len(e.Record.Instances); {
+	case e.Kind == registry.EventJoined && running == 1:
+		s.say(agent + " runs: " + prompt.Clean(e.Record.Card.Description, pageWord))
+	case e.Kind == registry.EventLeft && running == 0:
+		s.say(agent + " does not run now; work for it waits")
+	}
+}
+
 // event tells of an event of an agent.
 func (s *serving) event() func(registry.Event) {
 	if !s.person {
@@ -154,7 +164,10 @@ func (s *serving) event() func(registry.Event) {
 			s.say(fmt.Sprintf("warning: %s is given no work: %s", agent, prompt.Clean(e.Reason, 300)))
 		case e.Kind == registry.EventConflict:
 			s.say("warning: " + agent + " is announced with different cards: the newer card is used")
-		case !s.shown.Load(), listed && e.Kind == registry.EventRegistered:
+		case !s.shown.Load():
+		case e.Record != nil && e.Record.Pinned:
+			s.pinned(agent, e)
+		case listed && e.Kind == registry.EventRegistered:
 		case e.Kind == registry.EventRegistered:
 			s.say(agent + " is there: " + prompt.Clean(e.Record.Card.Description, pageWord))
 		case e.Kind == registry.EventUpdated:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -20,6 +21,21 @@ type worklog struct {
 	agents.Executor
 	name string
 	say  func(format string, args ...any)
+	open *atomic.Int32 // tasks that have begun and not ended
+}
+
+func newWorklog(x agents.Executor, name string, say func(format string, args ...any)) worklog {
+	return worklog{x, name, say, new(atomic.Int32)}
+}
+
+// leaving says what becomes of the tasks of an agent that leaves, and has grace to end them.
+func (w worklog) leaving(grace time.Duration) {
+	switch n := w.open.Load(); {
+	case n == 1:
+		w.say("%s leaves when its task is done; after %v it is given back, for another instance or the next start", w.name, grace)
+	case n > 1:
+		w.say("%s leaves when its %d tasks are done; after %v they are given back, for another instance or the next start", w.name, n, grace)
+	}
 }
 
 // Bounds of the texts about a task and its failure, in characters.
@@ -31,6 +47,8 @@ const (
 // Execute implements [agents.Executor].
 func (w worklog) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
+		w.open.Add(1)
+		defer w.open.Add(-1)
 		began, id := time.Now(), fmt.Sprintf("%.8s", t.ID)
 		again := ""
 		if t.Delivery > 1 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -47,11 +48,11 @@ func TestWorklogEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			var said []string
-			agentstest.Serve(t, worklog{test.x, "agent", func(format string, args ...any) {
+			agentstest.Serve(t, newWorklog(test.x, "agent", func(format string, args ...any) {
 				mu.Lock()
 				defer mu.Unlock()
 				said = append(said, fmt.Sprintf(format, args...))
-			}}).Do("do it")
+			})).Do("do it")
 			mu.Lock()
 			defer mu.Unlock()
 			if len(said) != 2 || !strings.HasSuffix(said[1], " s, "+test.want) {
@@ -71,5 +72,18 @@ func (all events) Execute(context.Context, *agents.Task) iter.Seq2[a2a.Event, er
 				return
 			}
 		}
+	}
+}
+
+// TestWorklogLeaving checks that an agent that is interrupted in a task says what becomes of it, and says nothing without one.
+func TestWorklogLeaving(t *testing.T) {
+	var said []string
+	w := newWorklog(events{a2a.NewMessage(a2a.MessageRoleAgent)}, "agent", func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	for range w.Execute(t.Context(), &agents.Task{ID: "t", Message: &a2a.Message{}}) {
+		w.leaving(time.Second)
+	}
+	w.leaving(time.Second)
+	if len(said) != 3 || !strings.HasPrefix(said[1], "agent leaves when its task is done; after 1s it is given back") {
+		t.Errorf("said %q, want once that it leaves", said)
 	}
 }
