@@ -20,6 +20,7 @@ type board struct {
 	runs  func(agent string) bool   // reports whether an agent runs; nil: it does
 	open  []*delegation
 
+	asked   bool                       // one of this turn waits for the user
 	waiting map[a2a.TaskID]*delegation // of this turn and earlier ones, those that wait for the user; nil: not noted
 }
 
@@ -185,6 +186,7 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) outcom
 
 // waits notes what a delegation is to do that waits for the user: the turn that ends it may be another one.
 func (b *board) waits(d *delegation) {
+	b.asked = true
 	if b.waiting != nil && len(b.waiting) < maxOpen && d.id != "" {
 		b.waiting[d.id] = d
 	}
@@ -197,7 +199,7 @@ func (d *delegation) line(now time.Time, width int, s style) string {
 	case d.progress != "":
 		what = d.progress
 	case d.away != nil && d.away():
-		took = "does not run, waits  " + took
+		what = join("does not run, waits", d.text)
 	}
 	return s.yellow("·") + " " + s.dim(layout(d.agent, what, took, width-2))
 }

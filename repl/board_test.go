@@ -47,12 +47,14 @@ func TestBoardTellsWhoTriesAgain(t *testing.T) {
 func TestBoardTellsWhoDoesNotRun(t *testing.T) {
 	p := newPresence()
 	b := board{now: time.Now, runs: p.has}
-	d := b.started(&a2a.Task{ID: "t", Metadata: map[string]any{transport.MetaAgentID: "research"}})
-	if got, want := d.line(d.start, 80, ""), "· research  does not run, waits  0.0 s"; got != want {
+	d := b.started(&a2a.Task{
+		ID: "t", Metadata: map[string]any{transport.MetaAgentID: "research"}, History: []*a2a.Message{a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("tea"))},
+	})
+	if got, want := d.line(d.start, 80, ""), "· research  does not run, waits: tea  0.0 s"; got != want {
 		t.Errorf("line = %q, want %q", got, want)
 	}
 	p.apply(&transport.Event{Payload: clienttest.Card("research", "1", "Searches")})
-	if got, want := d.line(d.start, 80, ""), "· research  0.0 s"; got != want {
+	if got, want := d.line(d.start, 80, ""), "· research  tea  0.0 s"; got != want {
 		t.Errorf("line = %q, want %q", got, want)
 	}
 }

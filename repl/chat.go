@@ -59,6 +59,7 @@ type chat struct {
 	lastFiles  []string
 	verbose    bool
 	waiting    map[a2a.TaskID]*delegation // for the user
+	asked      bool                       // the last answer in this conversation asks the user something
 }
 
 func (c *chat) run(ctx context.Context) (err error) {
@@ -185,8 +186,11 @@ func (c *chat) loop(ctx context.Context) error {
 	var typing composer
 	for {
 		prompt := "> "
-		if typing.open {
+		switch {
+		case typing.open:
 			prompt = ". "
+		case c.asked:
+			prompt = "reply> "
 		}
 		c.drainInterrupts()
 		line, err := c.ui.ReadLine(ctx, prompt)
@@ -320,6 +324,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	if sent && !errors.Is(failed, client.ErrUnsent) {
 		c.Files = nil // they were sent
 	}
+	c.asked = answer != nil && (v.board.asked || transport.MetaString(answer, transport.MetaDecision) == clarify)
 	if answer != nil {
 		c.others.saw(transport.MetaString(answer, transport.MetaTurn))
 		c.brought(ctx, c.contextID, answer.ID, transport.FilesOf(answer.Parts))
@@ -341,6 +346,9 @@ func (c *chat) turn(ctx context.Context, text string) {
 	}
 	c.remind()
 }
+
+// clarify is the kind of a decision that asks the user.
+const clarify = "clarify"
 
 // unreachable replaces the error of a library when nothing can be sent or read.
 const unreachable = "cortex cannot be reached now; it is tried again until it is back"

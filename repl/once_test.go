@@ -20,8 +20,7 @@ func TestReasonsAreSaidOnce(t *testing.T) {
 	term.order(order{Do: "asks", ID: "t2", Text: "Where from?"})
 	term.order(order{Do: "answer", Text: "agent_map asks: Where from?"})
 	term.shows("\n? agent_map  asks")
-	term.shows(" s\nagent_map asks: Where from?\n>")
-	term.prompts("")
+	term.shows(" s\nagent_map asks: Where from?\nreply>")
 
 	term.say("again")
 	term.order(order{Do: "task", ID: "t3", Agent: "agent_calc", Text: "2/0"})
@@ -38,7 +37,7 @@ func TestReasonsAreSaidOnce(t *testing.T) {
 	term.order(order{Do: "task", ID: "t5", Agent: "agent_pay", Text: "five to Bob"})
 	term.order(order{Do: "consent", ID: "t5"})
 	term.order(order{Do: "answer", Text: "Do it?"})
-	term.prompts("")
+	term.shows("Do it?\nreply>")
 	term.say("no")
 	term.order(order{Do: "canceled", ID: "t5", Text: "not confirmed"})
 	term.order(order{Do: "answer", Text: "All right."})

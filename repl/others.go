@@ -174,8 +174,8 @@ func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told ma
 	return open
 }
 
-// asked reports whether somebody waits for an answer in this conversation. It returns true when it cannot find out.
-func (c *chat) asked(ctx context.Context) bool {
+// isAsked reports whether somebody waits for an answer in this conversation. It returns true when it cannot find out.
+func (c *chat) isAsked(ctx context.Context) bool {
 	if c.Backend.Turns == nil {
 		return true
 	}

@@ -39,7 +39,7 @@ func (c *chat) resume(ctx context.Context, id string) error {
 		c.follow(ctx, c.contextID)
 		return err
 	}
-	c.contextID = id
+	c.contextID, c.asked = id, false
 	c.ui.Say("going on with "+oneLine(id), lookDim)
 	return nil
 }
@@ -78,7 +78,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 }
 
 func (c *chat) begin(ctx context.Context, _ string) error {
-	c.contextID, c.last, c.lastFiles = c.Client.NextID(), "", nil
+	c.contextID, c.last, c.lastFiles, c.asked = c.Client.NextID(), "", nil, false
 	c.follow(ctx, c.contextID)
 	c.ui.Say("a new conversation: "+oneLine(c.contextID), lookDim)
 	return nil
@@ -133,7 +133,7 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 			if id, err = byPrefix(ids, id, "open task", "/tasks"); err != nil {
 				return err
 			}
-		case len(ids) == 0 && !c.asked(ctx):
+		case len(ids) == 0 && !c.isAsked(ctx):
 			return errors.New("nothing is open in this conversation")
 		}
 	}
