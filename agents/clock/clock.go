@@ -45,6 +45,9 @@ func Answer(text string, now time.Time) (string, error) {
 	for _, p := range found {
 		lines = append(lines, tell(p))
 	}
+	if len(found) == 2 && apart.MatchString(text) {
+		lines = append(lines, found[1].ahead(found[0], now))
+	}
 	if anotherTime.MatchString(text) {
 		lines = append(lines, "That is now: I do not know about other times.")
 	}
@@ -82,8 +85,9 @@ func Understands(text string) bool {
 
 var (
 	weekday     = regexp.MustCompile(`^(?:mon|tues|wednes|thurs|fri|satur|sun)day$`)
+	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|ahead|behind|earlier|later)\b`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
-	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:at noon|at midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
+	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:noon|midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
 		`\bin (?:an?|\d+) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)
 )
 
@@ -133,6 +137,24 @@ func (p place) String() string {
 		return p.name
 	}
 	return p.name + " (" + p.zone.String() + ")"
+}
+
+// ahead returns by how much the clocks at p are ahead of those at q.
+func (p place) ahead(q place, now time.Time) string {
+	_, there := now.In(p.zone).Zone()
+	_, here := now.In(q.zone).Zone()
+	by, how := time.Duration(there-here)*time.Second, " ahead of "
+	switch {
+	case by == 0:
+		return p.name + " and " + q.name + " have the same time."
+	case by < 0:
+		by, how = -by, " behind "
+	}
+	text := strconv.Itoa(int(by.Hours())) + " h"
+	if m := int(by.Minutes()) % 60; m != 0 {
+		text += " " + strconv.Itoa(m) + " min"
+	}
+	return p.name + " is " + text + how + q.name + "."
 }
 
 func (p place) sameZone(q place) bool { return p.zone.String() == q.zone.String() }

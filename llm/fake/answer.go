@@ -51,11 +51,11 @@ func listed(t *llm.Turn, begin string) bool {
 
 const (
 	// notUnderstood begins the answer to a request that shares no words with any card.
-	notUnderstood = "I did not understand this: deciding offline, I only know the agents' words.\n" +
+	notUnderstood = "I did not understand this: deciding offline, I only know English and the agents' words.\n" +
 		"For a language model start with --llm …; `cortex llm list` names them."
 	// notUnderstoodEither is the answer directly behind it, and notUnderstoodAgain a later one.
 	notUnderstoodEither = "I did not understand this either: offline, I only know the words of the agents named above."
-	notUnderstoodAgain  = "I did not understand this: offline, I only know the agents' words. " + namesThem
+	notUnderstoodAgain  = "I did not understand this: offline, I only know English and the agents' words; --llm … has a language model decide. " + namesThem
 	namesThem           = "\"what can you do?\" names the agents."
 )
 

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents/clock"
@@ -75,6 +77,9 @@ func (m *matcher) best(text string) choice {
 	}
 	found := m.search(words)
 	m.told(found, words)
+	if m.elsewhere(words) && !clock.Understands(words) {
+		return choice{agent: -1, reason: "it asks for something that is on no card"}
+	}
 	if c, ok := m.calculation(words); ok && (len(found) == 0 || !m.calculates(&found[0]) || !m.takes(&found[0], words)) {
 		return c
 	}
@@ -129,6 +134,25 @@ func (m *matcher) evidence(agent, text string) bool {
 func (m *matcher) foreign(text string) bool {
 	verb := m.first(text)
 	return verb != "" && verb != numberTerm && !slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has([]byte(verb)) })
+}
+
+// isIt begins a question about how things are.
+var isIt = regexp.MustCompile(`(?i)^(?:is|was|will|does|did|has|can|could|should) (?:it|there) (.*)`)
+
+// elsewhere reports whether a text is a question such as "is it crowded in London?", about something that no card has: names say nothing.
+func (m *matcher) elsewhere(text string) bool {
+	asked := isIt.FindStringSubmatch(text)
+	if asked == nil {
+		return false
+	}
+	names := func(r rune) bool { return unicode.IsUpper(r) }
+	words := slices.DeleteFunc(strings.Fields(asked[1]), func(w string) bool { return strings.IndexFunc(w, names) == 0 })
+	about, known := false, false
+	m.scan.scan(strings.Join(words, " "), func(term []byte, _ bool) {
+		about = true
+		known = known || slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has(term) })
+	})
+	return about && !known
 }
 
 // first returns the term of the first word of a text, or "" if that is insignificant.

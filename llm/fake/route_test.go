@@ -45,7 +45,7 @@ func routed(d *llm.Decision) string {
 	return strings.Join(lines, "\n")
 }
 
-const none = "refuse I did not understand this: deciding offline, I only know the agents' words."
+const none = "refuse I did not understand this: deciding offline, I only know English and the agents' words."
 
 func TestRoute(t *testing.T) {
 	const about = "respond Hello! I am Cortex. I give work to agents and bring you what they answer."
@@ -67,6 +67,9 @@ func TestRoute(t *testing.T) {
 		{`echo "count the words"`, `agent_echo/echo: "count the words"`},
 		{"what time is it in Tokyo?", "agent_clock/time: what time is it in Tokyo?"},
 		{"what time is it in Paris", "agent_clock/time: what time is it in Paris"},
+		{"is it crowded in Tokyo?", none},
+		{"was it noisy in Paris", none},
+		{"is it the same time in Tokyo?", "agent_clock/time: is it the same time in Tokyo?"},
 		{"What's the time?", "agent_clock/time: What's the time?"},
 		{"which day is it today", "agent_clock/time: which day is it today"},
 		{"what is the date today", "agent_clock/time: what is the date today"},

@@ -303,7 +303,7 @@ func TestListedOnce(t *testing.T) {
 		{"@nobody hello", "No agent \"nobody\" is online.", 10},
 		{"@eco hello", "No agent \"eco\" is online. Did you mean @agent_echo?", 1},
 		{"help", "Say what you want", 10},
-		{"xyzzy", "I did not understand this: offline, I only know the agents' words. \"what can you do?\"", 1},
+		{"xyzzy", "I did not understand this: offline, I only know English and the agents' words; --llm … has a language model decide. \"what can you do?\"", 1},
 		{"2+2", "", 1},
 		{"xyzzy", "I did not understand this: offline", 1},
 		{"who are you?", "Hello! I am Cortex.", 1},
@@ -332,8 +332,8 @@ func TestPuzzledAfterHello(t *testing.T) {
 	tn.History = append(tn.History, prompt.Turn{User: tn.User, Answer: decide(t, tn).Say})
 	tn.User = "xyzzy"
 	for _, want := range []string{
-		"I did not understand this: deciding offline, I only know the agents' words.\nFor a language model start with --llm …; `cortex llm list` names them.\n\"what can you do?\" names the agents.",
-		"I did not understand this: offline, I only know the agents' words. \"what can you do?\" names the agents.",
+		"I did not understand this: deciding offline, I only know English and the agents' words.\nFor a language model start with --llm …; `cortex llm list` names them.\n\"what can you do?\" names the agents.",
+		"I did not understand this: offline, I only know English and the agents' words; --llm … has a language model decide. \"what can you do?\" names the agents.",
 	} {
 		d := decide(t, tn)
 		if d.Say != want {
