@@ -228,7 +228,7 @@ func TestForgotten(t *testing.T) {
 		w := learning(t, cortex.Config{})
 		w.tell("m1", "alpha: the first thing")
 		w.wantLearned(map[string][]string{"alpha": {"alpha: the first thing"}})
-		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0); err != nil {
 			t.Fatal(err)
 		}
 		w.tell("m2", "alpha: the second thing")
@@ -265,7 +265,7 @@ func TestForgottenAtOnce(t *testing.T) {
 		if got := score(); got <= before {
 			t.Errorf("score after it was done = %v, want more than %v", got, before)
 		}
-		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0); err != nil {
 			t.Fatal(err)
 		}
 		forget := &transport.Event{ID: "f", Time: time.Now(), From: "user", Payload: &transport.Forget{AgentID: "alpha"}}

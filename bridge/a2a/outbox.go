@@ -260,7 +260,7 @@ func (s *Server) tidy(ctx context.Context, n *pushNote, now, before time.Time) e
 	useless := func(t *target) bool {
 		return !t.Ended.IsZero() && t.Ended.Before(before) || !t.GivenUp.IsZero() && now.Sub(t.GivenUp) > givenUpFor
 	}
-	key, tenant := n.key, s.cfg.Client.Tenant
+	key := n.key
 	over := slices.ContainsFunc(n.Targets, func(t *target) bool { return !t.Ended.IsZero() })
 	switch {
 	case slices.ContainsFunc(n.Targets, useless):
@@ -273,7 +273,7 @@ func (s *Server) tidy(ctx context.Context, n *pushNote, now, before time.Time) e
 		if err != nil || len(n.Targets) > 0 || !over {
 			return err
 		}
-		return s.outbox.notes.DeleteNote(ctx, tenant, storage.NotePush, key)
+		return s.removePush(ctx, n)
 	case len(n.Targets) > 0 || now.Sub(n.Changed) < emptyFor:
 		return nil
 	}
@@ -288,7 +288,16 @@ func (s *Server) tidy(ctx context.Context, n *pushNote, now, before time.Time) e
 		})
 		return err
 	}
-	return s.outbox.notes.DeleteNote(ctx, tenant, storage.NotePush, key)
+	return s.removePush(ctx, n)
+}
+
+// removePush removes a note, unless a client has changed it since it was read.
+func (s *Server) removePush(ctx context.Context, n *pushNote) error {
+	err := s.outbox.notes.DeleteNote(ctx, s.cfg.Client.Tenant, storage.NotePush, n.key, n.version)
+	if errors.Is(err, storage.ErrConflict) {
+		return nil
+	}
+	return err
 }
 
 // pushCaller returns who has made the configs of a note.

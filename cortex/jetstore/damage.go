@@ -116,7 +116,7 @@ func (s *Store) NoteDamaged(ctx context.Context, d Damaged) {
 	}
 	s.broken.mu.Unlock()
 	if !known {
-		if err := s.DeleteNote(ctx, d.Tenant, storage.NoteOutline, d.ContextID); err != nil && !errors.Is(err, errSealed) {
+		if err := s.DeleteNote(ctx, d.Tenant, storage.NoteOutline, d.ContextID, 0); err != nil && !errors.Is(err, errSealed) {
 			s.log.Warn("outline not dropped", "context_id", d.ContextID, "err", err)
 		}
 		s.log.Error("a conversation is damaged: see cortex doctor", "context_id", d.ContextID, "tenant", d.Tenant, "why", d.Why)

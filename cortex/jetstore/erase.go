@@ -29,13 +29,13 @@ var _ storage.Eraser = (*Store)(nil)
 // Erase deletes the outline first, since nobody would delete what is left of it once the log is gone. It deletes the outline again after the log,
 // since another process may put it until then.
 func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
-	if err := s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID); err != nil {
+	if err := s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID, 0); err != nil {
 		return fmt.Errorf("erase the outline of %q: %w", contextID, err)
 	}
 	if err := s.erase(ctx, subjectOf(tenant, contextID)); err != nil {
 		return fmt.Errorf("erase %q: %w", contextID, away(ctx, err))
 	}
-	if err := s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID); err != nil {
+	if err := s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID, 0); err != nil {
 		return fmt.Errorf("erase the outline of %q: %w", contextID, err)
 	}
 	err := s.purge(ctx, "KV_"+Bucket, "$KV."+Bucket+"."+keyOf(tenant, contextID))

@@ -16,7 +16,7 @@ func (s *Store) Redirect(prefix string, timeout time.Duration, replicated bool) 
 
 // DeleteKeys does what listing notes does about the keys of a note that was not there when it looked.
 func (s *Store) DeleteKeys(ctx context.Context, tenant, kind, key string) error {
-	return s.deleteSealed(ctx, noteKey(tenant, kind, key), true)
+	return s.deleteSealed(ctx, noteKey(tenant, kind, key), 0, true)
 }
 
 // LoseAnswers makes s miss the answers to its next n appends, which are stored. It returns the number still to be lost.

@@ -44,7 +44,7 @@ func TestStaleKey(t *testing.T) {
 	refused(first)
 	third := put(t, stores[0], second, "third") // this store has not seen the second note
 	wantNote(t, stores[1], "third")
-	if err := stores[1].DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+	if err := stores[1].DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0); err != nil {
 		t.Fatal(err)
 	}
 	refused(third)
@@ -89,7 +89,7 @@ func TestLostKey(t *testing.T) {
 	if err := stream.DeleteMsg(t.Context(), keys(t, nc)[0].seq); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+	if err := other.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0); err != nil {
 		t.Fatal(err)
 	}
 	wantNote(t, s, "")
@@ -143,7 +143,7 @@ func TestNoteKilledAtEveryStep(t *testing.T) {
 			return err
 		}, "new"},
 		"delete": {func(s *jetstore.Store, ctx context.Context) error {
-			return s.DeleteNote(ctx, "", storage.NoteEvidence, "alpha")
+			return s.DeleteNote(ctx, "", storage.NoteEvidence, "alpha", 0)
 		}, ""},
 	} {
 		for again, redo := range map[string]func(s *jetstore.Store, ctx context.Context) error{
@@ -230,7 +230,7 @@ func TestNoteBetweenAnySteps(t *testing.T) {
 		}
 		return err
 	}
-	remove := func(s *jetstore.Store) error { return s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha") }
+	remove := func(s *jetstore.Store) error { return s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0) }
 	acts := map[string]func(s *jetstore.Store, value string) error{
 		"put":    func(s *jetstore.Store, value string) error { return write(s.PutNote, s, value) },
 		"erase":  func(s *jetstore.Store, value string) error { return write(s.EraseNote, s, value) },
@@ -401,7 +401,7 @@ func TestNotesOfSeveralStores(t *testing.T) {
 							}
 							if deletes && i == 0 && done%6 == 5 {
 								deleted.Add(1)
-								if err := s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+								if err := s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0); err != nil {
 									t.Errorf("DeleteNote = %v", err)
 									return
 								}

@@ -352,15 +352,21 @@ func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase 
 }
 
 // DeleteNote implements [storage.Notes]. If the note was sealed, its old values cannot be read any more.
-func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
+func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string, version conversation.Version) error {
 	at := noteKey(tenant, kind, key)
 	var err error
 	if isSealed(kind) {
-		err = s.deleteSealed(ctx, at, false)
+		err = s.deleteSealed(ctx, at, version, false)
 	} else if _, err = s.notes.Get(ctx, at); errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil // no marker for a note that never existed
 	} else {
-		err = s.notes.Purge(ctx, at, jetstream.PurgeTTL(markersFor))
+		o := []jetstream.KVDeleteOpt{jetstream.PurgeTTL(markersFor)}
+		if version != 0 {
+			o = append(o, jetstream.LastRevision(uint64(version)))
+		}
+		if err = s.notes.Purge(ctx, at, o...); isConflict(err) {
+			err = fmt.Errorf("%w: %w", storage.ErrConflict, err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("delete note of %s %q: %w", kind, key, away(ctx, err))
@@ -368,9 +374,9 @@ func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error 
 	return nil
 }
 
-// deleteSealed deletes a note, whatever its version, and its keys, in the order of the rules in keys.go. It also writes a marker when only keys are
+// deleteSealed deletes a note, of a version that is not 0 if there is one by then, and its keys, in the order of the rules in keys.go. It also writes a marker when only keys are
 // left: without one, a process that makes the note anew could lose its key. With onlyKeys it leaves a note that is there, with its keys.
-func (s *Store) deleteSealed(ctx context.Context, at string, onlyKeys bool) error {
+func (s *Store) deleteSealed(ctx context.Context, at string, version conversation.Version, onlyKeys bool) error {
 	if !s.seals {
 		return errSealed
 	}
@@ -379,6 +385,9 @@ func (s *Store) deleteSealed(ctx context.Context, at string, onlyKeys bool) erro
 		n, err := s.noteAt(ctx, at)
 		if err != nil || onlyKeys && n.there {
 			return err
+		}
+		if n.there && version != 0 && n.revision != uint64(version) {
+			return fmt.Errorf("%w: it has version %d", storage.ErrConflict, n.revision)
 		}
 		newest, err := s.getFromLeader(ctx, Keys, msgGet{Last: keySubject + at})
 		if err != nil {
@@ -408,7 +417,7 @@ func (s *Store) tidy(ctx context.Context, places []string) {
 		switch {
 		case err != nil:
 		case !n.there:
-			err = s.deleteSealed(ctx, at, true) // it may be made anew just now
+			err = s.deleteSealed(ctx, at, 0, true) // it may be made anew just now
 		default:
 			if n, err = s.unseal(ctx, at, n); err == nil && n.secret.seq > 0 {
 				err = s.eraseSecrets(ctx, at, n.secret.seq)

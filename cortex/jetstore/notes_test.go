@@ -129,7 +129,7 @@ func TestNoteIsUnreadableInFiles(t *testing.T) {
 	none("the key of what was erased", old)
 	wantNote(t, n, "nothing special")
 	deleted := learn()
-	if err := n.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+	if err := n.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0); err != nil {
 		t.Fatal(err)
 	}
 	none("the key of what was deleted", deleted)
@@ -178,7 +178,7 @@ func TestOlderNotes(t *testing.T) {
 	if _, err := kv.Put(t.Context(), place, []byte(`["plain"]`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
+	if err := s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0); err != nil {
 		t.Fatal(err)
 	}
 	wantNote(t, s, "")
@@ -287,7 +287,7 @@ func TestSealedFromPeople(t *testing.T) {
 	}
 	_, change := read.PutNote(t.Context(), "", storage.NoteEvidence, note(v, "x"))
 	_, erase := read.EraseNote(t.Context(), "", storage.NoteEvidence, note(v, "x"))
-	remove := read.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha")
+	remove := read.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha", 0)
 	for what, err := range map[string]error{"Note": get, "Notes": list, "PutNote": change, "EraseNote": erase, "DeleteNote": remove} {
 		if !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("%s = %v, want ErrForbidden", what, err)

@@ -62,7 +62,7 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 	if err != nil || m.seq == uint64(o.Version) && m.subject == subjectOf(tenant, contextID) {
 		return err
 	}
-	return s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
+	return s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID, 0)
 }
 
 // dropStale deletes an existing outline while a conversation begins: the outline belongs to an erased conversation with the same id, left by a
@@ -81,7 +81,7 @@ func (s *Store) dropStale(ctx context.Context, subj string) (wait func()) {
 		place := notesStream + "." + notesSubject + noteKey(tenant, storage.NoteOutline, contextID)
 		m, err := s.request(ctx, s.reads, "DIRECT.GET.", place, nil)
 		if err == nil && m.Header.Get("Status") == "" && !isMarker(m.Header) {
-			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
+			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID, 0)
 		}
 		if err != nil {
 			s.log.Debug("outline of an erased conversation not looked for", "context_id", contextID, "err", err)
@@ -125,7 +125,7 @@ func (s *Store) dropOutlines(ctx context.Context, tenant string, kept map[string
 		}
 		last, err := s.lastOf(ctx, subjectOf(tenant, id))
 		if err == nil && last == 0 {
-			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, id)
+			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, id, 0)
 		}
 		if err != nil {
 			s.log.Debug("outline of a conversation that is no more not deleted", "context_id", id, "err", err)

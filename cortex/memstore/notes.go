@@ -80,12 +80,15 @@ func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n storage.No
 }
 
 // DeleteNote implements [storage.Notes].
-func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
+func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string, version conversation.Version) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("delete note of %s %q: %w", kind, key, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if is, ok := s.notes[shelf{tenant, kind}][key]; ok && version != 0 && is.version != version {
+		return fmt.Errorf("delete note of %s %q: %w: it has version %d", kind, key, storage.ErrConflict, is.version)
+	}
 	delete(s.notes[shelf{tenant, kind}], key)
 	return nil
 }

@@ -61,8 +61,9 @@ type Notes interface {
 	// store nor from its files or copies of them. It costs more. After an error other than those of PutNote, n may have been stored or
 	// not, and the previous value may remain in the files; calling EraseNote again at the note's present version erases that as well.
 	EraseNote(ctx context.Context, tenant, kind string, n Note) (conversation.Version, error)
-	// DeleteNote removes a note of any version and erases its value as EraseNote does. Deleting a missing note is no error.
-	DeleteNote(ctx context.Context, tenant, kind, key string) error
+	// DeleteNote removes a note and erases its value as EraseNote does. With a version that is not 0 it returns ErrConflict, and removes
+	// nothing, when the note has another one by now. Deleting a missing note is no error.
+	DeleteNote(ctx context.Context, tenant, kind, key string, version conversation.Version) error
 }
 
 // NoteAgent is the kind of the notes in which Cortex remembers agents. They hold what cards say, which everybody of the tenant may read:

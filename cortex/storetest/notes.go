@@ -80,9 +80,13 @@ func testNotes(t *testing.T, store storage.Store) {
 	}
 	v = putNote(t, s, "", "kind", "a", v, "second")
 	wantNotes(t, s, "", "kind", map[string]string{"a": "second"})
-	for range 2 {
-		if err := s.DeleteNote(t.Context(), "", "kind", "a"); err != nil {
-			t.Errorf("DeleteNote = %v", err)
+	if err := s.DeleteNote(t.Context(), "", "kind", "a", v-1); !errors.Is(err, storage.ErrConflict) {
+		t.Errorf("DeleteNote at an old version = %v, want ErrConflict", err)
+	}
+	wantNotes(t, s, "", "kind", map[string]string{"a": "second"})
+	for _, version := range []conversation.Version{v, v, 0} {
+		if err := s.DeleteNote(t.Context(), "", "kind", "a", version); err != nil {
+			t.Errorf("DeleteNote at version %d = %v", version, err)
 		}
 	}
 	wantNotes(t, s, "", "kind", map[string]string{})
@@ -132,7 +136,7 @@ func testNotesCanceled(t *testing.T, s storage.Notes) {
 	for _, err := range s.Notes(ctx, "", "kind") {
 		all = err
 	}
-	for what, err := range map[string]error{"PutNote": put, "EraseNote": erase, "Note": get, "Notes": all, "DeleteNote": s.DeleteNote(ctx, "", "kind", "a")} {
+	for what, err := range map[string]error{"PutNote": put, "EraseNote": erase, "Note": get, "Notes": all, "DeleteNote": s.DeleteNote(ctx, "", "kind", "a", 0)} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s when ctx has ended = %v, want context.Canceled", what, err)
 		}
@@ -170,7 +174,11 @@ func testEraseNote(t *testing.T, store storage.Store) {
 		fifth := putNote(t, s, "", kind, "a", fourth, "fifth")
 		putNote(t, s, "", kind, "b", other, "more")
 		wantNotes(t, s, "", kind, map[string]string{"a": "fifth", "b": "more"})
-		if err := s.DeleteNote(t.Context(), "", kind, "a"); err != nil {
+		if err := s.DeleteNote(t.Context(), "", kind, "a", fourth); !errors.Is(err, storage.ErrConflict) {
+			t.Errorf("DeleteNote at an old version = %v, want ErrConflict", err)
+		}
+		wantNotes(t, s, "", kind, map[string]string{"a": "fifth", "b": "more"})
+		if err := s.DeleteNote(t.Context(), "", kind, "a", fifth); err != nil {
 			t.Errorf("DeleteNote = %v", err)
 		}
 		if _, err := s.EraseNote(t.Context(), "", kind, storage.Note{Key: "a", Version: fifth}); !errors.Is(err, storage.ErrConflict) {

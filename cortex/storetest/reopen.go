@@ -18,7 +18,7 @@ func testReopen(t *testing.T, h Harness) {
 	if notes, ok := s.(storage.Notes); ok {
 		putNote(t, notes, "t", "kind", "kept", 0, "a")
 		putNote(t, notes, "t", "kind", "deleted", 0, "b")
-		if err := notes.DeleteNote(t.Context(), "t", "kind", "deleted"); err != nil {
+		if err := notes.DeleteNote(t.Context(), "t", "kind", "deleted", 0); err != nil {
 			t.Fatalf("DeleteNote = %v", err)
 		}
 		v := putNote(t, notes, "t", "kind", "erased", 0, "c")

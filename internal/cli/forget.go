@@ -40,7 +40,7 @@ on; cortex serve --learning=false learns nothing.`,
 			}
 			n, err := notes.Note(ctx, l.tenant, storage.NoteEvidence, id)
 			if err == nil { // also delete a note that is missing: an interrupted deletion may have left older versions of it in the files
-				err = notes.DeleteNote(ctx, l.tenant, storage.NoteEvidence, id)
+				err = notes.DeleteNote(ctx, l.tenant, storage.NoteEvidence, id, 0)
 			}
 			if err != nil {
 				return forgetError(err)

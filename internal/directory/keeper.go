@@ -44,5 +44,5 @@ func (k Keeper) Save(ctx context.Context, id string, data []byte) error {
 
 // Delete implements [registry.Keeper].
 func (k Keeper) Delete(ctx context.Context, id string) error {
-	return k.Notes.DeleteNote(ctx, k.Tenant, storage.NoteAgent, id)
+	return k.Notes.DeleteNote(ctx, k.Tenant, storage.NoteAgent, id, 0)
 }

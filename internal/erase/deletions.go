@@ -47,7 +47,7 @@ func (d deletion) end(ctx context.Context) error {
 	if d.notes == nil {
 		return nil
 	}
-	if err := d.notes.DeleteNote(ctx, d.tenant, storage.NoteDeletion, d.contextID); err != nil {
+	if err := d.notes.DeleteNote(ctx, d.tenant, storage.NoteDeletion, d.contextID, 0); err != nil {
 		return fmt.Errorf("the note of its deletion is not removed: %w", err)
 	}
 	return nil

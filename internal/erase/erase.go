@@ -129,7 +129,7 @@ func eraseLog(ctx context.Context, store Store, tenant, contextID string) error 
 		return err
 	}
 	for _, key := range keys {
-		if err := notes.DeleteNote(ctx, tenant, storage.NotePush, key); err != nil {
+		if err := notes.DeleteNote(ctx, tenant, storage.NotePush, key, 0); err != nil {
 			return err
 		}
 	}
