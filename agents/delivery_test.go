@@ -363,6 +363,32 @@ func TestCancelBeforeTheTask(t *testing.T) {
 	})
 }
 
+// keeper is an agent that is told of canceled tasks which it does not work on.
+type keeper struct {
+	agents.Handler
+	told chan string
+}
+
+func (k keeper) Canceled(tenant, contextID string, id a2a.TaskID) {
+	k.told <- fmt.Sprint(tenant, contextID, id)
+}
+
+// TestCancelOfQuestion cancels a task that has asked and waits for the reply.
+func TestCancelOfQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		k := keeper{func(context.Context, *agents.Task) (*agents.Result, error) { return agents.InputRequired("which?"), nil }, make(chan string, 2)}
+		defer b.execute(k, nil)()
+		b.give(task("t1", "hello", nil))
+		b.want("t1 INPUT_REQUIRED: which?")
+		b.cancel(&transport.Cancel{TaskID: "t1"})
+		if got := <-k.told; got != "ctxt1" {
+			t.Errorf("it is told of %q", got)
+		}
+		b.want("t1 INPUT_REQUIRED: which?")
+	})
+}
+
 // A handler that ignores its cancellation does not change that the task is canceled.
 func TestCanceledWhateverTheHandlerSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,13 @@ type Executor interface {
 	Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error]
 }
 
+// Canceler is implemented by an Executor that keeps something of a task that has asked and waits for the reply, such as a task of somebody else.
+type Canceler interface {
+	// Canceled is called when a task is canceled that is not worked on: its context cannot tell. It is called at most once, and never when the agent
+	// was away at that time. It must return at once, and be safe for concurrent use.
+	Canceled(tenant, contextID string, id a2a.TaskID)
+}
+
 // Execute makes h an [Executor].
 func (h Handler) Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {

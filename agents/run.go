@@ -261,8 +261,11 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 	defer a.mu.Unlock()
 	if c.TaskID != "" {
 		switch r, ok := a.running[c.TaskID]; {
-		case !ok: // the task may still arrive
+		case !ok: // it has asked, or may still arrive
 			a.canceled.put(c.TaskID, cancellation{e.ContextID, cause.Error(), e.Time}, len(e.ContextID)+len(cause.Error()))
+			if x, ok := a.x.(Canceler); ok {
+				x.Canceled(e.Tenant, e.ContextID, c.TaskID)
+			}
 		case r.event.ContextID == e.ContextID && !isOlder(e.Time, r.event, r.task):
 			r.cancel(cause)
 		}

@@ -82,6 +82,27 @@ func (w *work) leave(entered func()) {
 	}
 }
 
+// Canceled implements [agents.Canceler]: the peer's task of which the question will not be answered is canceled soon.
+func (a *Agent) Canceled(tenant, contextID string, id a2a.TaskID) {
+	t := &agents.Task{Tenant: tenant, ContextID: contextID, ID: id}
+	r, err := a.journal.read(t)
+	if err == nil && r == nil || a.isBusy(filepath.Base(a.journal.tasks.Path(tenant, contextID, id))) {
+		return // it was never given to the peer, or a reply has come, and the work on it is told
+	}
+	if err == nil {
+		r.Until = time.Now()
+		err = a.journal.write(t, r)
+	}
+	if err != nil {
+		a.log.Warn("task may not be canceled", "task_id", id, "err", err)
+		return
+	}
+	select {
+	case a.orphan <- struct{}{}:
+	default:
+	}
+}
+
 // abandon cancels a task for which nobody waits any more, now or as soon as that is possible.
 func (w *work) abandon(ctx context.Context) {
 	if w.r == nil || w.r.Answer != nil {

@@ -195,6 +195,21 @@ func TestTaskIsNotLeft(t *testing.T) {
 	}
 }
 
+// TestCanceledQuestion cancels a task whose question waits for the user: the peer's task is canceled at once, and another one's question stays.
+func TestCanceledQuestion(t *testing.T) {
+	t.Parallel()
+	p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	for _, id := range []string{"1", "2"} {
+		give(t.Context(), a, given{id: id, message: id, text: "ask me"})
+	}
+	a.Canceled("", "conversation", "1")
+	a.Canceled("", "conversation", "unknown")
+	if left := a.CancelDue(t.Context()); left || len(p.cancels()) != 1 || opened(t, dir) != 1 {
+		t.Errorf("left: %v; canceled: %q, and %d tasks are open; want one of each", left, p.cancels(), opened(t, dir))
+	}
+}
+
 // troubled has the peer answer calls of a method with an internal error, while the function returns true.
 func (p *peer) troubled(method string, is func() bool) {
 	p.mu.Lock()

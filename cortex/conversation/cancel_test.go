@@ -24,3 +24,18 @@ func TestLongReasonOfAnOldLog(t *testing.T) {
 	}
 	t.Error("the agent is not told to stop")
 }
+
+// TestCanceledQuestionIsTold cancels a task that waits for the reply to its question: its agent is told, which may keep something for it.
+func TestCanceledQuestionIsTold(t *testing.T) {
+	s := newScript(t)
+	task := s.asks("user", "alpha", "m1")
+	x := says("user", "x1", "")
+	x.Payload = &transport.Cancel{TaskID: task}
+	s.apply(x, nil)
+	for _, out := range s.conv.Effects(s.conv.Seq) {
+		if stop, ok := out.Event.Payload.(*transport.Cancel); ok && out.Topic == transport.Control("", "alpha") && stop.TaskID == task {
+			return
+		}
+	}
+	t.Error("the agent is not told")
+}

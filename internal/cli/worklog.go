@@ -75,6 +75,13 @@ func (w worklog) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Even
 	}
 }
 
+// Canceled implements [agents.Canceler].
+func (w worklog) Canceled(tenant, contextID string, id a2a.TaskID) {
+	if c, ok := w.Executor.(agents.Canceler); ok {
+		c.Canceled(tenant, contextID, id)
+	}
+}
+
 // Changes implements the optional interface of executors; it returns nil when the agent announces no changes.
 func (w worklog) Changes() <-chan agents.Change {
 	if c, ok := w.Executor.(interface{ Changes() <-chan agents.Change }); ok {
