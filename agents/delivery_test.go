@@ -377,7 +377,9 @@ func (k keeper) Canceled(tenant, contextID string, id a2a.TaskID) {
 func TestCancelOfQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		k := keeper{func(context.Context, *agents.Task) (*agents.Result, error) { return agents.InputRequired("which?"), nil }, make(chan string, 2)}
+		k := keeper{func(context.Context, *agents.Task) (*agents.Result, error) {
+			return agents.InputRequired("which?"), nil
+		}, make(chan string, 2)}
 		defer b.execute(k, nil)()
 		b.give(task("t1", "hello", nil))
 		b.want("t1 INPUT_REQUIRED: which?")

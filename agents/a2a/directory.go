@@ -10,10 +10,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
@@ -47,8 +49,7 @@ func ReadDirectory(ctx context.Context, where string) (*Directory, error) {
 	var b []byte
 	var err error
 	if u, bad := url.Parse(where); bad == nil && (u.Scheme == "http" || u.Scheme == "https") {
-		d.Public = !inside(ctx, u.Hostname())
-		b, err = download(ctx, u)
+		b, d.Public, err = download(ctx, u)
 	} else {
 		b, err = document.Read(ctx, where, maxList)
 	}
@@ -64,16 +65,28 @@ func ReadDirectory(ctx context.Context, where string) (*Directory, error) {
 	return d, nil
 }
 
-// download reads a list from its server.
-func download(ctx context.Context, from *url.URL) ([]byte, error) {
+// download reads a list from its server, and reports whether that is one on the internet: by the address that the list came from, since a name may lead
+// elsewhere the next time, or by the name when a proxy looks it up.
+func download(ctx context.Context, from *url.URL) (list []byte, public bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cardTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
-	if err != nil {
-		return nil, err
-	}
 	t := httpclient.NewTransport(1)
 	defer t.CloseIdleConnections()
+	var outside atomic.Bool
+	tracing := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		if addr, ok := c.Conn.RemoteAddr().(*net.TCPAddr); !ok || publicnet.Is(addr.AddrPort().Addr()) {
+			outside.Store(true)
+		}
+	}})
+	r, err := http.NewRequestWithContext(tracing, http.MethodGet, from.String(), nil)
+	if err != nil {
+		return nil, false, err
+	}
+	if t.Proxy != nil {
+		if by, err := t.Proxy(r); err != nil || by != nil {
+			outside.Store(!inside(ctx, from.Hostname()))
+		}
+	}
 	client := &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if origin(r.URL) != origin(from) || len(via) > 3 {
 			return fmt.Errorf("it redirects to %.100q, which is not followed", shownURL(r.URL.String()))
@@ -82,17 +95,17 @@ func download(ctx context.Context, from *url.URL) ([]byte, error) {
 	}}
 	resp, err := client.Do(r)
 	if err != nil {
-		return nil, plainURL(err)
+		return nil, false, plainURL(err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: there is no list of agents: %s", shownURL(from.String()), resp.Status)
+		return nil, false, fmt.Errorf("%s: there is no list of agents: %s", shownURL(from.String()), resp.Status)
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxList+1))
 	if err == nil && len(b) > maxList {
 		err = fmt.Errorf("%s: a list of agents has at most %d bytes", shownURL(from.String()), maxList)
 	}
-	return b, err
+	return b, outside.Load(), err
 }
 
 // inside reports whether a host has private addresses only.

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,6 +100,9 @@ func (f *a2aFlags) peers(ctx context.Context, args []string, say func(string, ..
 	}
 	list, err := peers.ReadDirectory(ctx, f.directory)
 	if err != nil {
+		if strings.Contains(f.directory, "://") { // it may be there later
+			return nil, nil, fmt.Errorf("--a2a-directory: %w", err)
+		}
 		return nil, nil, usagef("--a2a-directory: %w", err)
 	}
 	for _, entry := range list.Entries {
