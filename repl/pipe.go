@@ -25,6 +25,9 @@ func Pipe(ctx context.Context, cfg Config) error {
 	if len(b) > transport.MaxText {
 		text = string(b) // refused for its size
 	}
+	if strings.TrimSpace(text) == "" {
+		return fmt.Errorf("%w: nothing came on standard input, and that would be the message", transport.ErrInvalid)
+	}
 	if cfg.To == nil {
 		cfg.To = addressee(ctx, cfg.Backend.Agents, text)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -55,6 +56,9 @@ func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, erro
 	}
 	if err != nil && e.settings.given[flag] != fromFlag { // with a flag, the user knows which file it is
 		return nil, e.settings.wrong(flag, ": %w", err)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("%w: `cortex agent new NAME` writes a card with a program", err)
 	}
 	if err != nil {
 		return nil, usageError{err}

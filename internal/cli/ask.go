@@ -46,8 +46,8 @@ What comes on standard input goes along: a text behind the question, anything el
 - in place of TEXT takes the question from there.
 
 A question that waits for your yes, or for what Cortex or an agent wants to know, is put to you on a terminal. Elsewhere it is the answer,
-the exit status is 3, and standard error has the command that replies. Else it is 0, 1 for a failure, 2 for a mistake in the command, and
-4 when nothing was done, because the request was not understood or is refused: the answer says why.
+the exit status is 3, and standard error has the command that replies. Else it is 0, 1 for a failure, as when the agent that is named is not there, 2 for a
+mistake in the command, and 4 when the request was not understood or is refused: the answer says why.
 
 With --agent no model decides: that agent gets the text, and the input if there is one, and what it gives back is the answer.
 

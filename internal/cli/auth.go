@@ -71,6 +71,8 @@ stays as it is. The folder is for its owner only; operator.nk is needed no more,
 			fmt.Fprintf(e.stdout, "keys in %s\n", dir)
 			if missing == nil {
 				e.say("these were there already, and stay as they are")
+			} else if _, err := os.Stat(storeDir(e.settings.data)); err == nil {
+				e.say("a service with keys begins without the conversations that are here: those stay with a service without keys")
 			}
 			e.advise(
 				"cortex serve"+tenantFlag(tenant)+" --auth "+shellWord(dir), "let in only whom the keys know",

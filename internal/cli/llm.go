@@ -68,8 +68,11 @@ func (e *env) newLLMList() *cobra.Command {
 			t := &table.Table{Columns: []table.Column{{Title: "NAME"}, {Title: "PROVIDER"}, {Title: "MODEL"}, {Title: "STATE"}}, Wrap: true}
 			for _, l := range list {
 				state := "configured"
-				if l.Name == "fake" {
+				switch {
+				case l.Name == "fake":
 					state = "ready"
+				case e.settings.llms[l.Name] == nil && e.settings.endpoints()[l.Name].local:
+					state = "if it runs here"
 				}
 				if !l.Ready {
 					state = l.Missing
