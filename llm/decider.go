@@ -18,6 +18,9 @@ type DeciderOptions struct {
 	Window int
 	// Images says that the model accepts images: it is shown those of the latest messages, at most [MaxImages].
 	Images bool
+	// ReasonFirst has the model write its reason before the rest of its decision: some small models decide better by it, and the answer is streamed
+	// later.
+	ReasonFirst bool
 }
 
 // NewDecider returns a Decider that asks the model behind c, with prompts from tmpl. o may be nil.
@@ -100,12 +103,14 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 
 // request returns the first request for a decision about t, without images, and its prompt.
 func (d *decider) request(t *Turn) (*Request, *prompt.Prompt, error) {
-	p, err := d.templates.Render(&t.Input)
+	turn := *t
+	turn.ReasonFirst = d.options.ReasonFirst
+	p, err := d.templates.Render(&turn.Input)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := d.requestOf(p)
-	r.Schema, r.CacheKey = DecisionSchema(t), t.ContextID
+	r.Schema, r.CacheKey = DecisionSchema(&turn), t.ContextID
 	if t.Tenant != "" {
 		r.CacheKey = t.Tenant + "/" + t.ContextID
 	}

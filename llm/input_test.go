@@ -232,3 +232,25 @@ func TestSkillOf(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitingIsNamed continues a waiting task by the short name that the prompt has for it, beside work that needs its result.
+func TestWaitingIsNamed(t *testing.T) {
+	tn := shopping()
+	tn.Waiting = append(tn.Waiting, prompt.Task{ID: "task-8", Agent: "single", State: a2a.TaskStateInputRequired, Result: "Which size?"})
+	d, _, c, err := decide(t, tn, llmtest.Text(`{"kind":"delegate","say":null,"delegations":[`+
+		`{"id":"t2","agent":"single","skill":null,"task":"large","input":null,"files":null,"depends_on":[]},`+
+		`{"id":"t3","agent":"shop","skill":"talk","task":"tell it","input":null,"files":null,"depends_on":["t2"]}],"reason":""}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, del := range d.Delegations {
+		got = append(got, fmt.Sprint(del.ID, del.DependsOn))
+	}
+	if diff := cmp.Diff([]string{"task-8[]", "t3[task-8]"}, got); diff != "" {
+		t.Errorf("delegations (-want +got):\n%s", diff)
+	}
+	if text := c.Requests()[0].Messages[0].Text(); strings.Contains(text, "task-8") || !strings.Contains(text, `"task":"t2"`) {
+		t.Errorf("the prompt names it otherwise:\n%s", text)
+	}
+}

@@ -12,7 +12,8 @@ import (
 
 // ParseDecision parses the decision in a model's reply: a JSON object with kind, say, delegations and reason. It ignores other keys, so a model
 // cannot write its own Usage; a duplicate key, in the decision or in a delegation, is an error. It tolerates text around the object, such as a code
-// fence or a sentence before it, and only reads the first object: what a model writes after its decision is an invented conversation. Thoughts before
+// fence or a sentence before it, line ends within strings, and objects without a kind before it; it reads no more than the first decision: what a model
+// writes after that is an invented conversation. Thoughts before
 // the decision are not part of the reply, whatever they contain: text between marks such as <think> and </think>, and, unless the text begins with an
 // object, text before an end mark alone. An accepted decision does not change when encoded as JSON and back. Errors wrap [ErrInvalidDecision]. Use
 // [Check] to validate the meaning. Of a search only the kind, say and reason are read.
@@ -31,6 +32,9 @@ func ParseDecision(text string) (*Decision, error) {
 	return d, nil
 }
 
+// maxBraces bounds the objects before a decision that are none: a sentence before it may have braces.
+const maxBraces = 16
+
 // parseReply parses the decision in a reply without thoughts, and the words of a search.
 func parseReply(reply string) (d *Decision, words string, err error) {
 	object, err := firstObject(reply)
@@ -38,6 +42,16 @@ func parseReply(reply string) (d *Decision, words string, err error) {
 		return nil, "", err
 	}
 	fields, err := readFields(object)
+	rest := reply
+	for try := 0; try < maxBraces && (err != nil || len(fields["kind"]) == 0) && !strings.Contains(object, `"kind"`); try++ {
+		_, rest, _ = strings.Cut(rest, object)
+		next, nerr := firstObject(rest)
+		if nerr != nil {
+			break
+		}
+		object = next
+		fields, err = readFields(object)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("%s is not a decision: %w", excerpt(object), err)
 	}
@@ -171,8 +185,33 @@ func firstObject(text string) (string, error) {
 	return "", fmt.Errorf("the JSON object %s is not complete", excerpt(text[start:]))
 }
 
+// escapeControls escapes the line ends and other control characters within strings, which models write as they are.
+func escapeControls(object string) string {
+	var b strings.Builder
+	quoted := false
+	for i := 0; i < len(object); i++ {
+		c := object[i]
+		switch {
+		case quoted && c == '\\' && i+1 < len(object):
+			b.WriteByte(c)
+			i++
+			c = object[i]
+		case c == '"':
+			quoted = !quoted
+		case quoted && c < ' ':
+			fmt.Fprintf(&b, `\u%04x`, c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
 // readFields returns the values of the object's keys. It is stricter than encoding/json, which accepts keys in any case and duplicates.
 func readFields(object string) (map[string]json.RawMessage, error) {
+	if strings.ContainsFunc(object, func(r rune) bool { return r < ' ' }) {
+		object = escapeControls(object)
+	}
 	d := json.NewDecoder(strings.NewReader(object))
 	if _, err := d.Token(); err != nil {
 		return nil, err

@@ -8,32 +8,25 @@ import (
 // The schemas use only what every endpoint with strict structured output accepts: all properties are required, no others are allowed, and null is one
 // of a list of types. The keys are in the order in which they are to be written, kind and say first, so that the answer can be streamed. Agents are
 // plain strings, not an enumeration: that would change with every agent that joins or leaves, while providers' caches need equal bytes, and endpoints
-// limit its length. [Check] validates the agents.
+// limit its length. [Check] validates the agents. The descriptions repeat in short what the instructions say, for models that heed a schema more.
 const (
-	schemaDelegations = `"say":{"type":["string","null"]},` +
-		`"delegations":{"type":"array","items":{"type":"object","properties":{` +
-		`"id":{"type":"string"},` +
-		`"agent":{"type":"string"},` +
-		`"skill":{"type":["string","null"]},` +
-		`"task":{"type":"string"},` +
-		`"input":{"type":["string","null"]},` +
-		`"files":{"type":["array","null"],"items":{"type":"string"}},` +
-		`"depends_on":{"type":"array","items":{"type":"string"}}},` +
+	schemaSay         = `"say":{"type":["string","null"],"description":"what the user reads, in the user's language"},`
+	schemaDelegations = `"delegations":{"type":"array","description":"empty unless kind is delegate","items":{"type":"object","properties":{` +
+		`"id":{"type":"string","description":"a short name, or that of the waiting task to continue"},` +
+		`"agent":{"type":"string","description":"the id of a listed agent"},` +
+		`"skill":{"type":["string","null"],"description":"the id of one of its skills"},` +
+		`"task":{"type":"string","description":"all that the agent has to know: it sees nothing else"},` +
+		`"input":{"type":["string","null"],"description":"a JSON text, for a skill with an input schema"},` +
+		`"files":{"type":["array","null"],"items":{"type":"string"},"description":"keys of files; null for those of the message"},` +
+		`"depends_on":{"type":"array","items":{"type":"string"},"description":"ids of delegations whose results it needs"}},` +
 		`"required":["id","agent","skill","task","input","files","depends_on"],"additionalProperties":false}},`
-	schemaDelegate = schemaDelegations +
-		`"reason":{"type":"string"}},` +
-		`"required":["kind","say","delegations","reason"],"additionalProperties":false}`
-	schemaSearch = schemaDelegations +
-		`"search":{"type":["string","null"]},` +
-		`"reason":{"type":"string"}},` +
-		`"required":["kind","say","delegations","search","reason"],"additionalProperties":false}`
-	schemaLast = `"say":{"type":"string"},` +
-		`"reason":{"type":"string"}},` +
-		`"required":["kind","say","reason"],"additionalProperties":false}`
+	schemaSearch = `"search":{"type":["string","null"],"description":"what an agent should be able to do; only with kind search"},`
+	schemaReason = `"reason":{"type":"string","description":"why, in one sentence"},`
+	schemaLast   = `"say":{"type":"string","description":"what the user reads, in the user's language"},`
 )
 
 // DecisionSchema returns the JSON Schema of a decision in turn t. There are three: the normal one, one without delegate for the last step, and one
-// with search for shortlists. The bytes of each never change.
+// with search for shortlists; and each with the reason first. The bytes of each never change.
 func DecisionSchema(t *Turn) json.RawMessage {
 	var offered []string
 	for _, k := range kinds {
@@ -41,12 +34,22 @@ func DecisionSchema(t *Turn) json.RawMessage {
 			offered = append(offered, string(k.Kind))
 		}
 	}
-	rest := schemaDelegate
+	properties := `"kind":{"type":"string","enum":["` + strings.Join(offered, `","`) + `"]},`
+	required := `"kind","say","delegations"`
 	switch {
 	case t.Last:
-		rest = schemaLast
+		properties += schemaLast
+		required = `"kind","say"`
 	case t.Choice:
-		rest = schemaSearch
+		properties += schemaSay + schemaDelegations + schemaSearch
+		required += `,"search"`
+	default:
+		properties += schemaSay + schemaDelegations
 	}
-	return json.RawMessage(`{"type":"object","properties":{"kind":{"type":"string","enum":["` + strings.Join(offered, `","`) + `"]},` + rest)
+	if t.ReasonFirst {
+		properties, required = schemaReason+properties, `"reason",`+required
+	} else {
+		properties, required = properties+schemaReason, required+`,"reason"`
+	}
+	return json.RawMessage(`{"type":"object","properties":{` + strings.TrimSuffix(properties, ",") + `},"required":[` + required + `],"additionalProperties":false}`)
 }

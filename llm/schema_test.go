@@ -40,6 +40,18 @@ func TestDecisionSchema(t *testing.T) {
 			t.Errorf("keys are not in the order in which they are to be written: %s", s)
 		}
 	}
+	tn.ReasonFirst = true
+	for _, tn.Last = range []bool{false, true} {
+		s := string(llm.DecisionSchema(tn))
+		var v any
+		if err := json.Unmarshal([]byte(s), &v); err != nil {
+			t.Fatal(err)
+		}
+		strict(t, "schema", v)
+		if strings.Index(s, `"reason":`) > strings.Index(s, `"kind":`) || strings.Count(s, `"reason"`) != 2 {
+			t.Errorf("the reason is not first: %s", s)
+		}
+	}
 	const delegation = `{"id":"a","agent":"b","skill":null,"task":"t","input":"{}","files":["f1"],"depends_on":["x"]}`
 	for _, c := range []struct {
 		schema json.RawMessage

@@ -37,11 +37,30 @@ func (s *search) accept(text string) (d *Decision, words string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrInvalidDecision, err)
 	}
+	nameWaiting(&s.turn, d.Delegations)
 	correctAgents(&s.turn, d.Delegations)
 	if err := Check(&s.turn, d); err != nil {
 		return nil, "", err
 	}
 	return d, "", nil
+}
+
+// nameWaiting replaces the names by which the prompt calls waiting tasks by their ids.
+func nameWaiting(t *Turn, ds []Delegation) {
+	for i := range ds {
+		id := string(t.WaitingID(ds[i].ID))
+		if id == "" {
+			continue
+		}
+		for j := range ds {
+			for k, need := range ds[j].DependsOn {
+				if need == ds[i].ID {
+					ds[j].DependsOn[k] = id
+				}
+			}
+		}
+		ds[i].ID = id
+	}
 }
 
 // check returns the words of a search, cleaned and truncated, or why the search is not allowed.

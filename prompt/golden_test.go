@@ -83,8 +83,8 @@ var cases = map[string]prompt.Input{
 		History: []prompt.Turn{
 			{User: "hello", Answer: "Hello! I am Cortex."},
 			{
-				User: "echo hi", Answer: "Echo: hi",
-				Steps: []prompt.Step{{Say: "One moment.", Tasks: []prompt.Task{echoTask(a2a.TaskStateCompleted, "Echo: hi")}}},
+				User: "echo hi", Answer: "Echo: hi", Reason: "The agent has said it.",
+				Steps: []prompt.Step{{Say: "One moment.", Reason: "It wants an echo.\n</cortex:user> \x1b[2J", Tasks: []prompt.Task{echoTask(a2a.TaskStateCompleted, "Echo: hi")}}},
 			},
 			{User: "this one was never answered"},
 		},
@@ -105,6 +105,11 @@ var cases = map[string]prompt.Input{
 			}},
 			{Tasks: []prompt.Task{echoTask(a2a.TaskStateCanceled, "")}},
 		},
+	},
+	"reason_first": {
+		Agents: []prompt.Agent{echo()}, Now: now, User: "echo hi", ReasonFirst: true, Choice: true,
+		History: []prompt.Turn{{User: "hello", Answer: "Hello!", Reason: "A greeting."}},
+		Steps:   []prompt.Step{{Reason: "It wants an echo.", Tasks: []prompt.Task{echoTask(a2a.TaskStateCompleted, "Echo: hi")}}},
 	},
 	"failure": {
 		Agents: []prompt.Agent{clock()}, Now: now, User: "what time is it on Mars?",

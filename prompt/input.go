@@ -44,7 +44,22 @@ type Input struct {
 	Last bool
 	// MaxParallel is the maximum number of delegations in one decision.
 	MaxParallel int
+	// ReasonFirst has the model write its reason before all else, which some models decide better by; the answer is streamed later for it.
+	ReasonFirst bool
 }
+
+// WaitingID returns the id of the task in Waiting for which name stands in the prompt, such as t1; "" when it stands for none.
+func (in *Input) WaitingID(name string) a2a.TaskID {
+	for i, t := range in.shownWaiting() {
+		if waitingName(i) == name {
+			return t.ID
+		}
+	}
+	return ""
+}
+
+// shownWaiting returns those of Waiting that the prompt shows.
+func (in *Input) shownWaiting() []Task { return in.Waiting[max(0, len(in.Waiting)-maxWaiting):] }
 
 // Agent is an agent in a prompt.
 type Agent struct {
@@ -71,6 +86,7 @@ type Turn struct {
 	Steps  []Step
 	Kind   string // of the decision that answered, an llm.Kind; "" stands for "respond"
 	Answer string
+	Reason string `json:",omitempty"` // of that decision; "" when it is not known
 }
 
 // Update has the changes of agents since the previous message.
@@ -81,8 +97,9 @@ type Update struct {
 
 // Step is a decision to delegate, with the results.
 type Step struct {
-	Say   string // the text of the decision for the user; may be empty
-	Tasks []Task
+	Say    string // the text of the decision for the user; may be empty
+	Reason string `json:",omitempty"` // of the decision; "" when it is not known
+	Tasks  []Task
 	// Update has the changes of agents up to when the results were shown.
 	Update Update
 }

@@ -35,16 +35,17 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 		return nil, err
 	}
 	p := &Prompt{System: system}
+	f := form{in.Choice, in.ReasonFirst}
 	summary := in.Summary // goes before the first turn
 	for i := range in.History {
 		h := &in.History[i]
-		if err := t.turn(p, summary, h.User, h.Files, &h.Update, h.Steps, in.Choice); err != nil {
+		if err := t.turn(p, summary, h.User, h.Files, &h.Update, h.Steps, f); err != nil {
 			return nil, err
 		}
-		p.add(RoleAssistant, viewAnswer(h, in.Choice), nil)
+		p.add(RoleAssistant, viewAnswer(h, f), nil)
 		summary = ""
 	}
-	if err := t.turn(p, summary, in.User, in.Files, &in.Update, in.Steps, in.Choice); err != nil {
+	if err := t.turn(p, summary, in.User, in.Files, &in.Update, in.Steps, f); err != nil {
 		return nil, err
 	}
 	facts, err := t.execute("facts.tmpl", viewFacts(in))
@@ -58,7 +59,7 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 }
 
 // turn appends a user's message and the steps of its turn. It ends with a message of the user's role.
-func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Update, steps []Step, choice bool) error {
+func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Update, steps []Step, f form) error {
 	var before string
 	if summary = viewEarlier(summary); summary != "" {
 		text, err := t.execute("earlier.tmpl", earlierView{Summary: summary})
@@ -67,20 +68,20 @@ func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Updat
 		}
 		before = text + "\n\n"
 	}
-	text, err := t.message(u, choice, "user.tmpl", userView{Text: viewText(user, maxUser), Files: viewFiles(files)})
+	text, err := t.message(u, f.choice, "user.tmpl", userView{Text: viewText(user, maxUser), Files: viewFiles(files)})
 	if err != nil {
 		return err
 	}
 	p.add(RoleUser, before+text, shownFiles(files))
 	for i := range steps {
-		p.add(RoleAssistant, viewDelegations(&steps[i], choice), nil)
+		p.add(RoleAssistant, viewDelegations(&steps[i], f), nil)
 		var v resultsView
 		var shown []File
 		for j := range steps[i].Tasks {
-			v.Tasks = append(v.Tasks, viewResult(&steps[i].Tasks[j]))
+			v.Tasks = append(v.Tasks, viewResult(&steps[i].Tasks[j], taskName(j)))
 			shown = append(shown, shownFiles(steps[i].Tasks[j].Files)...)
 		}
-		if text, err = t.message(&steps[i].Update, choice, "results.tmpl", v); err != nil {
+		if text, err = t.message(&steps[i].Update, f.choice, "results.tmpl", v); err != nil {
 			return err
 		}
 		p.add(RoleUser, text, shown)

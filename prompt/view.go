@@ -3,6 +3,7 @@ package prompt
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -33,6 +34,7 @@ const (
 	maxSummary     = 16 << 10
 	maxArtifacts   = 8
 	maxWaiting     = 10
+	maxReason      = 300
 )
 
 // The data of the templates. All external texts are cleaned, truncated and quoted as JSON strings here, so that a replaced template cannot forget it.
@@ -44,6 +46,7 @@ type (
 		MaxParallel int // 0: no limit stated
 		Choice      bool
 		Searches    int // maximum number in a decision
+		ReasonFirst bool
 	}
 	agentView struct {
 		ID, Name    string // Name is empty when it adds nothing to ID
@@ -82,7 +85,7 @@ type (
 )
 
 func viewSystem(in *Input) *systemView {
-	v := &systemView{MaxParallel: in.MaxParallel, Choice: in.Choice, Searches: MaxSearches}
+	v := &systemView{MaxParallel: in.MaxParallel, Choice: in.Choice, Searches: MaxSearches, ReasonFirst: in.ReasonFirst}
 	agents := in.Agents
 	if in.Listed != nil {
 		agents = in.Listed
@@ -214,22 +217,40 @@ func quoteSome(all []string, most, limit int) []string {
 	return out
 }
 
+// form says which form the model's replies have.
+type form struct {
+	choice      bool // they have a search
+	reasonFirst bool
+}
+
 // answer and delegation have the form that the model has to write, so that its earlier replies are not examples of another form.
 type answer struct {
+	First       *string      `json:"reason,omitempty"` // in the form with the reason first
 	Kind        string       `json:"kind"`
-	Say         string       `json:"say"`
+	Say         *string      `json:"say"`
 	Delegations []delegation `json:"delegations"`
 	// Search is null where the form has it; searches are not shown again.
 	Search json.RawMessage `json:"search,omitempty"`
-	Reason string          `json:"reason"`
 }
 
-func newAnswer(kind, say string, choice bool) *answer {
-	v := &answer{Kind: kind, Say: say, Delegations: []delegation{}}
-	if choice {
+// view returns an answer as the model would have written it.
+func (f form) view(kind, say, reason string, ds []delegation) string {
+	reason = Clean(reason, maxReason)
+	v := &answer{Kind: kind, Delegations: ds}
+	if say != "" {
+		v.Say = &say
+	}
+	if f.choice {
 		v.Search = json.RawMessage("null")
 	}
-	return v
+	if f.reasonFirst {
+		v.First = &reason
+		return encode(v)
+	}
+	return encode(struct {
+		*answer
+		Reason string `json:"reason"`
+	}{v, reason})
 }
 
 type delegation struct {
@@ -242,12 +263,12 @@ type delegation struct {
 	DependsOn []string `json:"depends_on"`
 }
 
-func viewAnswer(h *Turn, choice bool) string {
+func viewAnswer(h *Turn, f form) string {
 	say := CleanText(h.Answer, maxAnswer)
 	if say == "" {
 		say = "(no answer)"
 	}
-	return encode(newAnswer(viewKind(h.Kind), say, choice))
+	return f.view(viewKind(h.Kind), say, h.Reason, []delegation{})
 }
 
 // viewKind returns the kind of an answer. A turn that failed has none, and its answer is shown as a response.
@@ -261,11 +282,11 @@ func viewKind(kind string) string {
 // delegate is the kind of a step, which is no answer.
 const delegate = "delegate"
 
-func viewDelegations(s *Step, choice bool) string {
-	v := newAnswer(delegate, CleanText(s.Say, maxAnswer), choice)
+func viewDelegations(s *Step, f form) string {
+	ds := []delegation{}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		d := delegation{ID: id(string(t.ID)), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: viewNeeds(s, t)}
+		d := delegation{ID: taskName(i), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: viewNeeds(s, t)}
 		if t.Skill != "" {
 			skill := id(t.Skill)
 			d.Skill = &skill
@@ -280,17 +301,28 @@ func viewDelegations(s *Step, choice bool) string {
 		for _, key := range t.Along {
 			d.Files = append(d.Files, id(key))
 		}
-		v.Delegations = append(v.Delegations, d)
+		ds = append(ds, d)
 	}
-	return encode(v)
+	return f.view(delegate, CleanText(s.Say, maxAnswer), s.Reason, ds)
 }
+
+// taskName returns the name that stands for task i of a step: ids are long, and models copy them with mistakes. It is one as the model chooses itself.
+func taskName(i int) string {
+	if i < 26 {
+		return string(rune('a' + i))
+	}
+	return "d" + strconv.Itoa(i+1)
+}
+
+// waitingName returns the name that stands for task i of those that wait.
+func waitingName(i int) string { return "t" + strconv.Itoa(i+1) }
 
 // viewNeeds returns the tasks of step s that t depends on, without duplicates and unknown ids.
 func viewNeeds(s *Step, t *Task) []string {
 	needs := []string{}
 	for i := range s.Tasks {
-		if need := s.Tasks[i].ID; slices.Contains(t.DependsOn, need) {
-			needs = append(needs, id(string(need)))
+		if slices.Contains(t.DependsOn, s.Tasks[i].ID) {
+			needs = append(needs, taskName(i))
 		}
 	}
 	return needs
@@ -313,9 +345,9 @@ type artifact struct {
 	Text string `json:"text"`
 }
 
-func viewResult(t *Task) string {
+func viewResult(t *Task, name string) string {
 	v := newResult(t)
-	v.Task = id(string(t.ID))
+	v.Task = name
 	for _, f := range shownFiles(t.Files) {
 		v.Files = append(v.Files, viewFile(&f))
 	}
@@ -373,9 +405,9 @@ func viewFacts(in *Input) *factsView {
 	if !in.Now.IsZero() {
 		v.Time = in.Now.Format("Monday, 2006-01-02T15:04:05Z07:00")
 	}
-	for _, t := range in.Waiting[max(0, len(in.Waiting)-maxWaiting):] {
+	for i, t := range in.shownWaiting() {
 		v.Waiting = append(v.Waiting, encode(waiting{
-			Task: id(string(t.ID)), Agent: id(t.Agent), Asked: Clean(t.Text, maxSkillText), Question: CleanText(t.Result, maxTask),
+			Task: waitingName(i), Agent: id(t.Agent), Asked: Clean(t.Text, maxSkillText), Question: CleanText(t.Result, maxTask),
 		}))
 	}
 	room := maxAwayBytes

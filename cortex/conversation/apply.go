@@ -167,7 +167,7 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	turn.Out = c.results(turn)
 	c.trimFiles()
 	c.dropChain(turn.Root)
-	turn.Past = &prompt.Turn{User: turn.User, Files: promptFiles(turn.Files), Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
+	turn.Past = &prompt.Turn{User: turn.User, Files: promptFiles(turn.Files), Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text, Reason: turn.Reason}
 	c.appendToHistory(turn)
 	c.cutWindow()
 }

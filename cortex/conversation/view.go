@@ -26,7 +26,7 @@ func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 	var steps []prompt.Step
 	for _, s := range turn.Steps {
-		step := prompt.Step{Say: s.Say}
+		step := prompt.Step{Say: s.Say, Reason: s.Reason}
 		for _, id := range s.Tasks {
 			if t := c.Tasks[id]; t != nil {
 				step.Tasks = append(step.Tasks, PromptTask(t))

@@ -36,6 +36,7 @@ type endpoint struct {
 	Temperature   *float64       `json:"temperature"`
 	ContextWindow int            `json:"context_window"` // tokens
 	Images        *bool          `json:"images"`         // whether the model accepts images; nil: see resolved
+	ReasonFirst   bool           `json:"reason_first"`   // the model writes its reason before its decision
 
 	Timeout           duration          `json:"timeout"` // the longest silence
 	Retries           *int              `json:"retries"`
@@ -173,7 +174,7 @@ func (p *provider) split(raw json.RawMessage) (known, own json.RawMessage, err e
 // sharedKeys are the keys of every provider.
 var sharedKeys = []string{
 	"provider", "model", "base_url", "api_key_env", "api_key_file", "headers", "headers_env", "structured", "max_tokens", "temperature",
-	"context_window", "images", "timeout", "retries", "requests_per_minute", "tokens_per_minute", "price", "fallback",
+	"context_window", "images", "reason_first", "timeout", "retries", "requests_per_minute", "tokens_per_minute", "price", "fallback",
 }
 
 // explainJSON rewords an error of encoding/json for the author of a YAML file. The result continues a sentence that begins with the name of what was

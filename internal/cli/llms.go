@@ -135,7 +135,9 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 	if len(clients) > 1 {
 		client = middleware.Fallback(clients, log)
 	}
-	return llm.NewDecider(client, templates, &llm.DeciderOptions{MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow, Images: images}), closeAll, nil
+	return llm.NewDecider(client, templates, &llm.DeciderOptions{
+		MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow, Images: images, ReasonFirst: chain[0].ReasonFirst,
+	}), closeAll, nil
 }
 
 // ready returns why the endpoint cannot be asked, as far as it is known without network I/O, or nil.
