@@ -9,6 +9,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/calc"
 	"github.com/cortex-orchestrator/cortex/agents/clock"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Builtin returns the short names of the agents that [Lookup] knows, sorted.
@@ -56,9 +57,15 @@ func clockCard() *a2a.AgentCard {
 	})
 }
 
-// Clock returns a handler that tells the time in any place; now is its clock.
+// Clock returns a handler that tells the time in any place, and where no place is named in the user's time zone; now is its clock.
 func Clock(now func() time.Time) Handler {
-	return func(_ context.Context, t *Task) (*Result, error) { return textResult(clock.Answer(t.Text(), now())) }
+	return func(_ context.Context, t *Task) (*Result, error) {
+		at, name := now(), transport.MetaString(t.Message, transport.MetaTimeZone)
+		if zone, err := time.LoadLocation(name); err == nil && name != "" && name != "Local" {
+			at = at.In(zone)
+		}
+		return textResult(clock.Answer(t.Text(), at))
+	}
 }
 
 func calcCard() *a2a.AgentCard {

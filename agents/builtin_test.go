@@ -78,6 +78,16 @@ func TestClock(t *testing.T) {
 	if _, err := run(t, h, &agents.Task{Message: message("What time is it in Atlantis?")}); err == nil || !strings.Contains(err.Error(), `"Atlantis"`) {
 		t.Errorf("clock in Atlantis = %v, want an error that names it", err)
 	}
+	for zone, want := range map[any]string{
+		"Asia/Tokyo": "Local time (JST): 18:05:12 on Friday, 20 November 2026, UTC+09:00", "../etc/passwd": "UTC: 09:05:12 on Friday, 20 November 2026",
+		"Local": "UTC: 09:05:12 on Friday, 20 November 2026", 7: "UTC: 09:05:12 on Friday, 20 November 2026",
+	} {
+		m := message("What time is it?")
+		m.Metadata = map[string]any{transport.MetaTimeZone: zone}
+		if got, err := run(t, h, &agents.Task{Message: m}); err != nil || got != want {
+			t.Errorf("clock for a user in %v = %q, %v, want %q", zone, got, err, want)
+		}
+	}
 }
 
 func TestCalc(t *testing.T) {

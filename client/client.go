@@ -24,6 +24,9 @@ type Client struct {
 	NewID     func() string    // makes ids of messages, events and conversations; nil: random
 	Now       func() time.Time // nil: time.Now
 
+	// TimeZone and Locale are the user's, and go with each message: an IANA name such as Europe/Berlin, and a BCP 47 tag such as de-DE. "": not known.
+	TimeZone, Locale string
+
 	// Log reads the answer to a turn, or why its message was refused, from the store; false while there is neither. See [ReadLog]. With nil,
 	// only the live answer is received, and a lost one is not recovered.
 	Log func(context.Context, Turn) (*a2a.Message, bool, error)
@@ -190,6 +193,14 @@ func (c *Client) buildEvent(m *Message) (*transport.Event, *a2a.Message, error) 
 			said.Metadata = make(map[string]any)
 		}
 		said.Metadata[transport.MetaReplyTo] = m.ReplyTo
+	}
+	for key, value := range map[string]string{transport.MetaTimeZone: c.TimeZone, transport.MetaLocale: c.Locale} {
+		if _, given := said.Metadata[key]; !given && value != "" {
+			if said.Metadata == nil {
+				said.Metadata = make(map[string]any)
+			}
+			said.Metadata[key] = value
+		}
 	}
 	from := m.From
 	if from == "" {

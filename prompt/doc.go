@@ -19,7 +19,7 @@
 //   - user.tmpl: a message of the user. Text; Files, a JSON object each: the key by which a delegation names it, its name, type,
 //     bytes, and the first lines of a text.
 //   - results.tmpl: the results of a step. Tasks, a JSON object each, with such files.
-//   - facts.tmpl: what applies to this call only, at the end of the prompt. Time, Omitted, Waiting and Unavailable (a JSON object
+//   - facts.tmpl: what applies to this call only, at the end of the prompt. Time, Zone and Locale (the user's), Omitted, Waiting and Unavailable (a JSON object
 //     each), More (the number of agents not shown), Choice, Last.
 //   - found.tmpl: the result of a search for agents. Agents, Fits (false: none fits, and these are the closest), Left (searches).
 //   - summary_system.tmpl: the instructions for a summary. It has no data.

@@ -111,6 +111,8 @@ var cases = map[string]prompt.Input{
 		History: []prompt.Turn{{User: "hello", Answer: "Hello!", Reason: "A greeting."}},
 		Steps:   []prompt.Step{{Reason: "It wants an echo.", Tasks: []prompt.Task{echoTask(a2a.TaskStateCompleted, "Echo: hi")}}},
 	},
+	"time_zone":    {Agents: []prompt.Agent{echo()}, Now: now, User: "good morning", TimeZone: "Asia/Tokyo", Locale: "ja-JP"},
+	"no_such_zone": {Agents: []prompt.Agent{echo()}, Now: now, User: "good morning", TimeZone: "Nowhere/At_all"},
 	"failure": {
 		Agents: []prompt.Agent{clock()}, Now: now, User: "what time is it on Mars?",
 		Steps: []prompt.Step{{Tasks: []prompt.Task{clockTask(a2a.TaskStateFailed, "no such place: Mars")}}},

@@ -40,6 +40,8 @@ type Input struct {
 	Steps []Step
 	// Now is the time of the decision.
 	Now time.Time
+	// TimeZone is the user's, by its IANA name, and Locale a BCP 47 tag. Both have nothing but letters, digits and "/_+-", or are empty when unknown.
+	TimeZone, Locale string
 	// Last says that this decision must answer the user, since no step is left to delegate.
 	Last bool
 	// MaxParallel is the maximum number of delegations in one decision.

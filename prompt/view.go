@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+	_ "time/tzdata" // for machines without a time zone database
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -75,6 +77,8 @@ type (
 	resultsView struct{ Tasks []string }
 	factsView   struct {
 		Time        string // empty when unknown
+		Zone        string // the user's, in which Time is; empty when unknown
+		Locale      string // the user's; empty when unknown
 		Omitted     int
 		Waiting     []string
 		Unavailable []string
@@ -398,12 +402,16 @@ type unavailable struct {
 }
 
 func viewFacts(in *Input) *factsView {
-	v := &factsView{Omitted: in.Omitted, Last: in.Last, Choice: in.Choice}
+	v := &factsView{Omitted: in.Omitted, Last: in.Last, Choice: in.Choice, Locale: in.Locale}
 	if in.Choice && !in.Last {
 		v.More = in.More
 	}
 	if !in.Now.IsZero() {
-		v.Time = in.Now.Format("Monday, 2006-01-02T15:04:05Z07:00")
+		now := in.Now
+		if zone, err := time.LoadLocation(in.TimeZone); err == nil && in.TimeZone != "" && in.TimeZone != "Local" {
+			now, v.Zone = now.In(zone), in.TimeZone
+		}
+		v.Time = now.Format("Monday, 2006-01-02T15:04:05Z07:00")
 	}
 	for i, t := range in.shownWaiting() {
 		v.Waiting = append(v.Waiting, encode(waiting{

@@ -205,7 +205,7 @@ func (b *begun) fill(c *caller, req *a2a.SendMessageRequest, before *record) {
 	meta := maps.Clone(m.Metadata)
 	if len(meta) > 0 {
 		b.m.Metadata[metaMetadata] = meta
-		for _, key := range []string{transport.MetaHops, transport.MetaAncestors} { // of one Cortex that asks another
+		for _, key := range []string{transport.MetaHops, transport.MetaAncestors, transport.MetaTimeZone, transport.MetaLocale} { // of one Cortex that asks another
 			if v, ok := meta[key]; ok {
 				b.m.Metadata[key] = v
 			}

@@ -151,6 +151,12 @@ func (o effects) task(t *Task) {
 	if t.Continued {
 		m.Metadata[transport.MetaContinued] = true
 	}
+	if turn.TimeZone != "" {
+		m.Metadata[transport.MetaTimeZone] = turn.TimeZone
+	}
+	if turn.Locale != "" {
+		m.Metadata[transport.MetaLocale] = turn.Locale
+	}
 	if !t.Latest.IsZero() {
 		m.Metadata[transport.MetaLatest] = t.Latest.UTC().Format(time.RFC3339Nano)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -23,6 +24,8 @@ type Turn struct {
 	Hops      int    // how many agents handed the request on before
 	Ancestors []string
 	ByClient  bool `json:",omitempty"` // see [transport.MetaByClient]
+	TimeZone  string `json:",omitempty"` // of the user, and the Locale; see [transport.MetaTimeZone]
+	Locale    string `json:",omitempty"`
 	User      string
 	Files     []*a2a.Part `json:",omitempty"` // of the message; for a yes also those of the turn that asked
 	Direct    *Direct     `json:",omitempty"` // the agent that the message names; nil when it names none
@@ -132,11 +135,26 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 	return true
 }
 
+// maxTag bounds the name of a time zone or a locale, in bytes.
+const maxTag = 48
+
+// tag returns the name of a time zone or a locale from a message; "" for what cannot be one: it goes into prompts.
+func tag(m *a2a.Message, key string) string {
+	s := transport.MetaString(m, key)
+	if len(s) > maxTag || strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/_+-", r)
+	}) {
+		return ""
+	}
+	return s
+}
+
 func newTurn(e *Entry, m *a2a.Message) *Turn {
 	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: wordsOf(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
 	t.Trace.Parent, t.Trace.State = e.Cause.Trace()
 	t.Direct = directOf(m, t.User)
 	t.ByClient = byClient(m)
+	t.TimeZone, t.Locale = tag(m, transport.MetaTimeZone), tag(m, transport.MetaLocale)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}

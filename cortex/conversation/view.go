@@ -13,6 +13,7 @@ import (
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
+	t.TimeZone, t.Locale = turn.TimeZone, turn.Locale
 	t.Files = promptFiles(turn.Files)
 	c.History()
 	t.History = slices.Clip(c.promptHistory)

@@ -91,8 +91,10 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 		closeAll() //nolint:errcheck // nothing was said
 		return err
 	}
+	user := b.client()
+	user.TimeZone, user.Locale = timeZone(), locale()
 	cfg := repl.Config{
-		Client: b.client(), Backend: b.repl(), ContextID: contextID,
+		Client: user, Backend: b.repl(), ContextID: contextID,
 		Color: e.settings.color.value, Theme: e.settings.theme.value, Keys: e.settings.keys.value, MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
 		Version: buildVersion(), Where: place, Decides: e.settings.decidesHere(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
