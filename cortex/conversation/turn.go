@@ -23,7 +23,7 @@ type Turn struct {
 	Trace     Trace  // of the message; all events that follow from the turn carry it
 	Hops      int    // how many agents handed the request on before
 	Ancestors []string
-	ByClient  bool `json:",omitempty"` // see [transport.MetaByClient]
+	ByClient  bool   `json:",omitempty"` // see [transport.MetaByClient]
 	TimeZone  string `json:",omitempty"` // of the user, and the Locale; see [transport.MetaTimeZone]
 	Locale    string `json:",omitempty"`
 	User      string
