@@ -40,6 +40,50 @@ func TestDraftIsNotHeldBack(t *testing.T) {
 	})
 }
 
+// TestDraftsAreSoon checks how late text is shown: the first words of an answer within 2 ms, those of a slow model at once, and those of a fast one
+// gathered, at most 10 ms later.
+func TestDraftsAreSoon(t *testing.T) {
+	for name, every := range map[string]time.Duration{"slow": 20 * time.Millisecond, "fast": 500 * time.Microsecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const pieces = 100
+				var written []time.Time
+				w := newWorld(t, decideFunc(func(_ context.Context, _ *llm.Turn, stream func(string)) (*llm.Decision, error) {
+					for range pieces {
+						written = append(written, time.Now())
+						stream("x")
+						<-time.After(every)
+					}
+					return respond(strings.Repeat("x", pieces)), nil
+				}))
+				w.say("m1", "go")
+				pass(10 * time.Second)
+				n, drafts := 0, 0
+				var latest time.Duration
+				for _, e := range w.watched() {
+					if d, ok := e.Payload.(*transport.Delta); ok {
+						if late := e.Time.Sub(written[n]); n == 0 && late > 2*time.Millisecond {
+							t.Errorf("the first word is shown after %v", late)
+						} else if n > 0 {
+							latest = max(latest, late)
+						}
+						n, drafts = n+len(d.Text), drafts+1
+					}
+				}
+				if n != pieces {
+					t.Errorf("%d of %d words are shown", n, pieces)
+				}
+				switch {
+				case name == "slow" && (latest != 0 || drafts != pieces):
+					t.Errorf("a word of a slow model is shown up to %v late, in %d drafts", latest, drafts)
+				case name == "fast" && (latest > 10*time.Millisecond || drafts > 8):
+					t.Errorf("a word of a fast model is shown up to %v late, in %d drafts", latest, drafts)
+				}
+			})
+		})
+	}
+}
+
 // TestWhatIsDoneAtOnce checks that nothing is shown twice: no draft of an answer that follows at once, and the end of a task not
 // again after the decision.
 func TestWhatIsDoneAtOnce(t *testing.T) {

@@ -160,11 +160,13 @@ func (d *decision) leave(ctx context.Context, why error) error {
 	return &LeftBehind{text}
 }
 
-// A draft is sent when it has this many bytes, or is this old. So a fast model does not cost an event for each word, and an instant answer costs
-// none, since the answer itself follows.
+// The first piece of a draft is sent soon, but not at once: an instant answer costs no draft, since the answer itself follows. Later ones are sent at once
+// when the one before was some time ago, so a word of a slow model is not held back, and are gathered when it was not, or until there are many bytes, so a
+// fast model does not cost an event for each word.
 const (
+	draftFirst = 2 * time.Millisecond
+	draftGap   = 10 * time.Millisecond
 	draftBytes = 1024
-	draftAge   = 25 * time.Millisecond
 )
 
 // draft publishes the text of an answer on the Live topic while the decider writes it. The decider does not wait for the transport.
@@ -177,6 +179,7 @@ type draft struct {
 	mu      sync.Mutex
 	pending strings.Builder
 	due     *time.Timer // sends what is pending; nil before the first text
+	sent    time.Time   // when text was last sent
 	ended   bool
 
 	sending chan struct{} // has one element while an event is being sent, so that they are sent in order
@@ -198,9 +201,9 @@ func (d *draft) write(text string) {
 	switch {
 	case d.due == nil:
 		d.sending = make(chan struct{}, 1)
-		d.due = time.AfterFunc(draftAge, d.send)
+		d.due = time.AfterFunc(draftFirst, d.send)
 	case had == 0:
-		d.due.Reset(draftAge)
+		d.due.Reset(max(draftGap-time.Since(d.sent), 0))
 	}
 	if had < draftBytes && d.pending.Len() >= draftBytes {
 		d.due.Reset(0)
@@ -214,6 +217,7 @@ func (d *draft) send() {
 	d.mu.Lock()
 	text := d.pending.String()
 	d.pending.Reset()
+	d.sent = time.Now()
 	skip := text == "" || d.ended && d.attempt == ""
 	d.mu.Unlock()
 	if skip {
