@@ -26,7 +26,7 @@ func (e *env) newAuth() *cobra.Command {
 		Long: `Make the keys and credentials by which the server knows who is there. Without them, whoever reaches the server may do
 everything. With them, each tenant is by itself; an agent may announce itself, take its own tasks and send its own results, people may
 talk to Cortex and read conversations and cards, and nobody can speak in another's name.`,
-		Example: "  cortex auth init\n  cortex serve --auth ~/.local/state/cortex/auth\n  cortex auth add agent weather\n  cortex auth list",
+		Example: "  cortex auth init\n  cortex serve --auth ~/.local/state/cortex/auth\n  cortex auth add agent weather\n  cortex auth list\n  cortex auth revoke agent:weather",
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -38,7 +38,7 @@ talk to Cortex and read conversations and cards, and nobody can speak in another
 		}
 		return filepath.Abs(dir)
 	}
-	c.AddCommand(e.newAuthInit(&dir, folder), e.newAuthAdd(folder), e.newAuthList(folder), e.newAuthToken(folder))
+	c.AddCommand(e.newAuthInit(&dir, folder), e.newAuthAdd(folder), e.newAuthList(folder), e.newAuthToken(folder), e.newAuthRevoke(folder))
 	return c
 }
 
@@ -202,6 +202,34 @@ long as they are. Use it over TLS, or on one machine.`,
 				return err
 			}
 			fmt.Fprintln(e.stdout, token)
+			return nil
+		},
+	}
+}
+
+func (e *env) newAuthRevoke(folder func() (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME|agent:ID|FILE",
+		Short: "Make the credentials of a person or an agent worthless",
+		Long: `Make the credentials of a person or an agent worthless, and with them every copy and the bearer token. A service with --auth ends their
+connections within seconds, and need not be started again. New ones can be made for the same name.`,
+		Example: "  cortex auth revoke ada\n  cortex auth revoke agent:weather\n  cortex auth revoke copy.creds",
+		Args:    exactArgs("NAME|agent:ID|FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := folder()
+			if err != nil {
+				return err
+			}
+			file, err := e.credsOf(args[0], folder)
+			if err != nil {
+				return err
+			}
+			who, err := auth.Revoke(dir, file)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(e.stdout, "the credentials of %s are worthless from now on\n", who)
+			e.advise("nats-server --signal reload", "on a server of your own, with the new "+auth.Resolver(dir))
 			return nil
 		},
 	}

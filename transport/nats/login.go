@@ -76,15 +76,20 @@ func (b *Bus) expectQuestion(o *natsgo.Options) error {
 	return nil
 }
 
-// fullPatience is how long connectFirst retries a server that is full, since clients come and go.
-const fullPatience = 3 * time.Second
+// fullPatience is how long connectFirst retries a server that is full, since clients come and go. One that takes a connection and does not answer in time is
+// tried slowTries times: it may have much to do.
+const (
+	fullPatience = 3 * time.Second
+	slowTries    = 3
+)
 
 // connectFirst makes the first connection.
 func connectFirst(ctx context.Context, o *Options, opts []natsgo.Option) (*natsgo.Conn, error) {
 	end := time.Now().Add(fullPatience)
 	for n := 0; ; n++ {
 		nc, err := natsgo.Connect(o.URL, opts...)
-		if err == nil || !isFull(o, err) || time.Now().After(end) {
+		full, slow := err != nil && isFull(o, err) && time.Now().Before(end), err != nil && isSlow(err) && n < slowTries-1
+		if !full && !slow {
 			return nc, err
 		}
 		select {
@@ -99,6 +104,12 @@ func connectFirst(ctx context.Context, o *Options, opts []natsgo.Option) (*natsg
 func isFull(o *Options, err error) bool {
 	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	return errors.Is(err, natsgo.ErrMaxConnectionsExceeded) || strings.Contains(err.Error(), "maximum connections exceeded") || ended && o.TLS == (TLS{})
+}
+
+// isSlow reports whether a server has not answered in time.
+func isSlow(err error) bool {
+	var silent net.Error
+	return errors.Is(err, natsgo.ErrTimeout) || errors.As(err, &silent) && silent.Timeout()
 }
 
 // dialError returns the reason why no connection was made, with advice. reached says that a program has accepted a connection.
@@ -137,8 +148,7 @@ func dialError(o *Options, err error, reached bool) error {
 	case o.URL == "":
 		return fmt.Errorf("%w: the NATS server in this process: %w", transport.ErrUnavailable, err)
 	}
-	var silent net.Error
-	if reached && (errors.Is(err, natsgo.ErrTimeout) || errors.As(err, &silent) && silent.Timeout()) {
+	if reached && isSlow(err) {
 		return unavailable("it takes connections and does not answer: its process may be stopped, or has too much to do")
 	}
 	return fmt.Errorf("%w: no NATS server answers at %s: start one with `cortex serve`, or check --nats: %w", transport.ErrUnavailable, addr, err)

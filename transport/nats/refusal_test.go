@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -305,6 +306,63 @@ func TestTenantsApart(t *testing.T) {
 	}
 	if len(heard) > 0 {
 		t.Errorf("%q was heard as well", <-heard)
+	}
+}
+
+// TestRevoked revokes the credentials of an agent that is connected: its connection ends and it is told why, another one's stays, and nobody comes in with
+// them, not even after the server was restarted.
+func TestRevoked(t *testing.T) {
+	dir := keys(t)
+	o := &ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Auth: dir}
+	srv, err := StartServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { srv.Shutdown() }()
+	file := agentCreds(t, dir, "", "weather")
+	var refused sync.Map
+	dial := func(file string) *Bus {
+		b, err := Dial(t.Context(), &Options{URL: srv.URL(), Creds: file, OnConn: func(up bool, err error) {
+			if !up && errors.Is(err, transport.ErrForbidden) {
+				refused.Store(file, err)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		return b
+	}
+	copied := filepath.Join(t.TempDir(), "copy.creds")
+	if b, err := os.ReadFile(file); err != nil || os.WriteFile(copied, b, 0o600) != nil {
+		t.Fatal(err)
+	}
+	other := agentCreds(t, dir, "", "other")
+	dial(copied)
+	dial(other)
+	if _, err := auth.Revoke(dir, file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is told", func() bool {
+		_, is := refused.Load(copied)
+		return is
+	})
+	if err, is := refused.Load(other); is {
+		t.Errorf("another one is refused: %v", err)
+	}
+	for _, what := range []string{"at once", "after a restart"} {
+		if _, err := Dial(t.Context(), &Options{URL: srv.URL(), Creds: copied}); !errors.Is(err, transport.ErrForbidden) {
+			t.Errorf("%s it comes in: %v", what, err)
+		}
+		srv.Shutdown()
+		if srv, err = StartServer(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := Dial(t.Context(), &Options{URL: srv.URL(), Creds: agentCreds(t, dir, "", "weather")}); err != nil {
+		t.Errorf("with new ones: %v", err)
+	} else if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -151,6 +151,11 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.files.look() // files that are replaced from now on are noticed
 	s.work.Go(func() { s.files.serve(s.done) })
 	s.room = &diskRoom{ns: ns, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
+	if o.Auth != "" {
+		trust := &trustWatch{ns: s.current, dir: o.Auth, log: log.logger, known: map[string]string{}}
+		trust.look() // what is changed from now on is noticed
+		s.work.Go(func() { trust.serve(s.done) })
+	}
 	s.room.look() // before anybody works
 	s.work.Go(func() { s.room.serve(s.done) })
 	return s, nil

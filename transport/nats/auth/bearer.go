@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -47,9 +48,13 @@ func BearerToken(file string) (string, error) {
 }
 
 // Bearer verifies the bearer tokens of the people and agents of one tenant.
-type Bearer struct{ account, tenant string }
+type Bearer struct {
+	account, tenant string
+	revoked         *revocations
+}
 
-// NewBearer returns a Bearer for the account that issued the credentials in a file, such as those of the tenant's orchestrator.
+// NewBearer returns a Bearer for the account that issued the credentials in a file, such as those of the tenant's orchestrator. What was revoked is known
+// from the file of the account beside them, as it is at each call; without that file nothing is.
 func NewBearer(file string) (*Bearer, error) {
 	i, err := Read(file)
 	if err != nil {
@@ -70,10 +75,10 @@ func NewBearer(file string) (*Bearer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bearer{account: claims.Issuer, tenant: i.Tenant}, nil
+	return &Bearer{claims.Issuer, i.Tenant, &revocations{path: filepath.Join(filepath.Dir(file), accountFile)}}, nil
 }
 
-// Identify returns the person or agent that a token is for, or an error that wraps ErrBearer or ErrExpired.
+// Identify returns the person or agent that a token is for, or an error that wraps ErrBearer, ErrExpired or ErrRevoked.
 func (b *Bearer) Identify(token string) (*Identity, error) {
 	cut := strings.LastIndexByte(token, '.')
 	if len(token) > maxBearer || cut < 0 {
@@ -97,6 +102,9 @@ func (b *Bearer) Identify(token string) (*Identity, error) {
 	}
 	if claims.Expires != 0 && !time.Now().Before(time.Unix(claims.Expires, 0)) {
 		return nil, ErrExpired
+	}
+	if b.revoked.have(claims) {
+		return nil, ErrRevoked
 	}
 	return i, nil
 }

@@ -28,8 +28,8 @@
 //
 // # What is not protected
 //
-//   - Credentials that were given away. They are valid as long as the server trusts the account: a single one cannot be revoked without making the
-//     tenant's keys anew.
+//   - Credentials that were given away, until [Revoke] makes them worthless. Only the key that signs accounts can do that, and it needs the
+//     credentials, or a copy: keep them in the folder.
 //   - The people of a tenant from each other: each can read and watch every conversation. Nor are agents protected from Cortex.
 //   - The list of agents, and the sizes and times of messages, from the people of the tenant.
 //   - The network of the server from floods. The gateway bounds what it handles; limits of connections and of bytes sent are options of

@@ -1,0 +1,126 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+)
+
+// ErrRevoked is returned by Bearer.Identify for tokens of credentials that were revoked.
+var ErrRevoked = errors.New("the credentials of this bearer token were revoked")
+
+// Revoke makes credentials of an agent or a person worthless, and with them the bearer tokens made of them, and removes them from the folder. An
+// embedded server ends their connections within seconds; other servers need the new configuration. New credentials can be made for the same name.
+// The file may be a copy that is elsewhere, which stays.
+func Revoke(dir, file string) (*Identity, error) {
+	if err := check(dir); err != nil {
+		return nil, err
+	}
+	who, err := Read(file)
+	if err != nil && !errors.Is(err, ErrExpired) {
+		return nil, err
+	}
+	if !who.Limited() {
+		return nil, fmt.Errorf("%s: these are not the credentials of an agent or a person: only those can be revoked", file)
+	}
+	claims, err := userClaims(file)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(tenantDir(dir, who.Tenant), accountFile)
+	account, err := readAccount(path)
+	if err != nil {
+		return nil, err
+	}
+	if account.Subject != claims.Issuer {
+		return nil, fmt.Errorf("%s: these credentials were not made with the keys in %s", file, dir)
+	}
+	signing, err := readKey(filepath.Join(dir, signingKey))
+	if err != nil {
+		return nil, err
+	}
+	account.Revoke(claims.Subject)
+	b, err := encode(account, signing)
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := writeTemp(path, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return nil, errors.Join(err, os.Remove(tmp))
+	}
+	if err := writeResolver(dir); err != nil {
+		return nil, err
+	}
+	return who, removeOwn(dir, who, claims.Subject)
+}
+
+// removeOwn removes the credentials with this key from the folder.
+func removeOwn(dir string, who *Identity, key string) error {
+	own := AgentFile(dir, who.Tenant, who.ID)
+	switch {
+	case who.Role == Person && !strings.HasPrefix(who.ID, personPrefix): // those of all people
+		own = People(dir, who.Tenant)
+	case who.Role == Person:
+		own = UserFile(dir, who.Tenant, strings.TrimPrefix(who.ID, personPrefix))
+	}
+	if claims, err := userClaims(own); err != nil || claims.Subject != key {
+		return nil //nolint:nilerr // there are none, or newer ones
+	}
+	return os.Remove(own)
+}
+
+// userClaims returns the claims of a file of credentials.
+func userClaims(file string) (*jwt.UserClaims, error) {
+	b, err := readSecret(file)
+	if err != nil {
+		return nil, err
+	}
+	token, err := jwt.ParseDecoratedJWT(b)
+	if err != nil {
+		return nil, err
+	}
+	return jwt.DecodeUserClaims(token)
+}
+
+func readAccount(path string) (*jwt.AccountClaims, error) {
+	b, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := jwt.DecodeAccountClaims(string(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// revocations knows which credentials of an account were revoked. It is safe for concurrent use.
+type revocations struct {
+	path string // of the account's JWT; a folder without it has no revocations that could be known
+
+	mu      sync.Mutex
+	changed time.Time
+	size    int64
+	account *jwt.AccountClaims
+}
+
+// have reports whether credentials were revoked. What cannot be read counts as it was read last.
+func (r *revocations) have(user *jwt.UserClaims) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if info, err := os.Stat(r.path); err == nil && (r.account == nil || !info.ModTime().Equal(r.changed) || info.Size() != r.size) {
+		if account, err := readAccount(r.path); err == nil {
+			r.account, r.changed, r.size = account, info.ModTime(), info.Size()
+		}
+	}
+	return r.account != nil && r.account.Subject == user.Issuer && r.account.IsClaimRevoked(user)
+}
