@@ -228,7 +228,7 @@ connections within seconds, and need not be started again. New ones can be made 
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(e.stdout, "the credentials of %s are worthless from now on\n", who)
+			e.tell("the credentials of %s are worthless from now on", who)
 			e.advise("nats-server --signal reload", "on a server of your own, with the new "+auth.Resolver(dir))
 			return nil
 		},

@@ -34,7 +34,7 @@ const roomAdvice = "whoever runs Cortex can make room there, or delete conversat
 // What is refused is then mapped to subjects that no stream has, where an interceptor answers with the reason. This works for all accounts and for all
 // clients, with and without keys, and writes nothing to the disk.
 type diskRoom struct {
-	ns    *server.Server
+	ns    *inspected
 	conns natsgo.InProcessConnProvider
 	auth  string // the folder of the server's keys; empty: none
 	dir   string

@@ -28,7 +28,7 @@ const (
 // A changed file identity on the disk suggests a replacement, but proves none, since the server replaces and removes files too. The watch then
 // counts the messages in the files and compares them with the server's state.
 type fileWatch struct {
-	ns  *server.Server
+	ns  *inspected
 	dir string
 	log *slog.Logger
 	// note receives what is wrong with the files of a stream; "" when they are right again.

@@ -23,7 +23,7 @@ const rememberEvery = time.Second
 
 // memory keeps facts about the store in a file beside it, which the store itself does not show; see [storecheck.Memory].
 type memory struct {
-	ns   *server.Server
+	ns   *inspected
 	path string
 	log  *slog.Logger
 	sync time.Duration // after this time written data is on the disk

@@ -141,18 +141,19 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		s.url = ns.ClientURL()
 		s.work.Go(func() { keepRoom(s.done, came, ns, opts.MaxConn, s.visits, log.logger) })
 	}
+	asked := &inspected{Server: ns}
 	s.memory = &memory{
-		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
+		ns: asked, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
 		wrong: map[string]bool{},
 	}
 	s.memory.look(time.Now()) // the process may be killed soon
 	s.work.Go(func() { s.memory.serve(s.done) })
-	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
+	s.files = &fileWatch{ns: asked, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
 	s.files.look() // files that are replaced from now on are noticed
 	s.work.Go(func() { s.files.serve(s.done) })
-	s.room = &diskRoom{ns: ns, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
+	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
 	if o.Auth != "" {
-		trust := &trustWatch{ns: s.current, dir: o.Auth, log: log.logger, known: map[string]string{}}
+		trust := &trustWatch{ns: asked, dir: o.Auth, log: log.logger, known: map[string]string{}}
 		trust.look() // what is changed from now on is noticed
 		s.work.Go(func() { trust.serve(s.done) })
 	}

@@ -4,9 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -16,7 +13,7 @@ const trustEvery = time.Second
 // trustWatch tells a server of accounts that have changed in the folder of keys: it ends the connections of those whose credentials were revoked. New
 // accounts are found by the server itself.
 type trustWatch struct {
-	ns    func() *server.Server
+	ns    *inspected
 	dir   string
 	log   *slog.Logger
 	known map[string]string // JWTs, by account
@@ -43,7 +40,7 @@ func (w *trustWatch) look() {
 	if err == nil {
 		for id, token := range trust.Accounts {
 			if before, ok := w.known[id]; ok && before != token {
-				err = w.update(id, token)
+				err = w.ns.updateAccount(id, token)
 			}
 			if err != nil {
 				break
@@ -59,18 +56,4 @@ func (w *trustWatch) look() {
 		w.log.Warn("the folder of keys cannot be read: what is revoked is not noticed", "err", text)
 	}
 	w.told = text
-}
-
-// update gives the server the new JWT of an account.
-func (w *trustWatch) update(id, token string) error {
-	claims, err := jwt.DecodeAccountClaims(token)
-	if err != nil {
-		return err
-	}
-	account, err := w.ns().LookupAccount(id)
-	if err != nil {
-		return err
-	}
-	w.ns().UpdateAccountClaims(account, claims)
-	return nil
 }

@@ -58,6 +58,9 @@ func (t *Trust) add(file string) (id string, err error) {
 	return c.Subject, nil
 }
 
+// Account returns the claims of an account's JWT.
+func Account(token string) (*jwt.AccountClaims, error) { return jwt.DecodeAccountClaims(token) }
+
 // Fetch returns the JWT of the account with this id as the folder has it now; tenants may be added while a server runs.
 func Fetch(dir, id string) (string, error) {
 	t, err := Load(dir)
