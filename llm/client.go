@@ -48,7 +48,10 @@ type Chunk struct {
 type Usage struct {
 	Input  int `json:"input,omitempty"`
 	Cached int `json:"cached,omitempty"` // part of Input that came from the provider's cache
-	Output int `json:"output,omitempty"` // everything that the model wrote, including thoughts
+	// CacheWrite is the part of Input that was written to the provider's cache, where the provider charges for that.
+	CacheWrite int `json:"cache_write,omitempty"`
+	Output     int `json:"output,omitempty"`    // everything that the model wrote, including thoughts
+	Reasoning  int `json:"reasoning,omitempty"` // part of Output: thoughts, where the provider counts them
 	// Cost is in the currency of the configured prices, usually US dollars; 0 without prices.
 	Cost float64 `json:"cost,omitempty"`
 	// Estimated says that the endpoint did not count some of the tokens, and the decider estimated them from the length of the texts.
@@ -58,8 +61,8 @@ type Usage struct {
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
-		Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Output: u.Output + v.Output, Cost: u.Cost + v.Cost,
-		Estimated: u.Estimated || v.Estimated,
+		Input: u.Input + v.Input, Cached: u.Cached + v.Cached, CacheWrite: u.CacheWrite + v.CacheWrite,
+		Output: u.Output + v.Output, Reasoning: u.Reasoning + v.Reasoning, Cost: u.Cost + v.Cost, Estimated: u.Estimated || v.Estimated,
 	}
 }
 

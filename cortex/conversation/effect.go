@@ -294,7 +294,8 @@ func (o effects) answer(turn *Turn) {
 	}
 	if turn.Usage != (llm.Usage{}) {
 		m.Metadata[metaUsage] = map[string]any{
-			"input": turn.Usage.Input, "cached": turn.Usage.Cached, "output": turn.Usage.Output, "cost": turn.Usage.Cost,
+			"input": turn.Usage.Input, "cached": turn.Usage.Cached, "cache_write": turn.Usage.CacheWrite,
+			"output": turn.Usage.Output, "reasoning": turn.Usage.Reasoning, "cost": turn.Usage.Cost,
 		}
 	}
 	if turn.Settled {

@@ -248,6 +248,7 @@ func Credible(u llm.Usage) llm.Usage {
 	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {
 		u.Cost = 0
 	}
-	u.Input, u.Cached, u.Output, u.Cost = tokens(u.Input), tokens(u.Cached), tokens(u.Output), min(u.Cost, maxCost)
+	u.Input, u.Cached, u.CacheWrite = tokens(u.Input), tokens(u.Cached), tokens(u.CacheWrite)
+	u.Output, u.Reasoning, u.Cost = tokens(u.Output), tokens(u.Reasoning), min(u.Cost, maxCost)
 	return u
 }

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +38,9 @@ type endpoint struct {
 	ContextWindow int            `json:"context_window"` // tokens
 	Images        *bool          `json:"images"`         // whether the model accepts images; nil: see resolved
 	ReasonFirst   bool           `json:"reason_first"`   // the model writes its reason before its decision
+
+	ReasoningEffort string   `json:"reasoning_effort"` // such as low; "": the model's default
+	Thinking        thinking `json:"thinking"`         // of Claude and Gemini
 
 	Timeout           duration          `json:"timeout"` // the longest silence
 	Retries           *int              `json:"retries"`
@@ -64,7 +68,6 @@ type openAIKeys struct {
 	StreamUsage       *bool  `json:"stream_usage"`
 	ParallelToolCalls *bool  `json:"parallel_tool_calls"`
 	PromptCacheKey    *bool  `json:"prompt_cache_key"`
-	ReasoningEffort   string `json:"reasoning_effort"`
 }
 
 // googleKeys are the keys of Google's endpoints.
@@ -89,6 +92,33 @@ func (d *duration) UnmarshalText(b []byte) error {
 
 // MarshalText implements [encoding.TextMarshaler].
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// thinking is off, adaptive, or a number of tokens. In YAML off is a boolean, and a number is one.
+type thinking string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *thinking) UnmarshalJSON(b []byte) error {
+	switch text := strings.Trim(string(b), `"`); text {
+	case "false":
+		*t = thinkingOff
+	case "", "null":
+		*t = ""
+	default:
+		n, err := strconv.Atoi(text)
+		if text != thinkingOff && text != thinkingAdaptive && (err != nil || n < minThinking) {
+			return fmt.Errorf("thinking: %.40s: it is off, adaptive, or a number of tokens from %d", text, minThinking)
+		}
+		*t = thinking(text)
+	}
+	return nil
+}
+
+// The values of thinking that are no number, and the smallest one.
+const (
+	thinkingOff      = "off"
+	thinkingAdaptive = "adaptive"
+	minThinking      = 1024
+)
 
 // readEndpoint reads the entry name of the config file, with the built-in endpoint of its provider as defaults.
 func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*endpoint, error) {
@@ -295,7 +325,7 @@ func (ep *endpoint) check(p *provider) error {
 	if t := ep.Temperature; t != nil && (*t < 0 || *t > 2) {
 		return bad("temperature %v: it is from 0 to 2", *t)
 	}
-	if pr := ep.Price; pr != nil && (pr.Input < 0 || pr.Cached < 0 || pr.Output < 0) {
+	if pr := ep.Price; pr != nil && (pr.Input < 0 || pr.Cached < 0 || pr.CacheWrite < 0 || pr.Output < 0) {
 		return bad("price: it cannot be less than nothing")
 	}
 	u, err := url.Parse(ep.BaseURL)
@@ -305,8 +335,17 @@ func (ep *endpoint) check(p *provider) error {
 	case ep.BaseURL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")):
 		return bad("base_url %q: want a URL such as http://localhost:11434/v1", ep.BaseURL)
 	}
-	if p.google && (ep.openAIKeys != openAIKeys{} || len(ep.Headers)+len(ep.HeadersEnv) > 0) {
-		return bad("headers and %s are nothing for %s", jsonKeys(openAIKeys{}), ep.Provider)
+	if (p.google || p.claude) && ep.openAIKeys != (openAIKeys{}) {
+		return bad("%s are nothing for %s", jsonKeys(openAIKeys{}), ep.Provider)
+	}
+	if ep.Thinking != "" && !p.claude && ep.Provider != "gemini" {
+		return bad("thinking is nothing for %s: there is reasoning_effort", ep.Provider)
+	}
+	if ep.ReasoningEffort != "" && ep.Provider == "vertex" {
+		return bad("reasoning_effort is nothing for vertex: pick gemini")
+	}
+	if p.google && len(ep.Headers)+len(ep.HeadersEnv) > 0 {
+		return bad("headers are nothing for %s", ep.Provider)
 	}
 	if !p.google && ep.googleKeys != (googleKeys{}) {
 		return bad("%s are nothing for %s", jsonKeys(googleKeys{}), ep.Provider)

@@ -57,8 +57,10 @@ func (e *env) newLLMList() *cobra.Command {
 		Example: "  cortex llm list\n  cortex llm list --config cortex.yaml --json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			if _, err := e.settings.chain(); err != nil && e.settings.endpoints()[e.settings.node.llm] == nil {
-				return err
+			if _, err := e.settings.chain(); err != nil {
+				if _, known := named(e.settings.endpoints(), e.settings.node.llm); !known {
+					return err
+				}
 			}
 			list := e.settings.listLLMs()
 			if asJSON {
@@ -116,15 +118,19 @@ func (s *settings) listLLMs() []endpointJSON {
 		}
 		return strings.Compare(a, b)
 	})
+	selected, _ := named(all, s.node.llm)
 	list := []endpointJSON{}
 	for _, name := range names {
 		ep := all[name]
-		l := endpointJSON{Name: name, Provider: ep.Provider, Model: ep.Model, BaseURL: ep.BaseURL, Fallback: ep.Fallback, Ready: true, Selected: name == s.node.llm}
+		if selected != nil && selected.Name == name {
+			ep = selected // with its model
+		}
+		l := endpointJSON{Name: name, Provider: ep.Provider, Model: ep.Model, BaseURL: ep.BaseURL, Fallback: ep.Fallback, Ready: true, Selected: ep == selected}
 		if ep.Provider != "fake" {
 			if r, _, err := ep.resolved(); err == nil {
 				l.BaseURL = r.BaseURL
 			}
-			one := settings{program: s.program, llms: s.llms, node: &nodeSettings{llm: name}}
+			one := settings{program: s.program, llms: s.llms, node: &nodeSettings{llm: name, model: ep.Model}}
 			if err := one.checkLLM(); err != nil {
 				l.Ready, l.Missing = false, missing(err)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/anthropic/anthropictest"
 	"github.com/cortex-orchestrator/cortex/llm/gemini/geminitest"
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 	"github.com/cortex-orchestrator/cortex/llm/openai/openaitest"
@@ -67,6 +68,9 @@ func writeFile(t *testing.T, name, text string) string {
 func TestEveryProvider(t *testing.T) {
 	t.Run("openai", func(t *testing.T) { takesATurn(t, "openai", "", openaitest.Serve(t, orchestrate).URL+"/v1") })
 	t.Run("gemini", func(t *testing.T) { takesATurn(t, "gemini", "", geminitest.Serve(t, orchestrate).URL) })
+	t.Run("anthropic", func(t *testing.T) {
+		takesATurn(t, "anthropic", "thinking: off, reasoning_effort: low, ", anthropictest.Serve(t, orchestrate).URL)
+	})
 }
 
 // takesATurn runs a turn with a delegation with the provider at the URL, and checks its reported cost.
@@ -74,6 +78,7 @@ func takesATurn(t *testing.T, provider, settings, url string) {
 	t.Helper()
 	t.Setenv("OPENAI_API_KEY", secret)
 	t.Setenv("GEMINI_API_KEY", secret)
+	t.Setenv("ANTHROPIC_API_KEY", secret)
 	config := writeFile(t, "cortex.yaml", fmt.Sprintf("llms: {%s: {%sbase_url: %q, model: test-model, price: {input: 2, cached: 1, output: 10}}}", provider, settings, url))
 	data := t.TempDir()
 	serveCortex(t, data, "--config", config, "--llm", provider, "--agents", "echo")
@@ -211,6 +216,7 @@ func TestFallback(t *testing.T) {
 	down := openaitest.Serve(t, func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Error: &llmtest.Fault{Status: 500}} }).URL
 	up := geminitest.Serve(t, orchestrate).URL
 	t.Setenv("GEMINI_API_KEY", secret)
+	t.Setenv("ANTHROPIC_API_KEY", secret)
 	config := writeFile(t, "cortex.yaml", fmt.Sprintf(`
 llm: main
 agents: [echo]

@@ -45,28 +45,43 @@ func (s *settings) endpoints() map[string]*endpoint {
 	return all
 }
 
+// named returns the endpoint of a name, or of a name and a model, such as openai/gpt-5.4-mini.
+func named(all map[string]*endpoint, name string) (*endpoint, bool) {
+	if ep, ok := all[name]; ok {
+		return ep, true
+	}
+	name, model, _ := strings.Cut(name, "/")
+	ep, ok := all[name]
+	if !ok || model == "" || ep.by.open == nil {
+		return nil, false
+	}
+	own := *ep
+	own.Model = model
+	return &own, true
+}
+
 // chain returns the endpoint that --llm and --model name, followed by its fallbacks.
 func (s *settings) chain() ([]*endpoint, error) {
 	all := s.endpoints()
-	first, ok := all[s.node.llm]
+	first, ok := named(all, s.node.llm)
 	if !ok {
 		return nil, s.wrong("llm", " %q is not known: it is one of %s", s.node.llm, joinNames(all))
 	}
 	if first.Provider == "fake" {
 		return nil, nil
 	}
-	named := *first
-	named.Model, named.aside = cmp.Or(s.node.model, named.Model), s.aside
-	chain := []*endpoint{&named}
-	for _, name := range named.Fallback {
-		next, ok := all[name]
+	own := *first
+	own.Model, own.aside = cmp.Or(s.node.model, own.Model), s.aside
+	chain := []*endpoint{&own}
+	for _, name := range own.Fallback {
+		next, ok := named(all, name)
 		switch {
 		case !ok:
-			return nil, usagef("llms.%s: fallback %q is not known: it is one of %s", named.Name, name, joinNames(all))
+			return nil, usagef("llms.%s: fallback %q is not known: it is one of %s", own.Name, name, joinNames(all))
 		case next.Provider == "fake":
-			return nil, usagef("llms.%s: fallback fake: it is no model, and would give other answers", named.Name)
+			return nil, usagef("llms.%s: fallback fake: it is no model, and would give other answers", own.Name)
 		case slices.ContainsFunc(chain, func(ep *endpoint) bool { return ep.Name == name }):
-			return nil, usagef("llms.%s: fallback %s is named twice", named.Name, name)
+			return nil, usagef("llms.%s: fallback %s is named twice", own.Name, name)
 		}
 		chain = append(chain, next)
 	}

@@ -57,7 +57,7 @@ func listens(ctx context.Context, port string) bool {
 // findModel returns the first usable model: one whose key is in the environment, or one of a program that listens on this machine.
 func (s *settings) findModel(ctx context.Context, listens func(ctx context.Context, port string) bool) (modelOffer, bool) {
 	all := s.endpoints()
-	for _, name := range []string{"openai", "gemini"} {
+	for _, name := range []string{"openai", "anthropic", "gemini"} {
 		ep := all[name]
 		if ep == nil || ep.by.own || ep.ready() != nil {
 			continue

@@ -22,14 +22,15 @@ func TestFindModel(t *testing.T) {
 		"no key":           {map[string]string{"OPENAI_API_KEY": "Bearer sk 1"}, nil, modelOffer{}},
 		"of Google":        {map[string]string{"GOOGLE_API_KEY": "k"}, nil, modelOffer{"gemini", "GOOGLE_API_KEY", "gemini-3.5-flash"}},
 		"of Gemini":        {map[string]string{"GEMINI_API_KEY": "k"}, nil, modelOffer{"gemini", "GEMINI_API_KEY", "gemini-3.5-flash"}},
-		"of somebody else": {map[string]string{"ANTHROPIC_API_KEY": "k"}, nil, modelOffer{}},
+		"of Anthropic":     {map[string]string{"ANTHROPIC_API_KEY": "k"}, nil, modelOffer{"anthropic", "ANTHROPIC_API_KEY", "claude-haiku-5-5"}},
+		"of somebody else": {map[string]string{"GROQ_API_KEY": "k"}, nil, modelOffer{}},
 		"Google's cloud":   {map[string]string{"GOOGLE_CLOUD_PROJECT": "p"}, nil, modelOffer{}},
 		"Ollama":           {nil, []string{"11434", "1234"}, modelOffer{"ollama", "Ollama", ""}},
 		"LM Studio":        {nil, []string{"1234"}, modelOffer{"lmstudio", "LM Studio", ""}},
 		"a key before":     {map[string]string{"OPENAI_API_KEY": "sk-1"}, []string{"11434"}, modelOffer{"openai", "OPENAI_API_KEY", "gpt-5.4-mini"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, v := range []string{"OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL"} {
+			for _, v := range []string{"OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "OPENAI_BASE_URL"} {
 				t.Setenv(v, c.env[v])
 			}
 			program := &Program{}

@@ -73,10 +73,12 @@ func probe(ctx context.Context, ep *endpoint) (p probed, err error) {
 func remedies(ep *endpoint) map[string]func(*endpoint) {
 	never := false
 	all := map[string]func(*endpoint){
-		"structured: json_object": func(ep *endpoint) { ep.Structured = llm.StructuredObject },
-		"structured: prompt":      func(ep *endpoint) { ep.Structured = llm.StructuredPrompt },
+		"structured: prompt": func(ep *endpoint) { ep.Structured = llm.StructuredPrompt },
 	}
-	if !ep.by.google && !ep.by.own {
+	if !ep.by.claude { // its protocol has no such mode
+		all["structured: json_object"] = func(ep *endpoint) { ep.Structured = llm.StructuredObject }
+	}
+	if !ep.by.google && !ep.by.claude && !ep.by.own {
 		all["stream_usage: false"] = func(ep *endpoint) { ep.StreamUsage = &never }
 		all["max_tokens_field: max_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_tokens" }
 		all["max_tokens_field: max_completion_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_completion_tokens" }

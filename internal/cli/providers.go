@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/anthropic"
 	"github.com/cortex-orchestrator/cortex/llm/gemini"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 	"github.com/cortex-orchestrator/cortex/llm/openai"
@@ -22,6 +23,7 @@ type provider struct {
 	preset  endpoint
 	baseEnv string // the variable for base_url, which the vendor's own tools read as well
 	google  bool   // accepts googleKeys rather than openAIKeys
+	claude  bool   // has its own protocol, and no openAIKeys
 	own     bool   // belongs to the program, and accepts keys of its own
 	images  bool   // its models accept images, unless base_url is set to another endpoint
 	// leftOut says what to do when this build has no client for the provider.
@@ -44,10 +46,25 @@ func builtinProviders() map[string]*provider {
 		},
 		"azure":      openAI("AZURE_OPENAI_ENDPOINT", endpoint{KeyEnv: "AZURE_OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
 		"openrouter": openAI("", endpoint{BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
-		"ollama":     openAI("", endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
-		"lmstudio":   openAI("", endpoint{BaseURL: "http://localhost:1234/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
-		"llamacpp":   openAI("", endpoint{BaseURL: "http://localhost:8080/v1", Model: "default", MaxTokens: 2048, ContextWindow: 8192, local: true}),
-		"vllm":       openAI("", endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, local: true}),
+		"groq":       openAI("", endpoint{BaseURL: "https://api.groq.com/openai/v1", KeyEnv: "GROQ_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"mistral":    openAI("", endpoint{BaseURL: "https://api.mistral.ai/v1", KeyEnv: "MISTRAL_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"xai":        openAI("", endpoint{BaseURL: "https://api.x.ai/v1", KeyEnv: "XAI_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"together":   openAI("", endpoint{BaseURL: "https://api.together.xyz/v1", KeyEnv: "TOGETHER_API_KEY", MaxTokens: 8192, ContextWindow: 32_768}),
+		"deepseek": openAI("", endpoint{
+			BaseURL: "https://api.deepseek.com/v1", Model: "deepseek-chat", KeyEnv: "DEEPSEEK_API_KEY", MaxTokens: 8192, ContextWindow: 64_000,
+			Structured: llm.StructuredObject, // it knows no schema
+		}),
+		"ollama":   openAI("", endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
+		"lmstudio": openAI("", endpoint{BaseURL: "http://localhost:1234/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
+		"llamacpp": openAI("", endpoint{BaseURL: "http://localhost:8080/v1", Model: "default", MaxTokens: 2048, ContextWindow: 8192, local: true}),
+		"vllm":     openAI("", endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, local: true}),
+		"anthropic": {
+			images:  true,
+			baseEnv: "ANTHROPIC_BASE_URL",
+			preset:  endpoint{Model: "claude-haiku-5-5", KeyEnv: "ANTHROPIC_API_KEY", MaxTokens: 16384, ContextWindow: 200_000},
+			open:    openAnthropic,
+			claude:  true,
+		},
 		"gemini": {
 			google:  true,
 			images:  true,
@@ -148,8 +165,20 @@ func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error)
 	})
 }
 
+func openAnthropic(_ context.Context, ep *endpoint, key string) (llm.Client, error) {
+	headers, err := ep.allHeaders()
+	if err != nil {
+		return nil, err
+	}
+	return anthropic.New(anthropic.Config{
+		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Model: ep.Model, Headers: headers, Structured: ep.Structured,
+		Thinking: string(ep.Thinking), Effort: ep.ReasoningEffort, Images: *ep.Images, MaxConns: openfiles.Models(),
+	})
+}
+
 func openGemini(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
 	cfg := gemini.Config{Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Structured: ep.Structured, Key: key, Images: *ep.Images, MaxConns: openfiles.Models()}
+	cfg.Thinking, cfg.Effort = string(ep.Thinking), ep.ReasoningEffort
 	if key == "" {
 		cfg.Project, cfg.Location = ep.googleProject()
 	}

@@ -21,6 +21,9 @@ func usageLine(u llm.Usage) string {
 		line += fmt.Sprintf(" (%d cached)", u.Cached)
 	}
 	line += fmt.Sprintf(", %d out", u.Output)
+	if u.Reasoning > 0 {
+		line += fmt.Sprintf(" (%d thought)", u.Reasoning)
+	}
 	if u.Cost > 0 {
 		line += ", cost " + costText(u.Cost)
 	}

@@ -42,7 +42,7 @@ func (a *answer) add(r *genai.GenerateContentResponse) string {
 		a.usage = llm.Usage{
 			Input:  input,
 			Cached: min(tokens(u.CachedContentTokenCount), input),
-			Output: tokens(u.CandidatesTokenCount) + tokens(u.ThoughtsTokenCount),
+			Output: tokens(u.CandidatesTokenCount) + tokens(u.ThoughtsTokenCount), Reasoning: tokens(u.ThoughtsTokenCount),
 		}
 	}
 	if f := r.PromptFeedback; f != nil && f.BlockReason != "" && f.BlockReason != genai.BlockedReasonUnspecified {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"google.golang.org/genai"
@@ -34,6 +36,10 @@ type Config struct {
 	Images bool
 	// Structured is how the schema is enforced; "" is [llm.StructuredSchema].
 	Structured llm.Structured
+	// Thinking is "off", "adaptive", or a number of tokens; "" leaves it to the model. Some models refuse some values.
+	Thinking string
+	// Effort is "minimal", "low", "medium" or "high"; "" leaves it to the model. It excludes Thinking.
+	Effort string
 	// HTTPClient sends the requests, and with Project it has to authorize them; nil is a default that does. It is not modified.
 	HTTPClient *http.Client
 	// MaxConns bounds the connections, including those being opened, with a Key and no HTTPClient; further calls wait for one. 0 is unlimited. With a
@@ -47,6 +53,7 @@ type Client struct {
 	key         string // which errors must not show
 	mode        llm.Structured
 	images      bool
+	thinking    *genai.ThinkingConfig
 	models      *genai.Models
 }
 
@@ -91,7 +98,31 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if sent.CheckRedirect == nil { // net/http would send the key to any server
 		sent.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
-	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, images: cfg.Images, models: c.Models}, nil
+	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, images: cfg.Images, thinking: cfg.thinking(), models: c.Models}, nil
+}
+
+// The values of Config.Thinking that are no number.
+const (
+	thinkingOff      = "off"
+	thinkingAdaptive = "adaptive"
+)
+
+// thinking returns the setting for the SDK, or nil.
+func (cfg *Config) thinking() *genai.ThinkingConfig {
+	const dynamic = -1 // the model chooses
+	switch cfg.Thinking {
+	case "":
+		if cfg.Effort == "" {
+			return nil
+		}
+		return &genai.ThinkingConfig{ThinkingLevel: genai.ThinkingLevel(strings.ToUpper(cfg.Effort))}
+	case thinkingOff:
+		return &genai.ThinkingConfig{ThinkingBudget: genai.Ptr[int32](0)}
+	case thinkingAdaptive:
+		return &genai.ThinkingConfig{ThinkingBudget: genai.Ptr[int32](dynamic)}
+	}
+	n, _ := strconv.Atoi(cfg.Thinking) // it was checked
+	return &genai.ThinkingConfig{ThinkingBudget: genai.Ptr(int32(max(0, min(n, math.MaxInt32))))}
 }
 
 // dialSDK is genai.NewClient with a context. The SDK's search for credentials has no context; it gives up after some seconds.
@@ -117,6 +148,12 @@ func (cfg *Config) check() error {
 		return cfg.noCredentials("the key has a space or another character that no key has: copy it again", nil)
 	case !isName(cfg.Project) || !isName(cfg.Location):
 		return fmt.Errorf("%s: Project %q or Location %q is no name", cfg.Name, cfg.Project, cfg.Location)
+	}
+	if _, err := strconv.Atoi(cfg.Thinking); err != nil && cfg.Thinking != "" && cfg.Thinking != thinkingOff && cfg.Thinking != thinkingAdaptive {
+		return fmt.Errorf("%s: Thinking %q is neither off nor adaptive nor a number of tokens", cfg.Name, cfg.Thinking)
+	}
+	if cfg.Thinking != "" && cfg.Effort != "" {
+		return fmt.Errorf("%s: Thinking and Effort exclude each other: the API takes one of them", cfg.Name)
 	}
 	switch cfg.Structured {
 	case llm.StructuredSchema, llm.StructuredTools, llm.StructuredObject, llm.StructuredPrompt:

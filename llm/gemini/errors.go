@@ -13,6 +13,7 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/sse"
 )
 
 // outcome returns the error of a call, or nil. x has what was sent and received, a the answer, and failed is the SDK's error.
@@ -31,8 +32,8 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 		e = a.verdict()
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s %s: %w", c.name, c.model, ctx.Err())
-	case x.err != nil:
-		e = broken(x.err)
+	case x.broken() != nil:
+		e = broken(x.broken())
 	case failed != nil:
 		e = x.unsent(failed)
 	default:
@@ -55,8 +56,8 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 // broken returns the error of an incomplete body.
 func broken(err error) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrTruncated, Message: err.Error(), Err: err}
-	var foreign *noEvents
-	if errors.Is(err, errTooBig) || errors.As(err, &foreign) {
+	var foreign *sse.NoEvents
+	if errors.Is(err, sse.ErrTooBig) || errors.As(err, &foreign) {
 		e.Kind = llm.ErrUnavailable
 	}
 	return e

@@ -44,6 +44,7 @@ func (c *Client) config(r *llm.Request) (*genai.GenerateContentConfig, error) {
 		MaxOutputTokens: int32(max(0, min(r.MaxTokens, math.MaxInt32))),
 		// The SDK would continue an interrupted stream by itself.
 		AutomaticContinuation: genai.Ptr(false),
+		ThinkingConfig:        c.thinking,
 	}
 	if r.System != "" {
 		config.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.System}}}

@@ -88,6 +88,37 @@ func TestEmptyMessage(t *testing.T) {
 	}
 }
 
+// TestThinking checks the settings of thinking and effort.
+func TestThinking(t *testing.T) {
+	for setting, want := range map[string]string{
+		"off": `"thinkingConfig":{"thinkingBudget":0}`, "adaptive": `"thinkingConfig":{"thinkingBudget":-1}`, "2048": `"thinkingConfig":{"thinkingBudget":2048}`,
+		"effort": `"thinkingConfig":{"thinkingLevel":"LOW"}`,
+	} {
+		var body []byte
+		answer := says(200, nil, strings.NewReader(end))
+		c := asking(t, func(request *http.Request) (*http.Response, error) {
+			var err error
+			if body, err = io.ReadAll(request.Body); err != nil {
+				t.Error(err)
+			}
+			return answer(request)
+		}, func(cfg *gemini.Config) {
+			if cfg.Thinking = setting; setting == "effort" {
+				cfg.Thinking, cfg.Effort = "", "low"
+			}
+		})
+		if _, _, err := ask(t.Context(), c, hello()); err != nil || !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%s: error %v, the request has not %s:\n%s", setting, err, want, body)
+		}
+	}
+	for _, cfg := range []gemini.Config{{Thinking: "much"}, {Thinking: "off", Effort: "low"}} {
+		cfg.Model, cfg.Key = "m", key
+		if _, err := gemini.Dial(t.Context(), cfg); err == nil {
+			t.Errorf("%+v is taken", cfg)
+		}
+	}
+}
+
 // TestBadRequests checks that a request that cannot be sent fails permanently.
 func TestBadRequests(t *testing.T) {
 	never := endpoint(func(r *http.Request) (*http.Response, error) {

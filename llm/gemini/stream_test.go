@@ -247,7 +247,7 @@ func TestCallersPanic(t *testing.T) {
 func TestUsage(t *testing.T) {
 	body := `data: {"usageMetadata":{"promptTokenCount":900,"candidatesTokenCount":900}}` + "\n\n" + part("a") +
 		`data: {"usageMetadata":{"promptTokenCount":10,"toolUsePromptTokenCount":5,"cachedContentTokenCount":4,"candidatesTokenCount":3,"thoughtsTokenCount":2,"totalTokenCount":20}}` + "\n\n"
-	want := llm.Usage{Input: 15, Cached: 4, Output: 5}
+	want := llm.Usage{Input: 15, Cached: 4, Output: 5, Reasoning: 2}
 	if _, done, err := ask(t.Context(), asking(t, says(200, nil, strings.NewReader(body+end))), hello()); err != nil || done.Usage != want {
 		t.Errorf("usage = %+v, %v, want %+v", done.Usage, err, want)
 	}

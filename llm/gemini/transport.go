@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
+	"github.com/cortex-orchestrator/cortex/llm/internal/sse"
 )
 
 // exchange is the transport's data about one call. The transport and the response's body write it, both in the goroutine that makes the call.
@@ -16,10 +17,18 @@ type exchange struct {
 	header http.Header   // of the response
 	token  string        // with which the request was authorized
 	fault  *google.Fault // the endpoint's error
-	err    error         // why the body could not be read to its end
+	stream *sse.Stream   // of a response that is an answer
 
 	arguments     string // of the first function call
 	finishMessage string // the message with the finish reason
+}
+
+// broken returns why the body could not be read to its end, or nil.
+func (x *exchange) broken() error {
+	if x.stream == nil {
+		return nil
+	}
+	return x.stream.Err()
 }
 
 type exchangeKey struct{}
@@ -47,7 +56,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, x.token, _ = strings.Cut(response.Request.Header.Get("Authorization"), " ")
 	}
 	if x.status >= 200 && x.status < 300 {
-		response.Body = newEvents(response.Body, x)
+		x.stream = sse.NewStream(response.Body, x)
+		response.Body = x.stream
 		return response, nil
 	}
 	body, _ := io.ReadAll(io.LimitReader(response.Body, google.MaxFault))

@@ -51,7 +51,7 @@ func structuredCases(w Wire) []testCase {
 			e.wantText(e.await(k), whole)
 		}),
 		each(w.Modes, "usage", func(e *env, mode llm.Structured) {
-			usage := llm.Usage{Input: 1234, Cached: 1024, Output: 56}
+			usage := llm.Usage{Input: 1234, Cached: 1024, Output: 56, Reasoning: 21}
 			c, _ := e.serveMode(mode, &Reply{Thoughts: "Hm.", Pieces: decision, Usage: usage})
 			if done := e.wantText(e.ask(c, structured()), whole); done.Usage != usage || done.Model != Model {
 				e.Errorf("Done has the usage %+v and the model %q, want %+v and %q", done.Usage, done.Model, usage, Model)

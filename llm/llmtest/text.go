@@ -75,7 +75,7 @@ var textCases = []testCase{
 		}
 	}},
 	{name: "thoughts", run: func(e *env) {
-		usage := llm.Usage{Input: 10, Output: 90}
+		usage := llm.Usage{Input: 10, Output: 90, Reasoning: 40}
 		c, _ := e.serve(&Reply{Thoughts: "The user greets me. I greet back.", Pieces: []string{"Hel", "lo."}, Usage: usage})
 		if done := e.wantText(e.ask(c, request("hi")), "Hello."); done.Usage != usage {
 			e.Errorf("usage = %+v, want %+v", done.Usage, usage)

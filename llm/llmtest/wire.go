@@ -57,6 +57,7 @@ const (
 	NoReset       Feature = "ratelimit reset"       // the provider does not send x-ratelimit-reset-requests and -tokens
 	NoFragments   Feature = "fragments of a call"   // a function call comes whole: Pieces are joined in mode tools
 	NoImages      Feature = "images"                // the protocol has no way to send one
+	NoUnlimited   Feature = "unlimited answers"     // a request must have a token limit
 	NoGarbage     Feature = "garbage"               // the transport delivers nothing but well-formed messages
 )
 

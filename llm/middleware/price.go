@@ -11,7 +11,9 @@ import (
 type Price struct {
 	Input  float64 `json:"input"`
 	Cached float64 `json:"cached"` // of the input, what came from the provider's cache; 0: as Input
-	Output float64 `json:"output"`
+	// CacheWrite is the price of the input that was written to the provider's cache; 0: as Input.
+	CacheWrite float64 `json:"cache_write"`
+	Output     float64 `json:"output"`
 }
 
 // Cost returns the cost of u's tokens. It ignores u.Cost.
@@ -19,10 +21,14 @@ func (p Price) Cost(u llm.Usage) float64 {
 	if p.Cached == 0 {
 		p.Cached = p.Input
 	}
+	if p.CacheWrite == 0 {
+		p.CacheWrite = p.Input
+	}
 	// The endpoint's counts may be wrong: they must not be negative, and no more can be cached than was read.
 	input := max(u.Input, 0)
 	cached := min(max(u.Cached, 0), input)
-	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(max(u.Output, 0))*p.Output) / 1e6
+	written := min(max(u.CacheWrite, 0), input-cached)
+	return (float64(input-cached-written)*p.Input + float64(cached)*p.Cached + float64(written)*p.CacheWrite + float64(max(u.Output, 0))*p.Output) / 1e6
 }
 
 // Prices returns a client that adds the cost of each call of c: [llm.Usage].Cost in the last chunk, or in the error. Tokens that an endpoint does not

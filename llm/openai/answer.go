@@ -167,6 +167,9 @@ func (a *answer) count(u *openai.Usage) {
 	if d := u.PromptTokensDetails; d != nil {
 		n.Cached = min(max(d.CachedTokens, 0), n.Input)
 	}
+	if d := u.CompletionTokensDetails; d != nil {
+		n.Reasoning = min(max(d.ReasoningTokens, 0), n.Output)
+	}
 	if n.Tokens() > 0 {
 		a.usage = n
 	}

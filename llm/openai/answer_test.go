@@ -133,8 +133,8 @@ func TestUsage(t *testing.T) {
 		want        llm.Usage
 	}{
 		{"plain", `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":8}}`, llm.Usage{Input: 10, Cached: 8, Output: 5}},
-		{"thoughts within", `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":4}}`, llm.Usage{Input: 10, Output: 5}},
-		{"thoughts beside", `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20}}`, llm.Usage{Input: 10, Output: 25}},
+		{"thoughts within", `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":4}}`, llm.Usage{Input: 10, Output: 5, Reasoning: 4}},
+		{"thoughts beside", `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20}}`, llm.Usage{Input: 10, Output: 25, Reasoning: 20}},
 		{"no total", `{"prompt_tokens":10,"completion_tokens":5}`, llm.Usage{Input: 10, Output: 5}},
 		{"more cached than read", `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":80}}`, llm.Usage{Input: 10, Cached: 10, Output: 5}},
 		{"nonsense", `{"prompt_tokens":-10,"completion_tokens":-5,"total_tokens":-15,"prompt_tokens_details":{"cached_tokens":-8}}`, llm.Usage{}},

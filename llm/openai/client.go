@@ -14,8 +14,8 @@ import (
 
 	"github.com/sashabaranov/go-openai"
 
-	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/endpoint"
 )
 
 // Config describes an endpoint. Model is required.
@@ -94,7 +94,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
 
-	c := &Client{cfg: cfg, http: httpClient(cfg.HTTPClient, cfg.MaxConns), secrets: secretsOf(&cfg)}
+	c := &Client{cfg: cfg, http: endpoint.HTTPClient(cfg.HTTPClient, cfg.MaxConns), secrets: endpoint.Secrets(cfg.Key, cfg.Headers)}
 	c.sdk = openai.DefaultConfig(cfg.Key)
 	if cfg.APIVersion != "" {
 		c.sdk = openai.DefaultAzureConfig(cfg.Key, "")
@@ -148,37 +148,8 @@ func (cfg *Config) check() error {
 		return fmt.Errorf("max tokens field %q: it is %s or %s", cfg.MaxTokensField, maxCompletionTokens, maxTokens)
 	case cfg.SystemRole != openai.ChatMessageRoleSystem && cfg.SystemRole != openai.ChatMessageRoleDeveloper:
 		return fmt.Errorf("system role %q: it is system or developer", cfg.SystemRole)
-	case !headerText(cfg.Key):
-		return errors.New("key: it has a line break, or another character that no header can have")
 	}
-	for name, value := range cfg.Headers {
-		if name == "" || strings.ContainsAny(name, " \t:") || !headerText(name) || !headerText(value) {
-			return fmt.Errorf("header %q: its name or its value cannot be sent", name)
-		}
-	}
-	return nil
-}
-
-// headerText reports whether s is a valid value of a header. net/http would also reject it, but with an error that repeats it.
-func headerText(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
-}
-
-// minSecret is the length below which a text is not treated as a secret: replacing it would make errors unreadable.
-const minSecret = 4
-
-// secretsOf returns what errors must not show: the key, and the values of headers, which often have a scheme before the secret.
-func secretsOf(cfg *Config) []string {
-	secrets := []string{cfg.Key}
-	for _, value := range cfg.Headers {
-		secrets = append(append(secrets, value), strings.Fields(value)...)
-	}
-	secrets = slices.DeleteFunc(secrets, func(s string) bool {
-		return len(s) < minSecret || strings.EqualFold(s, "Bearer") || strings.EqualFold(s, "Basic")
-	})
-	// The longest first, so that none is cut in two by a part of it.
-	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
-	return slices.Compact(secrets)
+	return endpoint.CheckHeaders(cfg.Key, cfg.Headers)
 }
 
 // Generate implements [llm.Client]. For other parts of the response, such as thoughts, it yields chunks without text, which show that the model is
@@ -229,15 +200,4 @@ func (c *Client) explain(err error, a *answer) *llm.Error {
 	_ = e.Redact(c.secrets...) // e itself is modified
 	e.Message, e.RequestID = cut(e.Message, maxWords), cut(e.RequestID, 128)
 	return e
-}
-
-// httpClient returns a copy of given, or a default client with at most this many connections, that follows no redirects.
-func httpClient(given *http.Client, most int) *http.Client {
-	c := &http.Client{Transport: httpclient.NewTransport(most)}
-	if given != nil {
-		copied := *given
-		c = &copied
-	}
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sashabaranov/go-openai"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/endpoint"
 )
 
 // maxErrorBody bounds how much of an error's body is read, in bytes.
@@ -41,7 +42,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	target := req.URL.Scheme + "://" + req.URL.Host + req.URL.Path
 	resp, err := d.http.Do(req)
 	if err != nil {
-		return nil, networkError(err, req.URL)
+		return nil, endpoint.NetworkError(err, req.URL)
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		body := newRepair(resp.Body, resp.Header, target)

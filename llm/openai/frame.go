@@ -43,6 +43,9 @@ type usage struct {
 	Details    *struct {
 		Cached count `json:"cached_tokens,omitempty"`
 	} `json:"prompt_tokens_details,omitempty"`
+	Written *struct {
+		Reasoning count `json:"reasoning_tokens,omitempty"`
+	} `json:"completion_tokens_details,omitempty"`
 }
 
 // count is a number of tokens in any JSON type. An invalid one counts as missing.

@@ -146,7 +146,7 @@ func TestUsage(t *testing.T) {
 		{"candidates":[{"finishReason":1}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":3,"thoughtsTokenCount":4,"cachedContentTokenCount":8}},
 		{"usageMetadata":{"trafficType":"ON_DEMAND"}}]`))
 	_, done, err := ask(t.Context(), c, request("x"))
-	want := llm.Chunk{Done: true, Model: "m-1", Usage: llm.Usage{Input: 10, Cached: 8, Output: 7}}
+	want := llm.Chunk{Done: true, Model: "m-1", Usage: llm.Usage{Input: 10, Cached: 8, Output: 7, Reasoning: 4}}
 	if diff := cmp.Diff(want, done); diff != "" || err != nil {
 		t.Errorf("the last chunk, error %v (-want +got):\n%s", err, diff)
 	}

@@ -125,7 +125,7 @@ func (k *call) observe(r *pb.GenerateContentResponse) {
 		k.usage = llm.Usage{ // cumulative: the last one counts
 			Input:  int(u.PromptTokenCount),
 			Cached: int(u.CachedContentTokenCount),
-			Output: int(u.CandidatesTokenCount) + int(u.ThoughtsTokenCount),
+			Output: int(u.CandidatesTokenCount) + int(u.ThoughtsTokenCount), Reasoning: int(u.ThoughtsTokenCount),
 		}
 	}
 	if r.ModelVersion != "" {

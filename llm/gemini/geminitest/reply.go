@@ -109,7 +109,7 @@ func (s *stream) usage() object {
 	u := s.r.Usage
 	thoughts := 0
 	if s.r.Thoughts != "" {
-		thoughts = u.Output / 2
+		thoughts = u.Reasoning
 	}
 	usage := object{"promptTokenCount": u.Input, "candidatesTokenCount": u.Output - thoughts, "totalTokenCount": u.Input + u.Output}
 	if thoughts > 0 {

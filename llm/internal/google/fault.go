@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"html"
 	"net/http"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/sse"
 )
 
 // MaxFault bounds how much of an error's body is read, in bytes.
@@ -53,18 +53,7 @@ func FaultOf(body []byte) *Fault {
 	if f := FaultIn(body); f != nil {
 		return f
 	}
-	return &Fault{Message: Excerpt(body)}
-}
-
-var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
-
-// Excerpt returns the part of an unknown body to show: the title of a page, or the beginning.
-func Excerpt(body []byte) string {
-	if m := title.FindSubmatch(body); m != nil {
-		return html.UnescapeString(strings.TrimSpace(string(m[1])))
-	}
-	const most = 200
-	return strings.ToValidUTF8(string(body[:min(len(body), most)]), "?")
+	return &Fault{Message: sse.Excerpt(body)}
 }
 
 // Explain converts f to an error. status is the HTTP status, or 0; header is that of the response.

@@ -153,7 +153,7 @@ func (x *exchange) tokens() object {
 	u := x.reply.Usage
 	details := object{"reasoning_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0, "audio_tokens": 0}
 	if x.reply.Thoughts != "" {
-		details["reasoning_tokens"] = u.Output / 2
+		details["reasoning_tokens"] = u.Reasoning
 	}
 	return object{
 		"prompt_tokens": u.Input, "completion_tokens": u.Output, "total_tokens": u.Input + u.Output,

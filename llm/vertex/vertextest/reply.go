@@ -116,7 +116,7 @@ func (s *script) usage() *pb.GenerateContentResponse_UsageMetadata {
 		CandidatesTokenCount: int32(u.Output), TotalTokenCount: int32(u.Tokens()),
 	}
 	if s.r.Thoughts != "" {
-		m.ThoughtsTokenCount = int32(u.Output / 2)
+		m.ThoughtsTokenCount = int32(u.Reasoning)
 		m.CandidatesTokenCount -= m.ThoughtsTokenCount
 	}
 	return m

@@ -1,4 +1,4 @@
-package openai
+package endpoint
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// networkError returns the error of a call without a response, with advice. A server without TLS, or with an untrusted certificate, will not accept a
+// NetworkError returns the error of a call without a response, with advice. A server without TLS, or with an untrusted certificate, will not accept a
 // retry either.
-func networkError(err error, u *url.URL) *llm.Error {
+func NetworkError(err error, u *url.URL) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrUnavailable, Err: err}
 	server := u.Scheme + "://" + u.Host
 	var (
