@@ -15,12 +15,12 @@ import (
 func (e *env) newEval() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "eval",
-		Short:   "Measure how well Cortex chooses",
-		Example: "  cortex eval routing --agents agents.jsonl --queries queries.jsonl",
+		Short:   "Measure how well Cortex chooses and decides",
+		Example: "  cortex eval routing --agents agents.jsonl --queries queries.jsonl\n  cortex eval decisions --llm openai",
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(e.newEvalRouting())
+	c.AddCommand(e.newEvalRouting(), e.newEvalDecisions())
 	return c
 }
 
