@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -52,11 +54,15 @@ type endpointJSON struct {
 func (e *env) newLLMList() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the models that --llm can name",
-		Example: "  cortex llm list\n  cortex llm list --config cortex.yaml --json",
-		Args:    exactArgs(),
-		RunE: func(*cobra.Command, []string) error {
+		Use:     "list [NAME]",
+		Short:   "List the models that --llm can name, or those of an endpoint",
+		Long:    `List what --llm can name, and what each needs. With the name of an endpoint, ask it for the models that it has: --llm NAME/MODEL uses one.`,
+		Example: "  cortex llm list\n  cortex llm list ollama\n  cortex llm list --config cortex.yaml --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return e.listModels(cmd.Context(), args[0], asJSON)
+			}
 			if _, err := e.settings.chain(); err != nil {
 				if _, known := named(e.settings.endpoints(), e.settings.node.llm); !known {
 					return err
@@ -98,10 +104,59 @@ func (e *env) newLLMList() *cobra.Command {
 			return nil
 		},
 	}
+	c.ValidArgsFunction = first(e.completeModels)
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "`NAME`: mark the model that this selects with *")
 	setting(c.Flags(), "llm")
 	return c
+}
+
+// listTimeout bounds the wait for an endpoint's list of models.
+const listTimeout = 30 * time.Second
+
+// listModels prints the models that an endpoint says it has.
+func (e *env) listModels(ctx context.Context, name string, asJSON bool) error {
+	all := e.settings.endpoints()
+	ep, ok := all[name]
+	if !ok {
+		return usagef("%q is not known: it is one of %s", name, joinNames(all))
+	}
+	own := *ep
+	own.Model = cmp.Or(own.Model, "any") // none is asked
+	if own.by.open == nil {
+		return usagef("%s has no models: it is built in", name)
+	}
+	c, err := own.open(ctx)
+	if err != nil {
+		return err
+	}
+	if closer, ok := c.(io.Closer); ok {
+		defer closer.Close() //nolint:errcheck // nothing was written
+	}
+	lister, ok := c.(interface {
+		Models(ctx context.Context) ([]string, error)
+	})
+	if !ok {
+		return usagef("%s does not list its models here: see its documentation", name)
+	}
+	limited, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	models, err := lister.Models(limited)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(e, append([]string{}, models...))
+	}
+	if len(models) == 0 {
+		e.say("%s has no model: install one first", name)
+		return nil
+	}
+	t := table.New("MODEL")
+	for _, m := range models {
+		t.Row(repl.Sanitize(m))
+	}
+	return e.show(t)
 }
 
 // listLLMs returns for each endpoint whether it can be asked, those of the config file first.

@@ -65,7 +65,7 @@ func lacksProject(name string) error {
 
 // lacksModel returns the error text for a missing model. aside names the setting whose model was ignored; "" if none was.
 func lacksModel(name, aside string) error {
-	what := "which model? name it with --model, or `model` in the config file"
+	what := fmt.Sprintf("which model? name it with --model, or `model` in the config file: `cortex llm list %s` lists those that are there", name)
 	if aside != "" {
 		what += "; " + aside + " is left aside, since it is meant for the llm that is given beside it"
 	}

@@ -59,6 +59,7 @@ type Client struct {
 	cfg     Config
 	budget  int // tokens for thoughts
 	sdk     anthropic.MessageService
+	http    *http.Client
 	secrets []string
 }
 
@@ -74,10 +75,11 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
+	c := &Client{cfg: cfg, budget: budget, http: endpoint.HTTPClient(cfg.HTTPClient, cfg.MaxConns), secrets: endpoint.Secrets(cfg.Key, cfg.Headers)}
 	options := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(), option.WithoutOpenTelemetry(), option.WithMaxRetries(0),
 		option.WithBaseURL(strings.TrimSuffix(strings.TrimRight(cfg.BaseURL, "/"), "/v1") + "/"),
-		option.WithHTTPClient(endpoint.HTTPClient(cfg.HTTPClient, cfg.MaxConns)),
+		option.WithHTTPClient(c.http),
 	}
 	if cfg.Key != "" {
 		options = append(options, option.WithAPIKey(cfg.Key))
@@ -85,7 +87,8 @@ func New(cfg Config) (*Client, error) {
 	for name, value := range cfg.Headers {
 		options = append(options, option.WithHeader(name, value))
 	}
-	return &Client{cfg: cfg, budget: budget, sdk: anthropic.NewMessageService(options...), secrets: endpoint.Secrets(cfg.Key, cfg.Headers)}, nil
+	c.sdk = anthropic.NewMessageService(options...)
+	return c, nil
 }
 
 // check returns the number of tokens for thoughts.

@@ -1,11 +1,13 @@
 package anthropic_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +199,31 @@ func TestErrors(t *testing.T) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 		})
+	}
+}
+
+// TestModels lists the endpoint's models, and explains what is none.
+func TestModels(t *testing.T) {
+	type lister interface {
+		Models(ctx context.Context) ([]string, error)
+	}
+	url := anthropictest.Serve(t, nil).URL
+	if got, err := dial(t, url+"/v1", llmtest.Options{Key: key}).(lister).Models(t.Context()); err != nil || !slices.Equal(got, []string{llmtest.Model}) {
+		t.Errorf("models %q, error %v", got, err)
+	}
+	if _, err := dial(t, url, llmtest.Options{}).(lister).Models(t.Context()); !errors.Is(err, llm.ErrAuth) {
+		t.Errorf("without a key: %v", err)
+	}
+	for body, want := range map[string]error{
+		"<html>": llm.ErrUnavailable, `{"data":[{"id":"b"},{"id":" "},{"id":"a"},{"id":"b"}]}`: nil, `{"data":[` + strings.Repeat(`{"id":"x"},`, 1<<20): llm.ErrUnavailable,
+	} {
+		got, err := says(t, 200, body).(lister).Models(t.Context())
+		if !errors.Is(err, want) || (want == nil && !slices.Equal(got, []string{"a", "b"})) {
+			t.Errorf("%.40s: %q, error %v, want %v", body, got, err, want)
+		}
+	}
+	if _, err := says(t, 401, `{"error":{"type":"authentication_error","message":"invalid `+key+`"}}`).(lister).Models(t.Context()); !errors.Is(err, llm.ErrAuth) || strings.Contains(err.Error(), key) {
+		t.Errorf("a wrong key: %v", err)
 	}
 }
 

@@ -33,10 +33,10 @@ func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := &llmtest.Call{Key: r.Header.Get("X-Api-Key"), Gone: r.Context().Done()}
 	w.Header().Set("Request-Id", "req_anthropictest1")
 	switch {
-	case r.URL.Path != "/v1/messages":
+	case r.URL.Path != "/v1/messages" && r.URL.Path != "/v1/models":
 		fail(w, &llmtest.Fault{Status: http.StatusNotFound, Message: "Not found"}, call)
 		return
-	case r.Method != http.MethodPost:
+	case r.Method != http.MethodPost && r.URL.Path == "/v1/messages":
 		fail(w, &llmtest.Fault{Status: http.StatusMethodNotAllowed, Message: "Method Not Allowed"}, call)
 		return
 	case call.Key == "":
@@ -44,6 +44,10 @@ func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Header.Get("Anthropic-Version") == "":
 		fail(w, &llmtest.Fault{Status: http.StatusBadRequest, Message: "anthropic-version: header is required"}, call)
+		return
+	case r.URL.Path == "/v1/models":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"data":[{"type":"model","id":%q,"display_name":"Test"}],"has_more":false}`, llmtest.Model)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
