@@ -217,6 +217,8 @@ func TestTalk(t *testing.T) {
 		{{"times 2", lost}},
 		{{"hello", "Hello! I am Cortex."}, {"thanks", "You are welcome."}, {"bye", "Goodbye."}},
 		{{"thank you so much, that was great", "You are welcome."}, {"thanks for your help!", "You are welcome."}, {"awesome", "All right."}, {"thanks to Bob", lost}},
+		{{"Thanks, that was all for today.", "You are welcome."}, {"good night!", "Goodbye."}, {"that's all for now", "Goodbye."}, {"see you in Rome", lost}},
+		{{"who made you?", "Hello! I am Cortex."}, {"are you an AI?", "Hello! I am Cortex."}, {"who made the Eiffel Tower?", lost}},
 		{{"what's your name?", "Hello! I am Cortex."}, {"are you there?", "Hello! I am Cortex."}, {"whats your name", "Hello!"}},
 		{{"agents", "Hello! I am Cortex. I give work to agents and bring you what they answer.\nOnline are:"}, {"/agents", "Hello!"}},
 		{{"is agent_clock online?", "agent_clock is online: Tells"}, {"is clock still running", "agent_clock is online"}, {"is the sleeper there?", "sleeper does not run"}, {"is bob online?", lost}},

@@ -181,6 +181,11 @@ var abouts = func() map[string]bool {
 		are you a robot
 		are you an ai
 		are you human
+		are you a human
+		are you chatgpt
+		who made you
+		who built you
+		who created you
 		are you real
 		how does this work
 		how do i use this
@@ -236,8 +241,38 @@ func plainWords(s string) []string {
 var (
 	thanking = set(`thanks thank thx ty cheers`)
 	praise   = set(`that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
-		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well`)
+		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well today now i need needed wanted`)
 )
+
+// farewells are whole texts.
+var farewells = func() map[string]bool {
+	m := map[string]bool{}
+	for line := range strings.Lines(`
+		good night
+		see you
+		see you later
+		see you soon
+		see you tomorrow
+		have a nice day
+		have a good day
+		i am done
+		i'm done
+		that is all
+		that's all
+		that was all
+		that's it
+		that's all for today
+		that was all for today
+		that's all for now
+		that was all for now
+		nothing else
+		nothing more
+	`) {
+		m[strings.TrimSpace(line)] = true
+	}
+	delete(m, "")
+	return m
+}()
 
 // courtesies are answers to texts that request nothing: texts with at least one of words, or with nothing else.
 var courtesies = []struct {
@@ -260,6 +295,9 @@ func courtesy(s string) string {
 	}
 	if thanking[ws[0]] && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
 		return "You are welcome."
+	}
+	if farewells[strings.Join(ws, " ")] {
+		return "Goodbye."
 	}
 	for _, c := range courtesies {
 		has := func(w string) bool { return c.words[w] }
