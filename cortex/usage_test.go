@@ -123,7 +123,7 @@ func TestUsageAddsUp(t *testing.T) {
 func TestIncredibleUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i, u := range []llm.Usage{
-			{Input: -5, Cached: -1, Output: -9, Cost: -1},
+			{Input: -5, Cached: -1, CacheWrite: -2, Output: -9, Reasoning: -3, Cost: -1},
 			{Input: math.MinInt, Cost: math.NaN()},
 			{Input: math.MaxInt, Output: math.MaxInt, Cost: math.Inf(1)},
 		} {
@@ -132,7 +132,7 @@ func TestIncredibleUsage(t *testing.T) {
 			w.say("m2", "b")
 			w.wantAnswer("m2", "ok")
 			got := w.load().Usage
-			if got.Input < 0 || got.Output < 0 || got.Cached < 0 || got.Tokens() < 0 || got.Cost != 0 {
+			if got.Input < 0 || got.Output < 0 || got.Cached < 0 || got.CacheWrite < 0 || got.Reasoning < 0 || got.Tokens() < 0 || got.Cost != 0 {
 				t.Errorf("%d: the conversation cost %+v", i, got)
 			}
 		}

@@ -77,7 +77,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg, budget: budget, http: endpoint.HTTPClient(cfg.HTTPClient, cfg.MaxConns), secrets: endpoint.Secrets(cfg.Key, cfg.Headers)}
 	options := []option.RequestOption{
-		option.WithoutEnvironmentDefaults(), option.WithoutOpenTelemetry(), option.WithMaxRetries(0),
+		option.WithoutOpenTelemetry(), option.WithMaxRetries(0),
 		option.WithBaseURL(strings.TrimSuffix(strings.TrimRight(cfg.BaseURL, "/"), "/v1") + "/"),
 		option.WithHTTPClient(c.http),
 	}

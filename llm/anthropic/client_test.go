@@ -46,6 +46,9 @@ func hello() *llm.Request {
 func body(t *testing.T, r *llm.Request, change ...func(*anthropic.Config)) (sent map[string]any, raw string, header http.Header) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		if q.URL.Path != "/v1/messages" {
+			t.Errorf("the path is %s", q.URL.Path)
+		}
 		b, err := io.ReadAll(q.Body)
 		if err != nil {
 			t.Error(err)
@@ -215,7 +218,7 @@ func TestModels(t *testing.T) {
 		t.Errorf("without a key: %v", err)
 	}
 	for body, want := range map[string]error{
-		"<html>": llm.ErrUnavailable, `{"data":[{"id":"b"},{"id":" "},{"id":"a"},{"id":"b"}]}`: nil, `{"data":[` + strings.Repeat(`{"id":"x"},`, 1<<20): llm.ErrUnavailable,
+		"<html>": llm.ErrUnavailable, `{"data":[{"id":"b"},{"id":" "},{"id":"a"},{"id":"b"}]}`: nil, `{"data":[` + strings.Repeat(`{"id":"x"},`, 1<<20) + `{"id":"x"}]}`: llm.ErrUnavailable,
 	} {
 		got, err := says(t, 200, body).(lister).Models(t.Context())
 		if !errors.Is(err, want) || (want == nil && !slices.Equal(got, []string{"a", "b"})) {
