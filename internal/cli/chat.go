@@ -150,6 +150,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	s := &e.settings
 	s.node.passing = true
 	fail := func(err error) (*backend, string, string, func() error, error) { return nil, "", "", nil, err }
+	s.takeOnlyModel(ctx)
 	// Report wrong settings also when the running Cortex uses its own.
 	if err := s.checkLLM(); err != nil {
 		return fail(err)

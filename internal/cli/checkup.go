@@ -285,6 +285,7 @@ func (c *checkup) clock() {
 }
 
 func (c *checkup) model(ctx context.Context) {
+	c.s.takeOnlyModel(ctx)
 	if err := c.s.checkLLM(); err != nil {
 		c.wrong("model", "", "%s", oneLine(err))
 		return

@@ -114,21 +114,13 @@ func (e *env) newLLMList() *cobra.Command {
 // listTimeout bounds the wait for an endpoint's list of models.
 const listTimeout = 30 * time.Second
 
-// listModels prints the models that an endpoint says it has.
-func (e *env) listModels(ctx context.Context, name string, asJSON bool) error {
-	all := e.settings.endpoints()
-	ep, ok := all[name]
-	if !ok {
-		return usagef("%q is not known: it is one of %s", name, joinNames(all))
-	}
+// models asks an endpoint which models it has.
+func (ep *endpoint) models(ctx context.Context) ([]string, error) {
 	own := *ep
 	own.Model = cmp.Or(own.Model, "any") // none is asked
-	if own.by.open == nil {
-		return usagef("%s has no models: it is built in", name)
-	}
 	c, err := own.open(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if closer, ok := c.(io.Closer); ok {
 		defer closer.Close() //nolint:errcheck // nothing was written
@@ -137,11 +129,41 @@ func (e *env) listModels(ctx context.Context, name string, asJSON bool) error {
 		Models(ctx context.Context) ([]string, error)
 	})
 	if !ok {
-		return usagef("%s does not list its models here: see its documentation", name)
+		return nil, usagef("%s does not list its models here: see its documentation", ep.Name)
+	}
+	return lister.Models(ctx)
+}
+
+// onlyTimeout bounds the wait for a program on this machine.
+const onlyTimeout = 2 * time.Second
+
+// takeOnlyModel sets the model, when none is named, of an endpoint on this machine that has exactly one. Otherwise the check of the settings says what is
+// missing.
+func (s *settings) takeOnlyModel(ctx context.Context) {
+	ep, ok := named(s.endpoints(), s.node.llm)
+	if !ok || !ep.local || ep.Model != "" || s.node.model != "" {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, onlyTimeout)
+	defer cancel()
+	if models, err := ep.models(limited); err == nil && len(models) == 1 {
+		s.node.model = models[0]
+	}
+}
+
+// listModels prints the models that an endpoint says it has.
+func (e *env) listModels(ctx context.Context, name string, asJSON bool) error {
+	all := e.settings.endpoints()
+	ep, ok := all[name]
+	switch {
+	case !ok:
+		return usagef("%q is not known: it is one of %s", name, joinNames(all))
+	case ep.by.open == nil:
+		return usagef("%s has no models: it is built in", name)
 	}
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	models, err := lister.Models(limited)
+	models, err := ep.models(limited)
 	if err != nil {
 		return err
 	}
@@ -224,6 +246,7 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 				}
 				s.given["llm"] = fromFlag // an argument counts as a flag
 			}
+			s.takeOnlyModel(cmd.Context())
 			chain, err := s.chain()
 			if err != nil {
 				return err

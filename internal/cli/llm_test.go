@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -96,6 +98,29 @@ func takesATurn(t *testing.T, provider, settings, url string) {
 	}
 	if list := run(t, "sessions", "--data", data); !regexp.MustCompile(`c .* 2100 +0.0042 +what is for breakfast`).MatchString(list.stdout) {
 		t.Errorf("sessions:\n%s", list.stdout)
+	}
+}
+
+// TestOnlyModel asks a local endpoint that has one model for that model, when none is named; of none, or of several, one has to be named.
+func TestOnlyModel(t *testing.T) {
+	config := func(url string) string {
+		return writeFile(t, "cortex.yaml", fmt.Sprintf("llms: {near: {provider: ollama, base_url: %q, structured: json_schema}}", url+"/v1"))
+	}
+	t.Setenv("CORTEX_AGENTS", "echo")
+	one := config(openaitest.Serve(t, orchestrate).URL)
+	if got := run(t, "ask", "--data", t.TempDir(), "--config", one, "--llm", "near", "what is for breakfast?"); got.stdout != "It said: Echo: tea\n" {
+		t.Errorf("ask: %q; stderr:\n%s", got.stdout, got.stderr)
+	}
+	if got := run(t, "llm", "check", "--config", one, "near"); !strings.Contains(got.stdout, "model   ok      test-model") {
+		t.Errorf("llm check: %q, status %d; stderr:\n%s", got.stdout, got.code, got.stderr)
+	}
+	for _, models := range []string{"", `{"id":"a"},{"id":"b"}`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"data":[%s]}`, models) }))
+		got := run(t, "ask", "--data", t.TempDir(), "--config", config(server.URL), "--llm", "near", "hello")
+		server.Close()
+		if got.code != 2 || !strings.Contains(got.stderr, "--llm near: which model? name it with --model") {
+			t.Errorf("of %q: status %d; stderr:\n%s", models, got.code, got.stderr)
+		}
 	}
 }
 

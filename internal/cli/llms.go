@@ -116,6 +116,7 @@ func (s *settings) notReady(err error) error {
 
 // openDecider makes the decider that --llm names, with templates. closeAll closes its connections.
 func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates, log *slog.Logger) (_ llm.Decider, closeAll func() error, err error) {
+	s.takeOnlyModel(ctx)
 	if err := s.checkLLM(); err != nil {
 		return nil, nil, err
 	}

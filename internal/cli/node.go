@@ -63,6 +63,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		log: log, roles: new(besides), release: func() {}, closeLLM: func() error { return nil },
 		work: new(errgroup.Group), agents: new(errgroup.Group), watch: new(errgroup.Group),
 	}
+	s.takeOnlyModel(ctx)
 	if err := s.checkLLM(); err != nil {
 		return nil, err
 	}
