@@ -71,7 +71,7 @@ var allowed = map[string][]string{
 	"llm/vertex/vertextest":                    {"llm", "llm/llmtest"},
 	"llm/gemini":                               {"llm", "llm/internal/google", "llm/internal/sse", "internal/httpclient"},
 	"llm/eval":                                 {"agentcard", "llm", "prompt"},
-	"llm/internal/sse":                         {},
+	"llm/internal/sse":                         {"llm"},
 	"llm/internal/endpoint":                    {"llm", "internal/httpclient"},
 	"llm/anthropic":                            {"llm", "llm/internal/endpoint", "llm/internal/sse"},
 	"llm/anthropic/anthropictest":              {"llm", "llm/llmtest"},

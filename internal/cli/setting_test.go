@@ -27,7 +27,7 @@ var settingFlags = strings.Fields(`
 var actionFlags = strings.Fields(`
 	name url wait agent skill input file output config help conversation continue json protocol verbose once dir all yes force limit seen revoke repair new online
 	ability tag text version state owner lang
-	queries oos learn multi k grow
+	queries oos learn multi k grow cases language about parallel wrong
 	turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients
 	client-id callback-port
@@ -35,7 +35,7 @@ var actionFlags = strings.Fields(`
 
 // exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{
-	"cortex eval routing --agents": true, "cortex bench restart --agents": true, "cortex bench discovery --agents": true, "cortex torture --agents": true,
+	"cortex eval routing --agents": true, "cortex eval decisions --agents": true, "cortex bench restart --agents": true, "cortex bench discovery --agents": true, "cortex torture --agents": true,
 	"cortex agent echo --card": true, "cortex agent clock --card": true, "cortex agent calc --card": true,
 	"cortex agent echo --spec": true, "cortex agent clock --spec": true, "cortex agent calc --spec": true,
 }

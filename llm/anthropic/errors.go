@@ -105,8 +105,8 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 		e = x.failed
 	case a.complete(): // later errors do not matter
 		e = a.verdict()
-	case x.stream != nil && x.stream.Err() != nil:
-		e = broken(x.stream.Err())
+	case x.stream.Broken() != nil:
+		e = x.stream.Broken()
 	case failed != nil && !x.sent:
 		e = &llm.Error{Kind: llm.ErrBadRequest, Message: failed.Error(), Err: failed}
 	case failed != nil:
@@ -124,14 +124,4 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 		e.Err = errors.New(e.Err.Error())
 	}
 	return e.Redact(c.secrets...)
-}
-
-// broken returns the error of an incomplete body.
-func broken(err error) *llm.Error {
-	e := &llm.Error{Kind: llm.ErrTruncated, Message: err.Error(), Err: err}
-	var foreign *sse.NoEvents
-	if errors.Is(err, sse.ErrTooBig) || errors.As(err, &foreign) {
-		e.Kind = llm.ErrUnavailable
-	}
-	return e
 }

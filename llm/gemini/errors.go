@@ -13,7 +13,6 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/cortex-orchestrator/cortex/llm"
-	"github.com/cortex-orchestrator/cortex/llm/internal/sse"
 )
 
 // outcome returns the error of a call, or nil. x has what was sent and received, a the answer, and failed is the SDK's error.
@@ -32,8 +31,8 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 		e = a.verdict()
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s %s: %w", c.name, c.model, ctx.Err())
-	case x.broken() != nil:
-		e = broken(x.broken())
+	case x.stream.Broken() != nil:
+		e = x.stream.Broken()
 	case failed != nil:
 		e = x.unsent(failed)
 	default:
@@ -51,16 +50,6 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 		e.Err = errors.New(e.Err.Error())
 	}
 	return e.Redact(c.key, x.token)
-}
-
-// broken returns the error of an incomplete body.
-func broken(err error) *llm.Error {
-	e := &llm.Error{Kind: llm.ErrTruncated, Message: err.Error(), Err: err}
-	var foreign *sse.NoEvents
-	if errors.Is(err, sse.ErrTooBig) || errors.As(err, &foreign) {
-		e.Kind = llm.ErrUnavailable
-	}
-	return e
 }
 
 // unsent returns the error of a call that failed without a response of the endpoint.

@@ -17,6 +17,12 @@ import (
 // sent returns the body of the request for r.
 func sent(t *testing.T, mode llm.Structured, r *llm.Request) []byte {
 	t.Helper()
+	return sentBy(t, r, func(cfg *gemini.Config) { cfg.Structured = mode })
+}
+
+// sentBy is sent for a client with other settings.
+func sentBy(t *testing.T, r *llm.Request, change func(*gemini.Config)) []byte {
+	t.Helper()
 	var body []byte
 	answer := says(200, nil, strings.NewReader(end))
 	c := asking(t, func(request *http.Request) (*http.Response, error) {
@@ -25,7 +31,7 @@ func sent(t *testing.T, mode llm.Structured, r *llm.Request) []byte {
 			t.Error(err)
 		}
 		return answer(request)
-	}, func(cfg *gemini.Config) { cfg.Structured = mode })
+	}, change)
 	if _, _, err := ask(t.Context(), c, r); err != nil {
 		t.Fatal(err)
 	}
@@ -94,21 +100,13 @@ func TestThinking(t *testing.T) {
 		"off": `"thinkingConfig":{"thinkingBudget":0}`, "adaptive": `"thinkingConfig":{"thinkingBudget":-1}`, "2048": `"thinkingConfig":{"thinkingBudget":2048}`,
 		"effort": `"thinkingConfig":{"thinkingLevel":"LOW"}`,
 	} {
-		var body []byte
-		answer := says(200, nil, strings.NewReader(end))
-		c := asking(t, func(request *http.Request) (*http.Response, error) {
-			var err error
-			if body, err = io.ReadAll(request.Body); err != nil {
-				t.Error(err)
-			}
-			return answer(request)
-		}, func(cfg *gemini.Config) {
+		body := sentBy(t, hello(), func(cfg *gemini.Config) {
 			if cfg.Thinking = setting; setting == "effort" {
 				cfg.Thinking, cfg.Effort = "", "low"
 			}
 		})
-		if _, _, err := ask(t.Context(), c, hello()); err != nil || !bytes.Contains(body, []byte(want)) {
-			t.Errorf("%s: error %v, the request has not %s:\n%s", setting, err, want, body)
+		if !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%s: the request has not %s:\n%s", setting, want, body)
 		}
 	}
 	for _, cfg := range []gemini.Config{{Thinking: "much"}, {Thinking: "off", Effort: "low"}} {

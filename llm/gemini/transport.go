@@ -23,14 +23,6 @@ type exchange struct {
 	finishMessage string // the message with the finish reason
 }
 
-// broken returns why the body could not be read to its end, or nil.
-func (x *exchange) broken() error {
-	if x.stream == nil {
-		return nil
-	}
-	return x.stream.Err()
-}
-
 type exchangeKey struct{}
 
 // transport stores what the SDK discards in the exchange, a value of the request's context, and converts responses for the SDK.

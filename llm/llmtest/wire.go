@@ -79,6 +79,19 @@ type Call struct {
 	Gone        <-chan struct{} // closed when the client is gone, at the latest when the reply has ended
 }
 
+// Wait waits for r.Hold, for servers, and reports whether the client is still there.
+func (c *Call) Wait(r *Reply) bool {
+	if r.Hold == nil {
+		return true
+	}
+	select {
+	case <-r.Hold:
+		return true
+	case <-c.Gone:
+		return false
+	}
+}
+
 // Reply is the server's reaction to a call. The zero value is an empty answer that ends well.
 type Reply struct {
 	// Pieces are the text, each sent and flushed separately. In mode tools they are fragments of the function's arguments.

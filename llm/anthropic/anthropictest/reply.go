@@ -16,7 +16,7 @@ type object = map[string]any
 
 // say sends the reply to c.
 func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
-	if len(r.Pieces) == 0 && !hold(c, r) {
+	if len(r.Pieces) == 0 && !c.Wait(r) {
 		return
 	}
 	switch {
@@ -59,19 +59,6 @@ func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
 	s.unknown(3)
 	s.finish()
 	s.unknown(1)
-}
-
-// hold waits for Hold, and reports whether the client is still there.
-func hold(c *llmtest.Call, r *llmtest.Reply) bool {
-	if r.Hold == nil {
-		return true
-	}
-	select {
-	case <-r.Hold:
-		return true
-	case <-c.Gone:
-		return false
-	}
 }
 
 // stream is a reply being sent.
@@ -166,7 +153,7 @@ func (s *stream) content() bool {
 		if s.r.Early {
 			s.event("message_delta", object{"type": "message_delta", "delta": object{"stop_reason": nil, "stop_sequence": nil}, "usage": s.usage()})
 		}
-		if i == 0 && !hold(s.c, s.r) {
+		if i == 0 && !s.c.Wait(s.r) {
 			return false
 		}
 		s.unknown(i + 1)

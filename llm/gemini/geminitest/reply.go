@@ -16,7 +16,7 @@ type object = map[string]any
 
 // say sends the reply to c.
 func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
-	if len(r.Pieces) == 0 && !hold(c, r) {
+	if len(r.Pieces) == 0 && !c.Wait(r) {
 		return
 	}
 	switch {
@@ -57,19 +57,6 @@ func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
 	s.unknown(3)
 	s.finish()
 	s.unknown(1)
-}
-
-// hold waits for Hold, and reports whether the client is still there.
-func hold(c *llmtest.Call, r *llmtest.Reply) bool {
-	if r.Hold == nil {
-		return true
-	}
-	select {
-	case <-r.Hold:
-		return true
-	case <-c.Gone:
-		return false
-	}
 }
 
 // stream is a reply being sent.
@@ -134,7 +121,7 @@ func (s *stream) content() bool {
 	}
 	for i, piece := range s.r.Pieces {
 		s.parts(object{"text": piece})
-		if i == 0 && !hold(s.c, s.r) {
+		if i == 0 && !s.c.Wait(s.r) {
 			return false
 		}
 		s.unknown(i + 1)
@@ -160,7 +147,7 @@ func (s *stream) calls() bool {
 	if len(calls) > 0 {
 		s.parts(calls...)
 	}
-	return len(s.r.Pieces) == 0 || hold(s.c, s.r)
+	return len(s.r.Pieces) == 0 || s.c.Wait(s.r)
 }
 
 func (s *stream) finish() {

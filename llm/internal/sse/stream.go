@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 // Bounds of what is read of an answer, in bytes.
@@ -39,7 +41,7 @@ type Events interface {
 
 // Stream converts a body for an SDK: it replaces each complete event, and drops comments, other fields, and events that are incomplete or
 // without data. For the SDK it always ends with io.EOF, since some print other errors: see
-// [Stream.Err]. It is for one goroutine.
+// [Stream.Broken]. It is for one goroutine.
 type Stream struct {
 	body   io.Closer
 	in     *bufio.Reader
@@ -59,8 +61,19 @@ func NewStream(body io.ReadCloser, events Events) *Stream {
 	return &Stream{body: body, in: bufio.NewReader(body), events: events}
 }
 
-// Err returns why the stream ended before the end of the body; nil when it did not, or when the Events returned [ErrEnd].
-func (s *Stream) Err() error { return s.err }
+// Broken returns the error of a stream that ended before the end of the body; nil when it did not, or when the Events returned [ErrEnd]. A nil Stream is
+// not broken.
+func (s *Stream) Broken() *llm.Error {
+	if s == nil || s.err == nil {
+		return nil
+	}
+	e := &llm.Error{Kind: llm.ErrTruncated, Message: s.err.Error(), Err: s.err}
+	var foreign *NoEvents
+	if errors.Is(s.err, ErrTooBig) || errors.As(s.err, &foreign) {
+		e.Kind = llm.ErrUnavailable
+	}
+	return e
+}
 
 // Read implements [io.Reader].
 func (s *Stream) Read(p []byte) (int, error) {
