@@ -73,6 +73,39 @@ func TestCancelWhileDeciding(t *testing.T) {
 	})
 }
 
+// TestLateInterrupt delivers a Cancel's copy on the control topic after the Cancel has been handled and the next turn has begun: it ends nothing.
+func TestLateInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, decideFunc(func(ctx context.Context, turn *llm.Turn, _ func(string)) (*llm.Decision, error) {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(time.Minute):
+				return respond("done"), nil
+			}
+		}))
+		synctest.Wait() // it has subscribed
+		cancel := cancelEvent("x1", &transport.Cancel{})
+		control := func() {
+			if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), cancel); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		w.say("m1", "go")
+		control()
+		if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), cancel); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.wantAnswer("m1", conversation.AnswerCanceled)
+		w.say("m2", "go on")
+		control()
+		pass(2 * time.Minute)
+		w.wantAnswer("m2", "done")
+	})
+}
+
 // TestCancelBeforeDeciding cancels a turn before its decision begins: the control topic is not stored. An agent that knows the turn's id can
 // neither do the same nor keep the user from it.
 func TestCancelBeforeDeciding(t *testing.T) {

@@ -21,7 +21,7 @@ func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 		o.learner.Forget(e, p)
 	case *transport.Cancel:
 		if p.TaskID == "" {
-			o.maker.Interrupt(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}, p, e.From)
+			o.maker.Interrupt(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}, e)
 		}
 	}
 	return nil

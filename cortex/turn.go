@@ -42,6 +42,9 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 		return transport.Permanent(err) // see givenUp
 	}
 	e = original(e)
+	if _, ok := e.Payload.(*transport.Cancel); ok {
+		o.maker.Canceled(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}, e)
+	}
 	d := &delivery{event: e, forcedAnswer: forcedAnswer, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	for range maxRounds {
 		if done, err := o.round(ctx, d); done {

@@ -17,13 +17,29 @@ type interrupts struct {
 	deciding map[conversation.Key]deciding // the running decisions
 	// Who cancelled turns without a running decision; their decisions may begin later.
 	early recent.Cache[interruptKey, []string]
+	// Cancels that have been handled: their copies on the control topic may arrive later, and must not end the decision of a turn that began since.
+	handled recent.Cache[conversation.Key, []string]
 }
 
-// Interrupt ends the decision about the turn that c names, or about any turn of the conversation, if from may cancel it. If c names a turn, it is
-// remembered for a decision that begins later.
-func (m *Maker) Interrupt(k conversation.Key, c *transport.Cancel, from string) {
-	m.interrupts.end(k, c, from)
+// Interrupt ends the decision about the turn that the Cancel e names, or about any turn of the conversation, if its sender may cancel it. If it names a
+// turn, it is remembered for a decision that begins later. It does nothing after Canceled.
+func (m *Maker) Interrupt(k conversation.Key, e *transport.Event) { m.interrupts.end(k, e) }
+
+// Canceled says that the Cancel e is being handled.
+func (m *Maker) Canceled(k conversation.Key, e *transport.Event) {
+	in := m.interrupts
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	ids, _ := in.handled.Get(k)
+	if id := conversation.EventKey(e); !slices.Contains(ids, id) {
+		ids = append(slices.Clone(ids[max(0, len(ids)-maxHandled+1):]), id)
+	}
+	for in.handled.Put(k, ids, 1); in.handled.Len() > maxEarly; in.handled.Drop() {
+	}
 }
+
+// maxHandled bounds the remembered Cancels of each conversation.
+const maxHandled = 8
 
 // maxEarly bounds the remembered turns; most of their decisions never begin.
 const maxEarly = 1024
@@ -63,10 +79,14 @@ func (in *interrupts) begin(conv *conversation.Conversation, turn *conversation.
 	}
 }
 
-// end ends the decision about the turn that c names, or about any turn. If c names a turn, it is remembered for a decision that begins later.
-func (in *interrupts) end(k conversation.Key, c *transport.Cancel, from string) {
+// end implements [Maker.Interrupt].
+func (in *interrupts) end(k conversation.Key, e *transport.Event) {
+	c, from := e.Payload.(*transport.Cancel), e.From
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if ids, _ := in.handled.Get(k); slices.Contains(ids, conversation.EventKey(e)) {
+		return
+	}
 	d, ok := in.deciding[k]
 	if ok = ok && (c.Turn == "" || c.Turn == d.turn); ok && d.may(from) {
 		d.cancel(errCanceled)
