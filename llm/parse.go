@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
@@ -37,22 +38,11 @@ const maxBraces = 16
 
 // parseReply parses the decision in a reply without thoughts, and the words of a search.
 func parseReply(reply string) (d *Decision, words string, err error) {
-	object, err := firstObject(reply)
-	if err != nil {
+	object, fields, err := objectWith("kind", reply)
+	switch {
+	case err != nil && object == "":
 		return nil, "", err
-	}
-	fields, err := readFields(object)
-	rest := reply
-	for try := 0; try < maxBraces && (err != nil || len(fields["kind"]) == 0) && !strings.Contains(object, `"kind"`); try++ {
-		_, rest, _ = strings.Cut(rest, object)
-		next, nerr := firstObject(rest)
-		if nerr != nil {
-			break
-		}
-		object = next
-		fields, err = readFields(object)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, "", fmt.Errorf("%s is not a decision: %w", excerpt(object), err)
 	}
 	d = new(Decision)
@@ -76,6 +66,26 @@ func parseReply(reply string) (d *Decision, words string, err error) {
 		return nil, "", err
 	}
 	return d, "", nil
+}
+
+// objectWith returns the first object in a reply that has the key, and its fields; if there is none, the last one that was looked at. With an error the
+// object is that which cannot be read, or empty.
+func objectWith(key, reply string) (object string, fields map[string]json.RawMessage, err error) {
+	if object, err = firstObject(reply); err != nil {
+		return "", nil, err
+	}
+	fields, err = readFields(object)
+	rest := reply
+	for try := 0; try < maxBraces && (err != nil || len(fields[key]) == 0) && !strings.Contains(object, strconv.Quote(key)); try++ {
+		_, rest, _ = strings.Cut(rest, object)
+		next, nerr := firstObject(rest)
+		if nerr != nil {
+			break
+		}
+		object = next
+		fields, err = readFields(object)
+	}
+	return object, fields, err
 }
 
 // readDelegations parses a list of delegations one at a time, so that a hostile list does not take much memory.

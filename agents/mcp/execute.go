@@ -253,11 +253,13 @@ func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record,
 // own lists the codes that the SDK uses for failed connections. These errors have the same type as errors in a server's response.
 var own = []int64{-32003, -32004, -32005}
 
+func isOwn(code int64) bool { return slices.Contains(own, code) }
+
 // failed returns the task's error for a failed call and records the outcome.
 func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record, s *session, err error) error {
 	var answered *jsonrpc.Error
 	switch {
-	case errors.As(err, &answered) && !slices.Contains(own, answered.Code): // the server responded with an error
+	case errors.As(err, &answered) && !isOwn(answered.Code): // the server responded with an error
 		r.State, r.Failure = done, shorten.To(a.server.hide(answered.Message), 4<<10)
 		if r.Failure == "" {
 			r.Failure = fmt.Sprintf("the server gives the error %d", answered.Code)

@@ -137,7 +137,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 	for _, name := range e.settings.program.builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}
-	c.AddCommand(e.newExec(), e.newAgentMCP(), e.newAgentA2A(), e.newAgentNew())
+	c.AddCommand(e.newExec(), e.newAgentMCP(), e.newAgentPersona(), e.newAgentA2A(), e.newAgentNew())
 	return c
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/agents/persona"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
@@ -149,6 +150,7 @@ func a2aDir(data string) string       { return filepath.Join(data, "a2a") }
 func forgetHere(data, tenant, contextID string) error {
 	return errors.Join(
 		agents.ForgetQuestions(questionsDir(data), tenant, contextID), mcp.Forget(mcpDir(data), tenant, contextID), peers.Forget(a2aDir(data), tenant, contextID),
+		persona.Forget(personaDir(data), tenant, contextID),
 	)
 }
 

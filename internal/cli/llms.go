@@ -116,13 +116,22 @@ func (s *settings) notReady(err error) error {
 
 // openDecider makes the decider that --llm names, with templates. closeAll closes its connections.
 func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates, log *slog.Logger) (_ llm.Decider, closeAll func() error, err error) {
+	client, options, closeAll, err := s.openClient(ctx, log)
+	if client == nil || err != nil {
+		return fake.New(nil), closeAll, err
+	}
+	return llm.NewDecider(client, templates, options), closeAll, nil
+}
+
+// openClient makes the client of the model that --llm names, with its fallbacks; nil for fake. closeAll closes its connections.
+func (s *settings) openClient(ctx context.Context, log *slog.Logger) (_ llm.Client, _ *llm.DeciderOptions, closeAll func() error, err error) {
 	s.takeOnlyModel(ctx)
 	if err := s.checkLLM(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	chain, err := s.chain()
 	if err != nil || len(chain) == 0 {
-		return fake.New(nil), func() error { return nil }, err
+		return nil, nil, func() error { return nil }, err
 	}
 	var closers []io.Closer
 	closeAll = func() error {
@@ -140,7 +149,7 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 		}
 		c, err := ep.open(ctx)
 		if err != nil {
-			return nil, nil, errors.Join(err, closeAll())
+			return nil, nil, nil, errors.Join(err, closeAll())
 		}
 		if closer, ok := c.(io.Closer); ok {
 			closers = append(closers, closer)
@@ -151,9 +160,9 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 	if len(clients) > 1 {
 		client = middleware.Fallback(clients, log)
 	}
-	return llm.NewDecider(client, templates, &llm.DeciderOptions{
+	return client, &llm.DeciderOptions{
 		MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow, Images: images, ReasonFirst: chain[0].ReasonFirst,
-	}), closeAll, nil
+	}, closeAll, nil
 }
 
 // ready returns why the endpoint cannot be asked, as far as it is known without network I/O, or nil.

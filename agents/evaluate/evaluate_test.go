@@ -1,0 +1,93 @@
+package evaluate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agents/evaluate"
+)
+
+// Personal data is redacted, and what only looks like it is not.
+func TestPersonal(t *testing.T) {
+	all, err := evaluate.Parse(json.RawMessage(`["no_pii"]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"mail ada.l@mail.example.org now":       "mail [no_pii] now",
+		"card 4111 1111 1111 1111, please":      "card [no_pii], please",
+		"pay to DE89 3704 0044 0532 0130 00":    "pay to [no_pii]",
+		"her number is 078-05-1120":             "her number is [no_pii]",
+		"call +49 30 901820 today":              "call [no_pii] today",
+		"in 2024, 3 of 10 took 15 minutes":      "in 2024, 3 of 10 took 15 minutes",
+		"version 1.2.3 of pkg@latest, 12:30:05": "version 1.2.3 of pkg@latest, 12:30:05",
+	} {
+		got, verdicts, err := evaluate.Check(t.Context(), all, nil, "", text)
+		if err != nil || got != want {
+			t.Errorf("%q becomes %q, %v, want %q", text, got, err, want)
+		}
+		if passed := verdicts[0].Pass; passed != (text == want) {
+			t.Errorf("%q passes: %v", text, passed)
+		}
+	}
+}
+
+// Evaluators apply in order, up to the first that stops the result.
+func TestOrder(t *testing.T) {
+	all, err := evaluate.Parse(json.RawMessage(`{"a_names":{"rules":["Ada"],"action":"redact"},"b_length":{"threshold":0.5},"c_words":{"rules":["secret"],"action":"ask"},"d":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var judged []string
+	judge := func(_ context.Context, task, output string, criteria []string) (float64, string, error) {
+		judged = append(judged, task+"|"+output+"|"+strings.Join(criteria, ","))
+		return 0.5, "could be shorter", nil
+	}
+	got, verdicts, err := evaluate.Check(t.Context(), all, judge, "who?", "Ada has a secret")
+	if err != nil || got != "[a_names] has a secret" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if diff := cmp.Diff([]string{"who?|[a_names] has a secret|b length"}, judged); diff != "" {
+		t.Errorf("judged (-want +got):\n%s", diff)
+	}
+	want := []evaluate.Verdict{
+		{Evaluator: "a_names", Advice: "its rules match 1 times", Action: evaluate.Redact},
+		{Evaluator: "b_length", Pass: true, Score: 0.5},
+		{Evaluator: "c_words", Advice: "its rules match 1 times", Action: evaluate.Ask},
+	}
+	if diff := cmp.Diff(want, verdicts); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+}
+
+// A judge that cannot judge lets nothing pass.
+func TestJudgeFails(t *testing.T) {
+	all, err := evaluate.Parse(json.RawMessage(`["relevance"]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := errors.New("away")
+	if _, _, err := evaluate.Check(t.Context(), all, func(context.Context, string, string, []string) (float64, string, error) { return 1, "", away }, "", "x"); !errors.Is(err, away) {
+		t.Errorf("Check() = %v", err)
+	}
+}
+
+// A configuration that cannot be used says why.
+func TestParseWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		`7`:                         "want a list",
+		`{"x":{"action":"shout"}}`:  "redact, fail or ask",
+		`{"x":{"threshold":2}}`:     "from 0 to 1",
+		`{"x":{"rules":["("]}}`:     "no regular expression",
+		`{"x":{"action":"redact"}}`: "a model cannot redact",
+	} {
+		if _, err := evaluate.Parse(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%s) = %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package persona
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/evaluate"
+	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// tasksDir is the folder of an agent's records, and serversDir that of the journals of its MCP servers, in its folder.
+const (
+	tasksDir   = "tasks"
+	serversDir = "mcp"
+)
+
+// Bounds of the journal.
+const (
+	recordAge  = 7 * 24 * time.Hour // no task is redelivered later
+	maxRecords = 10_000
+	maxJournal = 1 << 30 // bytes of all records
+	maxRecord  = 96 << 20
+)
+
+// record is the journal's entry for a task. It is written with each step before the step is done.
+type record struct {
+	// Message is the id of the task's latest message; a reply or another attempt has a new one.
+	Message string        `json:"message"`
+	Steps   []step        `json:"steps,omitempty"`
+	Cleared int           `json:"cleared,omitempty"` // of the first so many steps, the results are left out of the prompt
+	Usage   llm.Usage     `json:"usage,omitzero"`
+	Worked  time.Duration `json:"worked,omitempty"` // until the last write, without waiting for the user
+	Asked   *asked        `json:"asked,omitempty"`  // the question that waits for its answer
+	Rounds  int           `json:"rounds,omitempty"` // judged drafts
+	// Verdicts are those of the reflection and the evaluators.
+	Verdicts []evaluate.Verdict `json:"verdicts,omitempty"`
+	Outcome  *outcome           `json:"outcome,omitempty"`
+}
+
+// step is a reply of the model and what came of it.
+type step struct {
+	Reply string `json:"reply"` // as the prompt shows it
+	Say   string `json:"say,omitempty"`
+	Calls []call `json:"calls,omitempty"`
+	Note  string `json:"note,omitempty"` // what the model is told in the place of results
+}
+
+// States of a call.
+const (
+	planned  = ""
+	approved = "approved" // the user said yes
+	begun    = "begun"    // it may have been made
+	done     = "done"
+)
+
+type call struct {
+	Tool   string          `json:"tool"`
+	Input  json.RawMessage `json:"input"`
+	State  string          `json:"state,omitempty"`
+	Result string          `json:"result,omitempty"`
+	Failed bool            `json:"failed,omitempty"`
+}
+
+// asked is a question to the user.
+type asked struct {
+	Text string `json:"text"`
+	// Release is the answer that is passed on if the user says yes; nil: the question belongs to a call of the last step.
+	Release *outcome `json:"release,omitempty"`
+	Call    int      `json:"call,omitempty"`
+}
+
+// outcome is the result of a task.
+type outcome struct {
+	Text string          `json:"text"`
+	Data json.RawMessage `json:"data,omitempty"` // the text as JSON, for a skill with an output schema
+	Cut  string          `json:"cut,omitempty"`  // the bound that ended the work
+}
+
+// journal keeps an agent's records, one file each, in a folder that is locked by one process.
+type journal struct {
+	files *taskfile.Folder
+	lock  *os.File
+}
+
+// Forget erases what all agents whose [Options] have this Dir keep of a conversation: their records, and what they remember.
+func Forget(dir, tenant, contextID string) error {
+	agents, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, a := range agents {
+		if !a.IsDir() {
+			continue
+		}
+		folder := filepath.Join(dir, a.Name())
+		err = errors.Join(err, taskfile.Forget(filepath.Join(folder, tasksDir), tenant, contextID),
+			taskfile.Forget(filepath.Join(folder, memoryDir), tenant, contextID), mcp.Forget(filepath.Join(folder, serversDir), tenant, contextID))
+	}
+	return err
+}
+
+// openJournal opens the journal in folder and creates the folder if necessary.
+func openJournal(folder string, now time.Time) (*journal, error) {
+	j := &journal{files: &taskfile.Folder{Dir: filepath.Join(folder, tasksDir), Age: recordAge, Most: maxRecords, Bytes: maxJournal}}
+	if err := os.MkdirAll(j.files.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("no folder for its journal: %w", err)
+	}
+	var err error
+	if j.lock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("no folder for its journal: %w", err)
+	}
+	if !taskfile.Lock(j.lock) {
+		return nil, errors.Join(fmt.Errorf("it runs already: another process works with %s", folder), j.lock.Close())
+	}
+	return j, j.files.Sweep(now)
+}
+
+func (j *journal) path(t *agents.Task) string { return j.files.Path(t.Tenant, t.ContextID, t.ID) }
+
+// read returns a task's record, or nil.
+func (j *journal) read(t *agents.Task) (*record, error) {
+	b, _, err := document.ReadRegular(j.path(t), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := &record{}
+	if err == nil {
+		err = json.Unmarshal(b, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what was done before cannot be read: %w", plainError(err))
+	}
+	return r, nil
+}
+
+// write writes and syncs a task's record.
+func (j *journal) write(t *agents.Task, r *record) error {
+	b, err := json.Marshal(r)
+	if err == nil && len(b) > maxRecord {
+		err = fmt.Errorf("it has %d bytes: at most %d are allowed", len(b), maxRecord)
+	}
+	if err == nil {
+		err = j.files.Write(j.path(t), b)
+	}
+	if err != nil {
+		return fmt.Errorf("what is done cannot be kept: %w", plainError(err))
+	}
+	return nil
+}
