@@ -190,7 +190,7 @@ func environ(ts *testscript.TestScript) []string {
 
 // serveModel sets the variable in args to the URL of a server with OpenAI's protocol. Its model gives the user's message to agent_echo, and answers
 // with the result. Asked to look, it says which images it sees, or the lines that replace them; asked to give files to the worker, it does; asked to
-// paint and frame, it has the painter do the first, and the worker the second.
+// paint and frame, it has the painter do the first, and the worker the second. As a persona it reads todo.txt.
 func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: model VARIABLE")
@@ -205,6 +205,13 @@ func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 		}
 		if why := regexp.MustCompile(`Your reply cannot be used: (.*)\n`).FindStringSubmatch(last); why != nil {
 			reply.Pieces = []string{fmt.Sprintf(`{"kind":"respond","say":%q,"delegations":[],"reason":"it was told"}`, why[1])}
+			return reply
+		}
+		if strings.Contains(c.System, "# How you work here") { // a persona, which reads a file and says what is in it
+			reply.Pieces = []string{`{"kind":"call","say":"reading","calls":[{"tool":"Read","input":"{\"path\":\"todo.txt\"}"}]}`}
+			if found := regexp.MustCompile(`(?s)<result>\n(.*?)\n*</result>`).FindStringSubmatch(last); found != nil {
+				reply.Pieces = []string{fmt.Sprintf(`{"kind":"answer","say":%q,"calls":[]}`, "todo.txt says: "+found[1])}
+			}
 			return reply
 		}
 		said := regexp.MustCompile(`<cortex:user>\n(.*)\n`).FindStringSubmatch(last)

@@ -31,7 +31,8 @@ var actionFlags = strings.Fields(`
 	turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients
 	client-id callback-port
-	prefix credentials a2a-directory allow-host refresh`)
+	prefix credentials a2a-directory allow-host refresh
+	root skills model-alias`)
 
 // exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{
