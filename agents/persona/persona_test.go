@@ -1,7 +1,9 @@
 package persona_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -404,6 +406,9 @@ func TestLongResult(t *testing.T) {
 		}
 	}
 	all := w.model.Requests()[3].Messages
+	if n := len(all[2].Text()); n > 2<<10 {
+		t.Errorf("the prompt shows %d bytes of the result, want its first lines", n)
+	}
 	if got := all[4].Text(); !strings.Contains(got, ": the answer is 42") {
 		t.Errorf("the last line was not found: %s", got)
 	}
@@ -432,8 +437,17 @@ func TestOldResultsAreLeftOut(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	largest, cleared := 0, map[string]bool{}
-	for _, r := range w.model.Requests() {
+	for i, r := range w.model.Requests() {
 		n, _ := r.Size()
+		whole := 0
+		for _, m := range r.Messages {
+			if strings.Contains(m.Text(), "<result>") {
+				whole++
+			}
+		}
+		if whole < min(i, 3) {
+			t.Errorf("question %d has %d results, want the last three", i+1, whole)
+		}
 		largest = max(largest, n)
 		cleared[r.Messages[min(2, len(r.Messages)-1)].Text()] = true
 	}
@@ -666,7 +680,7 @@ func TestOutputSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts
-		if d, ok := p[0].Content.(a2a.Data); !ok || fmt.Sprint(d.Value) != "map[sum:7]" {
+		if d, ok := p[0].Content.(a2a.Data); !ok || !cmp.Equal(d.Value, map[string]any{"sum": 7.0}) {
 			t.Errorf("the result is %v", p[0].Content)
 		}
 	}
@@ -697,5 +711,159 @@ func TestJournalElsewhere(t *testing.T) {
 	}
 	if _, err := os.Stat(notes); err == nil {
 		t.Error("something was noted")
+	}
+}
+
+// A call that was just made is not made again.
+func TestRepeatedCall(t *testing.T) {
+	o, notes := withServers(t)
+	note := call("mcp__notes__append", `{"text":"x"}`)
+	w := open(t, "", o, note, note, answer("noted"))
+	if got := w.do(task("note x")); got != "completed: noted" || !strings.Contains(w.lastPrompt(), "This very call was made before") {
+		t.Errorf("got %s after %s", got, w.lastPrompt())
+	}
+	if b, _ := os.ReadFile(notes); string(b) != "x\n" {
+		t.Errorf("notes are %q", b)
+	}
+}
+
+// When a server ends during a call that writes, the model is told that the outcome is unknown.
+func TestServerEnds(t *testing.T) {
+	o, notes := withServers(t)
+	w := open(t, "", o, call("mcp__notes__crash", `{"text":"x"}`), answer("it may be noted"))
+	if got := w.do(task("note x")); got != "completed: it may be noted" || !strings.Contains(w.lastPrompt(), "the failure of mcp__notes__crash") ||
+		!strings.Contains(w.lastPrompt(), "may have been made. It is not made again") {
+		t.Errorf("got %s after %s", got, w.lastPrompt())
+	}
+	if b, _ := os.ReadFile(notes); string(b) != "x\n" {
+		t.Errorf("notes are %q", b)
+	}
+}
+
+// A task that is stopped goes on with the calls that the model has chosen, and does not ask it again.
+func TestStopped(t *testing.T) {
+	o, _ := withServers(t)
+	ctx, stop := context.WithCancel(t.Context())
+	model := llmtest.Script(llmtest.Func(func(context.Context, *llm.Request) llmtest.Answer {
+		time.AfterFunc(20*time.Millisecond, stop)
+		return llmtest.Text(call("delegate", `{"task":"wait"}`))
+	}), llmtest.Text(answer("ok")))
+	o.Model = llm.NewAsker(model, nil)
+	w := open(t, "", o)
+	c := agentstest.Serve(t, agents.Handler(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+		for _, err := range w.agent.Execute(ctx, t) {
+			if err == nil {
+				return nil, errors.New("it has ended")
+			}
+		}
+		result := agents.Text("nothing")
+		for e, err := range w.agent.Execute(context.WithoutCancel(ctx), t) {
+			if u, ok := e.(*a2a.TaskStatusUpdateEvent); ok && err == nil {
+				result = agents.Text(transport.Text(u.Status.Message.Parts))
+			}
+		}
+		return result, nil
+	}))
+	c.Answer(func(*a2a.Message) (string, error) {
+		<-ctx.Done()
+		return "waited", nil
+	})
+	if got := c.Do("do it"); got.Text != "ok" || len(model.Requests()) != 2 {
+		t.Errorf("got %+v after %d questions to the model, want 2", got, len(model.Requests()))
+	}
+}
+
+// A call whose input does not fit is corrected before it is made.
+func TestInputFits(t *testing.T) {
+	w := open(t, "cortex: {memory: true}", persona.Options{}, call("recall", `{"name":"a"}`), call("recall", `[]`), answer("ok"))
+	if got := w.do(task("x")); got != "completed: ok" || strings.Count(strings.Join(texts(w), "\n"), "its input does not fit") != 2 {
+		t.Errorf("got %s after %v", got, texts(w))
+	}
+}
+
+// texts returns the messages of the last question to the model.
+func texts(w *world) []string {
+	var all []string
+	requests := w.model.Requests()
+	for _, m := range requests[len(requests)-1].Messages {
+		all = append(all, m.Text())
+	}
+	return all
+}
+
+// A tool that the file forbids is not there, even when others of its server are.
+func TestDisallowed(t *testing.T) {
+	o, _ := withServers(t)
+	w := open(t, "disallowedTools: mcp__notes__clear, mcp__notes__crash, Task", o)
+	has, _ := w.agent.Tools()
+	if diff := cmp.Diff([]string{"ask_user", "mcp__facts__lookup", "mcp__notes__append", "read_result"}, has); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+}
+
+// What is remembered expires, and is bounded.
+func TestMemoryBounds(t *testing.T) {
+	var many []string
+	for i := range 16 {
+		many = append(many, "remember", fmt.Sprintf(`{"key":"k%d","value":"v"}`, i))
+	}
+	more := func(from int) string {
+		var all []string
+		for i := range 16 {
+			all = append(all, "remember", fmt.Sprintf(`{"key":"k%d","value":"v"}`, from+i))
+		}
+		return call(all...)
+	}
+	long, err := json.Marshal(map[string]any{"key": "long", "value": strings.Repeat("x", 65<<10)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := open(t, "cortex: {memory: true}", persona.Options{}, call(many...), more(16), more(32), more(48), call("remember", string(long)),
+		call("recall", `{"key":"k1"}`), answer("ok"), call("list_memory", `{}`), answer("ok"))
+	if got := w.do(task("x")); got != "completed: ok" {
+		t.Fatalf("got %s", got)
+	}
+	all := strings.Join(texts(w), "\n")
+	if strings.Count(all, "which is the limit: forget one") != 14 || !strings.Contains(all, "at most 65536 are allowed") || !strings.Contains(all, "<result>\nv\n</result>") {
+		t.Errorf("the model was told: %s", all)
+	}
+	w.agent.SetClock(func() time.Time { return time.Now().Add(61 * time.Minute) })
+	next := task("y")
+	next.ID = "next"
+	if got := w.do(next); got != "completed: ok" || !strings.Contains(w.lastPrompt(), "nothing is found") {
+		t.Errorf("after an hour: %s", w.lastPrompt())
+	}
+}
+
+// A folder that is no skill says why.
+func TestWrongSkills(t *testing.T) {
+	for text, want := range map[string]string{
+		"---\nname: other\ndescription: x\n---\nbody": "has to be the name of its folder",
+		"---\nname: Skill\ndescription: x\n---\nbody": "lower-case",
+		"---\nname: skill\n---\nbody":                 "has no description",
+		"body":                                        "has no",
+	} {
+		dir := filepath.Join(t.TempDir(), "skill")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := persona.ReadSkills(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ReadSkills of %q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// The verdicts are in the result, which the log keeps.
+func TestVerdictsAreKept(t *testing.T) {
+	w := open(t, "cortex: {evaluators: [no_pii]}", persona.Options{}, answer("write to ada@example.com"))
+	for e, err := range w.agent.Execute(t.Context(), task("who?")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts[0].Metadata
+		want := []any{map[string]any{"evaluator": "no_pii", "pass": false, "score": 0.0, "advice": "its rules match 1 times", "action": "redact"}}
+		if diff := cmp.Diff(want, m["cortex_verdicts"]); diff != "" {
+			t.Errorf("verdicts (-want +got):\n%s", diff)
+		}
 	}
 }

@@ -77,6 +77,12 @@ func newServer(name, path string) *sdk.Server {
 			time.Sleep(2 * time.Millisecond) // a tool takes its time: kills hit it before its answer, too
 			return says("noted: " + in.Text)
 		})
+	sdk.AddTool(s, &sdk.Tool{Name: "crash", Description: "Notes a line, and ends the server", Annotations: &sdk.ToolAnnotations{DestructiveHint: &no}},
+		func(_ context.Context, _ *sdk.CallToolRequest, in line) (*sdk.CallToolResult, any, error) {
+			_ = add(in.Text)
+			os.Exit(1)
+			return nil, nil, nil
+		})
 	sdk.AddTool(s, &sdk.Tool{Name: "clear", Description: "Deletes all notes"},
 		func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 			if err := os.Truncate(path, 0); err != nil {

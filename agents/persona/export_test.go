@@ -1,0 +1,6 @@
+package persona
+
+import "time"
+
+// SetClock replaces the clock of what the agent remembers.
+func (a *Agent) SetClock(now func() time.Time) { a.memory.now = now }
