@@ -747,7 +747,12 @@ func TestStopped(t *testing.T) {
 	model := llmtest.Script(llmtest.Func(func(context.Context, *llm.Request) llmtest.Answer {
 		time.AfterFunc(20*time.Millisecond, stop)
 		return llmtest.Text(call("delegate", `{"task":"wait"}`))
-	}), llmtest.Text(answer("ok")))
+	}), llmtest.Func(func(_ context.Context, r *llm.Request) llmtest.Answer {
+		if len(r.Messages) != 3 {
+			return llmtest.Text(answer("asked again"))
+		}
+		return llmtest.Text(answer("ok"))
+	}))
 	o.Model = llm.NewAsker(model, nil)
 	w := open(t, "", o)
 	c := agentstest.Serve(t, agents.Handler(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
