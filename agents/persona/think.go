@@ -53,6 +53,7 @@ func (r *reply) encode() string {
 
 // think asks the model for the next step.
 func (w *work) think(ctx context.Context) (*reply, error) {
+	w.task.Progress(fmt.Sprintf("thinks about step %d", len(w.r.Steps)+1))
 	q := w.request(replySchema)
 	var got *reply
 	budget := llm.Budget{}

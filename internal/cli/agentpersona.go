@@ -29,6 +29,7 @@ type personaFlags struct {
 	config, root string
 	skills       []string
 	aliases      []string
+	allowServers bool
 }
 
 func (e *env) newAgentPersona() *cobra.Command {
@@ -41,7 +42,7 @@ Code or .github/agents/reviewer.agent.md of VS Code, or an agent of each file in
 with these tools:
 
     Read, Glob, Grep, Write, Edit   the files in the folder --root; changing them needs your yes
-    mcp__SERVER__TOOL               tools of MCP servers, which are in the front matter or in --config
+    mcp__SERVER__TOOL               tools of MCP servers, which are in --config or, with --allow-servers, in the files
     delegate                        other agents, through Cortex
     load_skill                      folders with a SKILL.md, in --skills
     ask_user, read_result           questions to you, and parts of long results
@@ -72,6 +73,7 @@ personas of --data.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.config, "config", mcpConfig, "`FILE`: list of MCP servers; for the settings of Cortex, set CORTEX_CONFIG")
+	flags.BoolVar(&f.allowServers, "allow-servers", false, "start and reach the MCP servers that the files themselves describe")
 	flags.StringVar(&f.root, "root", "", "`DIR`: folder whose files the agents may use")
 	flags.StringSliceVar(&f.skills, "skills", nil, "`DIR`: a skill, or a folder of skills")
 	flags.StringSliceVar(&f.aliases, "model-alias", nil, "`NAME=MODEL`: the model for a name in the files, such as sonnet")
@@ -266,6 +268,9 @@ func (s *serverPool) of(cmd *cobra.Command, p *persona.Persona, id string) ([]*p
 	}
 	var mine []*persona.Server
 	for name, raw := range p.Inline {
+		if !s.flags.allowServers { // it may run any program, and send any variable of the environment anywhere
+			return nil, usagef("%s: mcpServers: %s is described in the file itself, which would start a program or reach a URL: read it, and allow it with --allow-servers", p.File, prompt.Clean(name, 64))
+		}
 		b, err := json.Marshal(map[string]any{"mcpServers": map[string]json.RawMessage{name: raw}})
 		if err != nil {
 			return nil, usagef("%s: mcpServers: %w", p.File, err)

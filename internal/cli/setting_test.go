@@ -32,7 +32,7 @@ var actionFlags = strings.Fields(`
 	kills topology seed keep clients
 	client-id callback-port
 	prefix credentials a2a-directory allow-host refresh
-	root skills model-alias`)
+	root skills model-alias allow-servers`)
 
 // exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{
