@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	"internal/shorten":               {},
 	"internal/size":                  {},
 	"internal/table":                 {"prompt"},
-	"internal/taskfile":              {},
+	"internal/taskfile":              {"internal/document"},
 	"internal/token":                 {},
 	"internal/torture":               {"transport", "transport/nats", "cortex/jetstore", "agents", "cortex/conversation", "cortex/storage"},
 	"agentcard":                      {"internal/document", "internal/recent", "internal/shorten"},

@@ -126,7 +126,7 @@ func (a *Agent) begin(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	var k kept
-	if ok, err := read(a.path, &k); err != nil || !ok {
+	if ok, err := taskfile.ReadRecord(a.path, maxRecord, &k); err != nil || !ok {
 		return failed
 	}
 	if err := a.take(ctx, &k); err != nil {

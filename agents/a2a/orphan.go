@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -187,7 +188,7 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 			continue
 		}
 		r := &record{}
-		ok, err := read(filepath.Join(a.journal.tasks.Dir, e.Name()), r)
+		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.tasks.Dir, e.Name()), maxRecord, r)
 		if ok && time.Now().Before(r.Until) {
 			continue // it may be delivered again
 		}

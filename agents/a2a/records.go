@@ -1,9 +1,7 @@
 package a2a
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cortex-orchestrator/cortex/agents"
-	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -88,80 +85,37 @@ func openRecords(folder string, now time.Time) (*records, error) {
 		contexts: &taskfile.Folder{Dir: filepath.Join(folder, contextsDir), Age: contextAge, Most: maxContexts},
 		open:     &taskfile.Folder{Dir: filepath.Join(folder, openDir), Age: recordAge, Most: maxRecords},
 	}
-	for _, f := range []*taskfile.Folder{r.tasks, r.contexts, r.open} {
-		if err := os.MkdirAll(f.Dir, 0o700); err != nil {
-			return nil, fmt.Errorf("no folder for what is asked: %w", err)
-		}
-	}
 	var err error
-	if r.lock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, fmt.Errorf("no folder for what is asked: %w", err)
-	}
-	if !taskfile.Lock(r.lock) {
-		return nil, errors.Join(fmt.Errorf("it is an agent already: another process works with %s", folder), r.lock.Close())
-	}
-	if err := errors.Join(r.tasks.Sweep(now), r.contexts.Sweep(now), r.open.Sweep(now)); err != nil {
-		return nil, errors.Join(err, r.close())
+	if r.lock, err = taskfile.Claim(folder, now, r.tasks, r.contexts, r.open); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
-func (r *records) close() error {
-	if err := r.lock.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	return nil
-}
+func (r *records) close() error { return taskfile.Release(r.lock) }
 
 // read returns a task's record, or nil.
 func (r *records) read(t *agents.Task) (*record, error) {
 	is := &record{}
-	if ok, err := read(r.tasks.Path(t.Tenant, t.ContextID, t.ID), is); !ok {
+	if ok, err := taskfile.ReadRecord(r.tasks.Path(t.Tenant, t.ContextID, t.ID), maxRecord, is); !ok {
 		return nil, err
 	}
 	return is, nil
 }
 
 func (r *records) write(t *agents.Task, is *record) error {
-	return write(r.tasks, r.tasks.Path(t.Tenant, t.ContextID, t.ID), is)
+	return r.tasks.WriteRecord(r.tasks.Path(t.Tenant, t.ContextID, t.ID), maxRecord, is)
 }
 
 // context returns the peer's id of the conversation of a task; "" is none.
 func (r *records) context(t *agents.Task) (id string, err error) {
-	_, err = read(r.contexts.Path(t.Tenant, t.ContextID, ""), &id)
+	_, err = taskfile.ReadRecord(r.contexts.Path(t.Tenant, t.ContextID, ""), maxRecord, &id)
 	return id, err
 }
 
 // setContext keeps the peer's id of the conversation of a task; "" forgets it.
 func (r *records) setContext(t *agents.Task, id string) error {
-	return write(r.contexts, r.contexts.Path(t.Tenant, t.ContextID, ""), id)
-}
-
-// read reads a record into v; ok is false if there is none.
-func read(path string, v any) (ok bool, err error) {
-	b, _, err := document.ReadRegular(path, maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, v)
-	}
-	if err != nil {
-		return false, fmt.Errorf("what was asked before cannot be read: %w", err)
-	}
-	return true, nil
-}
-
-// write writes and syncs a record.
-func write(f *taskfile.Folder, path string, v any) error {
-	b, err := json.Marshal(v)
-	if err == nil {
-		err = f.Write(path, b)
-	}
-	if err != nil {
-		return fmt.Errorf("what is asked cannot be kept: %w", err)
-	}
-	return nil
+	return r.contexts.WriteRecord(r.contexts.Path(t.Tenant, t.ContextID, ""), maxRecord, id)
 }
 
 // namespace is the name space of the ids of messages.

@@ -3,7 +3,6 @@ package mcp
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
-	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
@@ -76,41 +74,23 @@ func Forget(dir, tenant, contextID string) error {
 // openJournal opens the journal in folder and creates the folder if necessary.
 func openJournal(folder string, now time.Time) (*journal, error) {
 	j := &journal{files: &taskfile.Folder{Dir: filepath.Join(folder, callsDir), Age: recordAge, Most: maxRecords, Bytes: maxJournal}}
-	if err := os.MkdirAll(j.files.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("no folder for what is asked: %w", err)
-	}
 	var err error
-	if j.lock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, fmt.Errorf("no folder for what is asked: %w", err)
+	if j.lock, err = taskfile.Claim(folder, now, j.files); err != nil {
+		return nil, err
 	}
-	if !taskfile.Lock(j.lock) {
-		return nil, errors.Join(fmt.Errorf("it is an agent already: another process works with %s", folder), j.lock.Close())
-	}
-	return j, j.files.Sweep(now)
+	return j, nil
 }
 
-func (j *journal) close() error {
-	if err := j.lock.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	return nil
-}
+func (j *journal) close() error { return taskfile.Release(j.lock) }
 
 // path returns the file of a task's record.
 func (j *journal) path(t *agents.Task) string { return j.files.Path(t.Tenant, t.ContextID, t.ID) }
 
 // read returns a task's record, or nil.
 func (j *journal) read(t *agents.Task) (*record, error) {
-	b, _, err := document.ReadRegular(j.path(t), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	r := &record{}
-	if err == nil {
-		err = json.Unmarshal(b, r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("what was asked before cannot be read: %w", err)
+	if ok, err := taskfile.ReadRecord(j.path(t), maxRecord, r); !ok {
+		return nil, err
 	}
 	if r.Question != nil && r.Question.Answers == nil {
 		r.Question.Answers = sdk.InputResponseMap{}
@@ -120,12 +100,5 @@ func (j *journal) read(t *agents.Task) (*record, error) {
 
 // write writes and syncs a task's record.
 func (j *journal) write(t *agents.Task, r *record) error {
-	b, err := json.Marshal(r)
-	if err == nil {
-		err = j.files.Write(j.path(t), b)
-	}
-	if err != nil {
-		return fmt.Errorf("what is asked cannot be kept: %w", err)
-	}
-	return nil
+	return j.files.WriteRecord(j.path(t), maxRecord, r)
 }

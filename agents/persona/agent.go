@@ -80,12 +80,7 @@ func Folder(dir, agentID string) string { return filepath.Join(dir, agentID) }
 func ServersDir(dir, agentID string) string { return filepath.Join(Folder(dir, agentID), serversDir) }
 
 // Close ends the agent. The tasks that it does have to be over.
-func (a *Agent) Close() error {
-	if err := a.journal.lock.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
-	}
-	return nil
-}
+func (a *Agent) Close() error { return taskfile.Release(a.journal.lock) }
 
 // Tools returns the names of the tools that the agent has, and the words of its file for which there is no tool here.
 func (a *Agent) Tools() (has, foreign []string) {

@@ -2,7 +2,6 @@ package persona
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
@@ -53,15 +51,8 @@ func (m *memory) path(w *work) string {
 // read returns what is remembered and has not expired.
 func (m *memory) read(w *work) (map[string]entry, error) {
 	all := map[string]entry{}
-	b, _, err := document.ReadRegular(m.path(w), maxKeys*(maxValue+maxKey)*7) // escaped
-	if isGone(err) {
-		return all, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &all)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("what was remembered cannot be read: %w", plainError(err))
+	if _, err := taskfile.ReadRecord(m.path(w), maxKeys*(maxValue+maxKey)*7, &all); err != nil { // 7: escapes
+		return nil, err
 	}
 	now := m.now()
 	maps.DeleteFunc(all, func(_ string, e entry) bool { return !now.Before(e.Expires) })
@@ -91,12 +82,8 @@ func (m *memory) remember(w *work, key, value string, minutes int) (string, erro
 	default:
 		all[key] = entry{value, m.now().Add(life)}
 	}
-	b, err := json.Marshal(all)
-	if err == nil {
-		err = m.files.Write(m.path(w), b)
-	}
-	if err != nil {
-		return "", fmt.Errorf("it cannot be remembered: %w", plainError(err))
+	if err := m.files.WriteRecord(m.path(w), maxKeys*(maxValue+maxKey)*7, all); err != nil {
+		return "", err
 	}
 	if value == "" {
 		return "forgotten", nil

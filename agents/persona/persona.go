@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -351,6 +350,3 @@ func (p *Persona) makeCard(o *own) error {
 	}
 	return nil
 }
-
-// isGone reports whether err says that there is no such file.
-func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

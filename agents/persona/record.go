@@ -3,7 +3,6 @@ package persona
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/evaluate"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
-	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -111,48 +109,25 @@ func Forget(dir, tenant, contextID string) error {
 // openJournal opens the journal in folder and creates the folder if necessary.
 func openJournal(folder string, now time.Time) (*journal, error) {
 	j := &journal{files: &taskfile.Folder{Dir: filepath.Join(folder, tasksDir), Age: recordAge, Most: maxRecords, Bytes: maxJournal}}
-	if err := os.MkdirAll(j.files.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("no folder for its journal: %w", err)
-	}
 	var err error
-	if j.lock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, fmt.Errorf("no folder for its journal: %w", err)
+	if j.lock, err = taskfile.Claim(folder, now, j.files); err != nil {
+		return nil, err
 	}
-	if !taskfile.Lock(j.lock) {
-		return nil, errors.Join(fmt.Errorf("it runs already: another process works with %s", folder), j.lock.Close())
-	}
-	return j, j.files.Sweep(now)
+	return j, nil
 }
 
 func (j *journal) path(t *agents.Task) string { return j.files.Path(t.Tenant, t.ContextID, t.ID) }
 
 // read returns a task's record, or nil.
 func (j *journal) read(t *agents.Task) (*record, error) {
-	b, _, err := document.ReadRegular(j.path(t), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	r := &record{}
-	if err == nil {
-		err = json.Unmarshal(b, r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("what was done before cannot be read: %w", plainError(err))
+	if ok, err := taskfile.ReadRecord(j.path(t), maxRecord, r); !ok {
+		return nil, err
 	}
 	return r, nil
 }
 
 // write writes and syncs a task's record.
 func (j *journal) write(t *agents.Task, r *record) error {
-	b, err := json.Marshal(r)
-	if err == nil && len(b) > maxRecord {
-		err = fmt.Errorf("it has %d bytes: at most %d are allowed", len(b), maxRecord)
-	}
-	if err == nil {
-		err = j.files.Write(j.path(t), b)
-	}
-	if err != nil {
-		return fmt.Errorf("what is done cannot be kept: %w", plainError(err))
-	}
-	return nil
+	return j.files.WriteRecord(j.path(t), maxRecord, r)
 }

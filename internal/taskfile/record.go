@@ -1,0 +1,74 @@
+package taskfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
+)
+
+// Claim makes an agent's folder and the folders of its files, locks it until the returned file is closed, and sweeps them. It is an error if another
+// process has locked it.
+func Claim(folder string, now time.Time, of ...*Folder) (lock *os.File, err error) {
+	for _, f := range of {
+		if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+			return nil, fmt.Errorf("no folder for what is asked: %w", err)
+		}
+	}
+	if lock, err = os.OpenFile(filepath.Join(folder, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("no folder for what is asked: %w", err)
+	}
+	if !Lock(lock) {
+		return nil, errors.Join(fmt.Errorf("it is an agent already: another process works with %s", folder), lock.Close())
+	}
+	for _, f := range of {
+		err = errors.Join(err, f.Sweep(now))
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// Release closes the lock of [Claim]; more than once does no harm.
+func Release(lock *os.File) error {
+	if err := lock.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// ReadRecord decodes the JSON of the file at path, of at most most bytes, into v; ok is false if there is none.
+func ReadRecord(path string, most int, v any) (ok bool, err error) {
+	b, _, err := document.ReadRegular(path, most)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("what was asked before cannot be read: %w", err)
+	}
+	return true, nil
+}
+
+// WriteRecord writes v as JSON, as Write does. What has more than most bytes could not be read, and is an error.
+func (f *Folder) WriteRecord(path string, most int, v any) error {
+	b, err := json.Marshal(v)
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("it has %d bytes: at most %d are allowed", len(b), most)
+	}
+	if err == nil {
+		err = f.Write(path, b)
+	}
+	if err != nil {
+		return fmt.Errorf("what is asked cannot be kept: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package taskfile_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
+)
+
+// A record is read as it was written; one that would be too large to be read is not written, and a damaged one is an error.
+func TestRecord(t *testing.T) {
+	f := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10}
+	path := f.Path("", "context", "task")
+	var got string
+	if ok, err := taskfile.ReadRecord(path, 100, &got); ok || err != nil {
+		t.Errorf("a record that is not there: %v, %v", ok, err)
+	}
+	if err := f.WriteRecord(path, 100, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WriteRecord(path, 100, strings.Repeat("x", 100)); err == nil || !strings.Contains(err.Error(), "it has 102 bytes: at most 100 are allowed") {
+		t.Errorf("a large record is written: %v", err)
+	}
+	if ok, err := taskfile.ReadRecord(path, 100, &got); !ok || err != nil || got != "hello" {
+		t.Errorf("ReadRecord() = %v, %v, %q", ok, err, got)
+	}
+	var number int
+	if ok, err := taskfile.ReadRecord(path, 100, &number); ok || err == nil {
+		t.Errorf("a record of another form: %v, %v", ok, err)
+	}
+}
+
+// A folder belongs to one owner until it is released.
+func TestClaim(t *testing.T) {
+	dir := t.TempDir()
+	of := &taskfile.Folder{Dir: filepath.Join(dir, "tasks"), Age: time.Hour, Most: 10}
+	lock, err := taskfile.Claim(dir, time.Now(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := taskfile.Claim(dir, time.Now(), of); !isTaken(err) {
+		t.Errorf("a folder that is taken: %v", err)
+	}
+	for range 2 {
+		if err := taskfile.Release(lock); err != nil {
+			t.Error(err)
+		}
+	}
+	if lock, err = taskfile.Claim(dir, time.Now(), of); err != nil {
+		t.Fatal(err)
+	}
+	if err := taskfile.Release(lock); err != nil {
+		t.Error(err)
+	}
+}
