@@ -137,7 +137,7 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 	pool := &serverPool{env: e, flags: f, log: log}
 	defer pool.close()
 	for _, p := range all {
-		a, end, err := e.openPersona(cmd, ctx, p, &persona.Options{Dir: personaDir(e.settings.data), Root: root, Skills: skills, Logger: log}, models, pool)
+		a, end, err := e.openPersona(cmd, p, &persona.Options{Dir: personaDir(e.settings.data), Root: root, Skills: skills, Logger: log}, models, pool)
 		if err != nil && cmd.Context().Err() != nil {
 			return nil // the user interrupted it
 		}
@@ -151,33 +151,26 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 			if err == nil && cmd.Context().Err() == nil && ctx.Err() == nil && !f.once {
 				err = errors.New("the agent has ended")
 			}
-			return cmp.Or(err, onceDone(f.once && len(all) == 1))
+			return err
 		})
 	}
+	serving, stop := context.WithCancel(cmd.Context())
+	var servers errgroup.Group
 	for _, s := range pool.all {
-		running.Go(func() error { return s.Run(ctx) })
+		servers.Go(func() error { return s.Run(serving) })
 	}
-	if err := running.Wait(); !errors.Is(err, errLeft) {
-		return err
-	}
-	return nil
-}
-
-// onceDone returns the error that ends the servers of an agent that has done its tasks.
-func onceDone(yes bool) error {
-	if yes {
-		return errLeft
-	}
-	return nil
+	err = running.Wait()
+	stop()
+	return errors.Join(err, servers.Wait())
 }
 
 // openPersona opens the agent of a persona, and says what of its file means nothing here.
-func (e *env) openPersona(cmd *cobra.Command, ctx context.Context, p *persona.Persona, o *persona.Options, models *models, pool *serverPool) (*persona.Agent, func(), error) {
+func (e *env) openPersona(cmd *cobra.Command, p *persona.Persona, o *persona.Options, models *models, pool *serverPool) (*persona.Agent, func(), error) {
 	id, err := transport.AgentID(p.Card.Name)
 	if err != nil {
 		return nil, nil, usagef("%s: %w", p.File, err)
 	}
-	if o.Model, err = models.of(ctx, p); err != nil {
+	if o.Model, err = models.of(cmd.Context(), p); err != nil {
 		return nil, nil, err
 	}
 	if o.Servers, err = pool.of(cmd, p, id); err != nil {
