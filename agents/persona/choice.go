@@ -24,6 +24,7 @@ const (
 	toolSkill    = "load_skill"
 	toolFile     = "read_skill_file"
 	toolResult   = "read_result"
+	toolOpen     = "open_file"
 	toolRemember = "remember"
 	toolRecall   = "recall"
 	toolList     = "list_memory"
@@ -46,7 +47,7 @@ var known = map[string][]string{
 }
 
 // always has the tools that need no permission: they reach nothing but the task itself.
-var always = []string{toolAsk, toolSkill, toolFile, toolResult, toolRemember, toolRecall, toolList, toolSearch}
+var always = []string{toolAsk, toolSkill, toolFile, toolResult, toolOpen, toolRemember, toolRecall, toolList, toolSearch}
 
 // May reports whether a tool may be used. An MCP server's tool is named mcp__SERVER__TOOL.
 func (c *Choice) May(tool string) bool {

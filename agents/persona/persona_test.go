@@ -247,7 +247,7 @@ func TestForbiddenTool(t *testing.T) {
 	}
 	has, foreign := w.agent.Tools()
 	if diff := cmp.Diff([]string{
-		"ask_user", "list_memory", "mcp__facts__lookup", "mcp__notes__append", "read_result", "recall", "remember", "search_memory",
+		"ask_user", "list_memory", "mcp__facts__lookup", "mcp__notes__append", "open_file", "read_result", "recall", "remember", "search_memory",
 	}, has); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
@@ -801,7 +801,7 @@ func TestDisallowed(t *testing.T) {
 	o, _ := withServers(t)
 	w := open(t, "disallowedTools: mcp__notes__clear, mcp__notes__crash, Task", o)
 	has, _ := w.agent.Tools()
-	if diff := cmp.Diff([]string{"ask_user", "mcp__facts__lookup", "mcp__notes__append", "read_result"}, has); diff != "" {
+	if diff := cmp.Diff([]string{"ask_user", "mcp__facts__lookup", "mcp__notes__append", "open_file", "read_result"}, has); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 }
@@ -870,5 +870,37 @@ func TestVerdictsAreKept(t *testing.T) {
 		if diff := cmp.Diff(want, m["cortex_verdicts"]); diff != "" {
 			t.Errorf("verdicts (-want +got):\n%s", diff)
 		}
+	}
+}
+
+// The text files that come with a task can be read.
+func TestFilesOfTask(t *testing.T) {
+	w := open(t, "", persona.Options{}, call("open_file", `{"name":"todo.txt"}`, "open_file", `{"name":"a.png"}`, "open_file", `{"name":"other"}`), answer("tea"))
+	one := task("what is to be bought?")
+	one.Message.Parts = append(one.Message.Parts, &a2a.Part{Content: a2a.Raw("buy tea"), Filename: "todo.txt", MediaType: "text/plain"},
+		&a2a.Part{Content: a2a.Raw("\xff\xd8"), Filename: "a.png", MediaType: "image/png"})
+	if got := w.do(one); got != "completed: tea" {
+		t.Fatalf("got %s", got)
+	}
+	if got := texts(w)[0]; !strings.Contains(got, "to be read with open_file: todo.txt, text/plain, 7 bytes") {
+		t.Errorf("the task is %s", got)
+	}
+	for _, want := range []string{"<result>\nbuy tea\n</result>", "a.png is no text file", `no file "other" came with the task`} {
+		if !strings.Contains(w.lastPrompt(), want) {
+			t.Errorf("no %q in %s", want, w.lastPrompt())
+		}
+	}
+}
+
+// Another attempt after a result that was refused knows why.
+func TestAttemptAfterRefusal(t *testing.T) {
+	w := open(t, `cortex: {evaluators: {no_prices: {rules: ['\$\d+']}}}`, persona.Options{}, answer("it costs $12"), answer("it is cheap"))
+	if got := w.do(task("x")); !strings.HasPrefix(got, "failed: the evaluator no_prices") {
+		t.Fatalf("got %s", got)
+	}
+	again := task("x")
+	again.Message.ID = "m2"
+	if got := w.do(again); got != "completed: it is cheap" || !strings.Contains(w.lastPrompt(), "This answer was not passed on") {
+		t.Errorf("got %s after %s", got, w.lastPrompt())
 	}
 }

@@ -63,7 +63,8 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 	}
 	if n := len(verdicts); n > 0 {
 		switch v := &verdicts[n-1]; v.Action {
-		case evaluate.Fail:
+		case evaluate.Fail: // another attempt knows why
+			w.r.Steps = append(w.r.Steps, step{Reply: r.encode(), Say: r.say, Note: "This answer was not passed on:\n<result>\n" + quoted(prompt.CleanText(v.Words(), 4<<10)) + "\n</result>\nGive another one."})
 			return nil, errors.Join(errors.New(v.Words()), w.keep())
 		case evaluate.Ask:
 			w.r.Asked = &asked{Text: v.Words() + ". It is:\n\n" + out.Text + "\n\nMay it be passed on? Answer yes or no.", Release: out}

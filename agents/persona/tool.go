@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
@@ -81,7 +82,7 @@ func (a *Agent) box() []*tool {
 	all := a.fileTools()
 	all = append(all, a.skillTools()...)
 	all = append(all, a.memoryTools()...)
-	all = append(all, delegateTool(a.p), resultTool(), newAsk())
+	all = append(all, delegateTool(a.p), resultTool(), openTool(), newAsk())
 	for _, s := range a.o.Servers {
 		for _, t := range s.Tools() {
 			all = append(all, a.serverTool(s, &t))
@@ -128,6 +129,28 @@ func newAsk() *tool {
 		func(context.Context, *work, *input) (string, error) { return "", errors.New("it is not called") })
 	t.asks = true
 	return t
+}
+
+// openTool returns the tool that reads the files that came with the task.
+func openTool() *tool {
+	return newTool(toolOpen, "Read a text file that came with the task.", readOnly,
+		`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`,
+		func(ctx context.Context, w *work, in *input) (string, error) {
+			for _, f := range w.task.Files() {
+				if f.Name != in.Name {
+					continue
+				}
+				b, err := f.Bytes(ctx, maxRead)
+				switch {
+				case err != nil:
+					return "", err
+				case !utf8.Valid(b):
+					return "", fmt.Errorf("%s is no text file", in.Name)
+				}
+				return string(b), nil
+			}
+			return "", fmt.Errorf("no file %q came with the task", in.Name)
+		})
 }
 
 // delegateTool returns the tool that gives work to other agents.

@@ -105,7 +105,7 @@ func (w *work) taskText() string {
 		}
 	}
 	for _, f := range w.task.Files() {
-		fmt.Fprintf(&b, "\nA file that came with it and cannot be opened here: %s, %s, %d bytes", prompt.Clean(f.Name, 100), prompt.Clean(f.Type, 100), f.Size)
+		fmt.Fprintf(&b, "\nA file that came with it, to be read with "+toolOpen+": %s, %s, %d bytes", prompt.Clean(f.Name, 100), prompt.Clean(f.Type, 100), f.Size)
 	}
 	if a, ok := agentcard.SpecOf(w.a.p.Card).Abilities[w.task.Skill]; ok && a.OutputSchema != nil {
 		b.WriteString("\n\nThe answer has to be a JSON text, in \"say\", that fits this schema: " + string(a.OutputSchema))

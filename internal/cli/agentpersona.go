@@ -45,7 +45,7 @@ with these tools:
     mcp__SERVER__TOOL               tools of MCP servers, which are in --config or, with --allow-servers, in the files
     delegate                        other agents, through Cortex
     load_skill                      folders with a SKILL.md, in --skills
-    ask_user, read_result           questions to you, and parts of long results
+    ask_user, open_file             questions to you, and text files that come with a task
     remember, recall, ...           a memory in each conversation, with ` + "`cortex: {memory: true}`" + `
 
 Which of them a file allows, and what it says that means nothing here, is printed in a line each. Keys of Cortex are below the key cortex:
