@@ -69,7 +69,7 @@ var allowed = map[string][]string{
 	"llm/internal/google":                      {"llm", "llm/internal/sse"},
 	"llm/vertex":                               {"llm", "llm/internal/google", "internal/httpclient", "internal/recent"},
 	"llm/vertex/vertextest":                    {"llm", "llm/llmtest"},
-	"llm/gemini":                               {"llm", "llm/internal/google", "llm/internal/sse", "internal/httpclient"},
+	"llm/gemini":                               {"llm", "llm/internal/endpoint", "llm/internal/google", "llm/internal/sse", "internal/httpclient"},
 	"llm/eval":                                 {"agentcard", "llm", "prompt"},
 	"llm/internal/sse":                         {"llm"},
 	"llm/internal/endpoint":                    {"llm", "internal/httpclient"},

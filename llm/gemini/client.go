@@ -55,6 +55,9 @@ type Client struct {
 	images      bool
 	thinking    *genai.ThinkingConfig
 	models      *genai.Models
+
+	http          *http.Client
+	base, version string // of the URLs; version "": the default
 }
 
 var _ llm.Client = (*Client)(nil)
@@ -98,7 +101,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if sent.CheckRedirect == nil { // net/http would send the key to any server
 		sent.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
-	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, images: cfg.Images, thinking: cfg.thinking(), models: c.Models}, nil
+	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, images: cfg.Images, thinking: cfg.thinking(), models: c.Models, http: sent, base: cfg.baseURL(), version: cfg.APIVersion}, nil
 }
 
 // The values of Config.Thinking that are no number.

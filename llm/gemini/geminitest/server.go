@@ -12,8 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
 
-// Serve starts a server that answers each call with the reply of h, at the URLs of both the Gemini API and Vertex AI, below the server's URL. It ends
-// with the test.
+// Serve starts a server that answers each call with the reply of h, at the URLs of both the Gemini API and Vertex AI, below the server's URL, and lists
+// [llmtest.Model] at that of the Gemini API. It ends with the test.
 //
 // It rejects requests that Google would reject: without a key, with another method, or with an unknown field. See [Shapes] for the errors of a
 // [llmtest.Fault].
@@ -45,6 +45,15 @@ func (s server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		path = vertexPath.FindStringSubmatch(r.URL.Path)
 		call.Key = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		noKey = &llmtest.Fault{Status: http.StatusUnauthorized, Message: "Request is missing required authentication credential. Expected OAuth 2 access token, login cookie or other valid authentication credential."}
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/v1beta/models" {
+		if call.Key = r.Header.Get("X-Goog-Api-Key"); call.Key == "" {
+			fail(w, &llmtest.Fault{Status: http.StatusForbidden, Message: noKey.Message}, call)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"models":[{"name":"models/%s","supportedGenerationMethods":["generateContent","countTokens"]},{"name":"models/embedding","supportedGenerationMethods":["embedContent"]}]}`, llmtest.Model)
+		return
 	}
 	switch {
 	case path == nil || path[2] != "streamGenerateContent" || r.URL.Query().Get("alt") != "sse":

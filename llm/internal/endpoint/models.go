@@ -16,8 +16,11 @@ import (
 // maxModels bounds the list of an endpoint's models, in bytes.
 const maxModels = 4 << 20
 
-// Models returns the ids of an endpoint's models, sorted: those of {"data": [{"id": "…"}]}, which OpenAI and Anthropic answer at url. refused explains a
-// status that is no success, from the beginning of its body.
+// generates is the method of Google's models that generate text.
+const generates = "generateContent"
+
+// Models returns the ids of an endpoint's models, sorted: those of {"data": [{"id": "…"}]}, which OpenAI and Anthropic answer at url, or, of Google's
+// {"models": [{"name": "models/…"}]}, those that generate text. refused explains a status that is no success, from the beginning of its body.
 func Models(ctx context.Context, c *http.Client, url string, headers map[string]string, refused func(status int, body []byte) *llm.Error) ([]string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -42,6 +45,10 @@ func Models(ctx context.Context, c *http.Client, url string, headers map[string]
 		Data []struct {
 			ID string `json:"id"`
 		} `json:"data"`
+		Models []struct {
+			Name    string   `json:"name"`
+			Methods []string `json:"supportedGenerationMethods"`
+		} `json:"models"`
 	}
 	if err == nil {
 		err = json.Unmarshal(body, &list)
@@ -52,6 +59,11 @@ func Models(ctx context.Context, c *http.Client, url string, headers map[string]
 	ids := map[string]bool{}
 	for _, m := range list.Data {
 		if id := strings.TrimSpace(m.ID); id != "" {
+			ids[id] = true
+		}
+	}
+	for _, m := range list.Models {
+		if id := strings.TrimSpace(strings.TrimPrefix(m.Name, "models/")); id != "" && slices.Contains(m.Methods, generates) {
 			ids[id] = true
 		}
 	}
