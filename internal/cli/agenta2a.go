@@ -152,8 +152,7 @@ func (e *env) runPeers(cmd *cobra.Command, args []string, f *a2aFlags) error {
 
 // runPeer serves an agent with a connection of its own.
 func (e *env) runPeer(ctx context.Context, a *peers.Agent, flags agentFlags) error {
-	one, node := *e, *e.settings.node // copies: the agents may have different credentials, and connect at the same time
-	one.settings.node = &node
+	one := e.forAgent()
 	flags.before = func(ctx context.Context, tr transport.Transport) error {
 		return alone(ctx, tr, e.settings.tenant, a.Card(), "--name or --prefix")
 	}

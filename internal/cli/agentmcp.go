@@ -212,7 +212,7 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 		return err
 	}
 	for _, a := range all {
-		one := *e // a copy: the agents may have different credentials
+		one := e.forAgent()
 		running.Go(func() error { return a.Run(ctx) })
 		running.Go(func() error {
 			err := one.runAgent(ctx, a.Card(), newWorklog(a, prompt.Clean(a.Card().Name, 64), one.speaker()), &f.agentFlags)

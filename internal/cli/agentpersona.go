@@ -145,7 +145,7 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 			return err
 		}
 		defer end()
-		one := *e // a copy: the agents may have different credentials
+		one := e.forAgent()
 		running.Go(func() error {
 			err := one.runAgent(ctx, p.Card, newWorklog(a, prompt.Clean(p.Card.Name, 64), one.speaker()), &f.agentFlags)
 			if err == nil && cmd.Context().Err() == nil && ctx.Err() == nil && !f.once {

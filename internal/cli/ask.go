@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
@@ -177,6 +178,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 				}
 			}
 			if reply == "" {
+				b.delivered(ctx, waits, cfg.ContextID)
 				what, reply := "reply", "'…'"
 				if waits != nil && waits.Phase == conversation.Held {
 					what, reply = "yes or no", "yes"
@@ -272,6 +274,34 @@ func (b *backend) waits(ctx context.Context, turnID, contextID string) *conversa
 	}
 	return conv.WaitsFor(turnID)
 }
+
+// delivered returns when Cortex knows that the question of a held task has been delivered, or after [deliveredTimeout]. A yes that another process
+// sends sooner is not taken for this question, see [conversation.Reply].
+func (b *backend) delivered(ctx context.Context, waits *conversation.Task, contextID string) {
+	if waits == nil || waits.Phase != conversation.Held {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deliveredTimeout)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for ctx.Err() == nil {
+		conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
+		if err != nil {
+			return
+		}
+		if turn := conv.Turn(waits.Turn); turn == nil || turn.Delivered {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-poll.C:
+		}
+	}
+}
+
+// deliveredTimeout is how long ask waits for the receipt of a question, which follows the question at once unless Cortex is overloaded or ends.
+const deliveredTimeout = 10 * time.Second
 
 // readReply reads a line from the terminal. An empty line is no reply.
 func (e *env) readReply(ctx context.Context) (string, error) {

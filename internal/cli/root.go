@@ -76,6 +76,13 @@ type env struct {
 	interrupted    func() bool // reports whether the process was asked to end
 }
 
+// forAgent returns a copy for one of several agents of this process: each sets its own credentials, and what it learns of its Cortex when it joins.
+func (e *env) forAgent() *env {
+	one, node := *e, *e.settings.node
+	one.settings.node = &node
+	return &one
+}
+
 // Run runs one command line and returns the exit status. It blocks until the command is done or ctx ends.
 func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, end := context.WithCancel(ctx)
