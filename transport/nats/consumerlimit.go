@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -118,30 +119,58 @@ func (b *Bus) makeRoom(ctx context.Context) error {
 }
 
 // sweep removes consumers of people and agents in the streams that are read through a gateway: older versions allowed any number, which exist as
-// long as somebody listens. Their deliver subject shows that they are a caller's.
+// long as somebody listens. Their deliver subject shows that they are a caller's. It tries again, ever more rarely, what an overloaded server refused.
 func (g *gateway) sweep(ctx context.Context) {
 	removed := 0
-	for name := range readStreams {
-		stream, err := lookUp(ctx, g.bus.js, name)
-		if err != nil || stream.CachedInfo().State.Consumers == 0 {
-			continue // a missing stream has none, one that does not answer is swept at the next start
-		}
-		list := stream.ListConsumers(ctx)
-		var theirs []string
-		for info := range list.Info() {
-			if to := info.Config.DeliverSubject; strings.HasPrefix(to, auth.RepliesOf(auth.Person)) || strings.HasPrefix(to, auth.RepliesOf(auth.Agent)) {
-				theirs = append(theirs, info.Name)
+	left := slices.Collect(maps.Keys(readStreams))
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		left = slices.DeleteFunc(left, func(name string) bool {
+			n, err := g.sweepStream(ctx, name)
+			if removed += n; err != nil {
+				g.bus.log.Debug("consumers of people not removed yet", "stream", name, "err", err)
 			}
+			return err == nil
+		})
+		if len(left) == 0 {
+			break
 		}
-		for _, c := range theirs {
-			if err := stream.DeleteConsumer(ctx, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-				g.bus.log.Debug("consumer not removed", "stream", name, "consumer", oneLine(c, 100), "err", err)
-				break
-			}
-			removed++
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
 		}
 	}
 	if removed > 0 {
 		g.bus.log.Warn("consumers of people removed: Cortex reads for them", "removed", removed)
 	}
+}
+
+// sweepStream removes such consumers of one stream, and returns how many.
+func (g *gateway) sweepStream(ctx context.Context, name string) (removed int, err error) {
+	stream, err := lookUp(ctx, g.bus.js, name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case stream.CachedInfo().State.Consumers == 0:
+		return 0, nil
+	}
+	list := stream.ListConsumers(ctx)
+	var theirs []string
+	for info := range list.Info() {
+		if to := info.Config.DeliverSubject; strings.HasPrefix(to, auth.RepliesOf(auth.Person)) || strings.HasPrefix(to, auth.RepliesOf(auth.Agent)) {
+			theirs = append(theirs, info.Name)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return 0, err
+	}
+	for _, c := range theirs {
+		if err := stream.DeleteConsumer(ctx, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
 }
