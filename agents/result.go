@@ -11,8 +11,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// MaxResultText bounds the text of a result, in bytes; a longer one is cut, with a note.
+// MaxResultText bounds the text of a result, in bytes. A longer one is cut, with a note, and comes whole as a file beside it where the transport stores
+// files.
 const MaxResultText = 256 << 10
+
+// wholeName is the name of the file with a text that is cut.
+const wholeName = "result.txt"
 
 // maxErrorText bounds the text of a failure, in bytes.
 const maxErrorText = 4 << 10
@@ -99,6 +103,25 @@ func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
 		out = append(out, &q)
 	}
 	return out, sizeOf(out)
+}
+
+// whole returns a file with the texts of parts when they are too long for a result, or nil.
+func whole(parts a2a.ContentParts) *a2a.Part {
+	n := 0
+	var texts []string
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		if text, ok := p.Content.(a2a.Text); ok && text != "" && utf8.ValidString(string(text)) {
+			texts = append(texts, string(text))
+			n += len(text)
+		}
+	}
+	if n <= MaxResultText {
+		return nil
+	}
+	return &a2a.Part{Content: a2a.Raw(strings.Join(texts, "\n")), Filename: wholeName, MediaType: "text/plain"}
 }
 
 // hasValue reports whether content has a value.

@@ -213,6 +213,9 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 		if out.parts, _ = cleanParts(end.parts, MaxResultText); len(out.parts) == 0 {
 			out.parts = t.streamed()
 		}
+		if file := whole(end.parts); file != nil && t.store() != nil {
+			out.parts = append(out.parts, file)
+		}
 		if len(out.parts) == 0 && (out.state == a2a.TaskStateFailed || out.state == a2a.TaskStateRejected) {
 			out.parts = words("the agent gave no reason")
 		}

@@ -308,14 +308,18 @@ func TestResultIsCleaned(t *testing.T) {
 			t.Fatalf("results = %q", got)
 		}
 		parts := b.results[0].Payload.(*a2a.Task).Status.Message.Parts
-		if len(parts) != 2 {
-			t.Fatalf("%d parts, want the bytes and the text", len(parts))
+		if len(parts) != 3 {
+			t.Fatalf("%d parts, want the bytes, the text, and the whole text as a file", len(parts))
 		}
 		if raw := parts[0].Raw(); string(raw) != "caf\xe9" || parts[0].MediaType != "application/octet-stream" {
 			t.Errorf("part 0 = %q (%s), want the bytes", raw, parts[0].MediaType)
 		}
 		if text := parts[1].Text(); len(text) > agents.MaxResultText+100 || !strings.HasSuffix(text, "é\n[cut: the first 262144 of 524288 bytes]") {
 			t.Errorf("part 1 has %d bytes and ends %q, want it cut with a note", len(text), text[max(0, len(text)-60):])
+		}
+		whole, err := transport.ReadPart(t.Context(), b.bus, "", parts[2], 1<<20)
+		if want := strings.Repeat("é", agents.MaxResultText) + "\nmore"; err != nil || string(whole) != want || parts[2].Filename != "result.txt" {
+			t.Errorf("the file %s has %d bytes and ends %q (%v), want all of the text", parts[2].Filename, len(whole), whole[max(0, len(whole)-60):], err)
 		}
 	})
 }

@@ -80,7 +80,7 @@ func TestFilesOfTheConversation(t *testing.T) {
 		var opened []string
 		d := simple(func(turn *llm.Turn) *llm.Decision {
 			for _, key := range append(turn.Available, "f99") {
-				b, err := turn.Open(t.Context(), key)
+				b, err := turn.Open(t.Context(), key, 1<<20)
 				if err != nil && !errors.Is(err, transport.ErrFileGone) {
 					t.Errorf("Open(%s) = %v", key, err)
 				}
@@ -146,7 +146,7 @@ func TestOpenStoredFiles(t *testing.T) {
 		var shown []prompt.File
 		d := simple(func(turn *llm.Turn) *llm.Decision {
 			for _, key := range turn.Available {
-				b, err := turn.Open(t.Context(), key)
+				b, err := turn.Open(t.Context(), key, 1<<20)
 				opened, failed = append(opened, len(b)), append(failed, err)
 			}
 			shown = turn.Files

@@ -164,7 +164,7 @@ func checkFiles(t *Turn, keys []string) error {
 		switch {
 		case slices.Contains(keys[:i], key):
 			return fmt.Errorf("file %s is named twice", excerpt(key))
-		case slices.Contains(t.Available, key):
+		case slices.Contains(t.Available, key), t.Result(key) != nil:
 		case len(t.Available) == 0:
 			return fmt.Errorf("no file %s; there are none that can be sent along, so files is null", excerpt(key))
 		default:

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -30,8 +31,9 @@ type DeciderOptions struct {
 // of the first reply that has one; the text of a later reply is not streamed after that of a rejected one. Thoughts at the beginning of a reply are
 // not part of it; see [ParseDecision].
 //
-// A reply that searches for agents, see [KindSearch], is answered with the result of Turn.Search, and the model is asked again; that does not count
-// as a correction. A fourth search of one decision does, and so does a search when Turn.Search is nil.
+// A reply that searches for agents, see [KindSearch], is answered with the result of Turn.Search, and one that reads, see [KindRead], with a part of the
+// text, and the model is asked again; that does not count as a correction. A fourth search or read of one decision does, and so does one of what is not
+// there.
 //
 // When a reply is empty, or breaks off after its first words (cut off, or the endpoint unavailable or rate limited), Decide asks once more. When it
 // ends at MaxTokens, Decide asks once more with twice as many, unless the reply never ends. All other errors of c are returned unchanged without a
@@ -75,27 +77,30 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 		return nil, err
 	}
 	x := &exchange{decider: d, budget: t.Budget, stream: stream, want: d.options.MaxTokens}
-	s := &search{turn: *t}
+	w := &wishes{turn: *t}
 	for repairs := 0; ; {
 		reply, model, err := x.ask(ctx, r)
 		if err != nil {
 			return nil, x.fail(err)
 		}
-		decision, words, err := s.accept(reply)
-		var answer string
-		switch {
-		case err == nil && decision.Kind == KindSearch:
-			if answer, err = s.answer(d.templates, words, x.left(r)); err != nil {
-				return nil, x.fail(err)
-			}
-		case err == nil:
-			decision.Model, decision.Usage, decision.Repairs, decision.Searches = model, x.spent, repairs, s.words
+		decision, asked, err := w.accept(reply)
+		if err == nil && decision.Kind.row().check != nil {
+			decision.Model, decision.Usage, decision.Repairs, decision.Searches, decision.Reads = model, x.spent, repairs, w.words, w.reads
 			return decision, nil
+		}
+		var answer string
+		if err == nil {
+			answer, err = w.grant(ctx, d.templates, asked, x.left(r))
+		}
+		switch {
+		case err == nil:
+		case !errors.Is(err, ErrInvalidDecision):
+			return nil, x.fail(err)
 		case repairs == maxRepairs:
 			return nil, x.fail(fmt.Errorf("after %d corrections: %w", maxRepairs, err))
 		default:
 			repairs++
-			answer = correction(&s.turn, err)
+			answer = correction(&w.turn, err)
 		}
 		r.Messages = append(r.Messages, Assistant(replyFor(reply, x.left(r)-len(answer))), User(answer))
 	}

@@ -30,10 +30,11 @@ type Turn struct {
 	// Lookup returns an agent that may be given work, including those for which Agents has no room. It is nil when Agents has all. It does not block,
 	// and is safe for concurrent use.
 	Lookup func(id string) (prompt.Agent, bool)
-	// Available are the keys of the files that can go with a delegation.
+	// Available are the keys of the files that can go with a delegation. The results in the Input can, too; see [prompt.Task.Key].
 	Available []string
-	// Open returns the content of an image that the prompt names. It is nil when files cannot be read. It blocks, and is safe for concurrent use.
-	Open func(ctx context.Context, key string) ([]byte, error)
+	// Open returns the content of a file that the prompt names; that of one with more than limit bytes is an error. It is nil when files cannot be read. It
+	// blocks, and is safe for concurrent use.
+	Open func(ctx context.Context, key string, limit int64) ([]byte, error)
 	// Veto returns why an agent may not be given work for one of its skills, or for an unspecified one, in a clause that begins with a verb; "" when it
 	// may. It is nil when everything is allowed. It does not block, and is safe for concurrent use.
 	Veto func(agent, skill string) string
@@ -82,6 +83,15 @@ type Decision struct {
 	Repairs int    `json:"repairs,omitempty"` // how often the model had to be corrected
 	// Searches are the words with which the model searched for agents.
 	Searches []string `json:"searches,omitempty"`
+	// Reads are the parts of results and files that the model has read.
+	Reads []Read `json:"reads,omitempty"`
+}
+
+// Read is what a model asks for in order to see more of a text.
+type Read struct {
+	Key  string `json:"key"`            // of a file, or of a result: see [prompt.Task.Key]
+	From int    `json:"from,omitempty"` // the line to begin with; a negative one counts from the end
+	Find string `json:"find,omitempty"` // instead of From: text that the lines have
 }
 
 // Delegation is work for one agent.
@@ -97,8 +107,8 @@ type Delegation struct {
 	Task string `json:"task"`
 	// Input is structured input for the skill, if the skill takes any.
 	Input json.RawMessage `json:"input,omitempty"`
-	// Files are the keys of files that go with the delegation, of the user's messages or of results; see [prompt.File]. nil: those of the user's
-	// message. The files of the results in DependsOn always go with it.
+	// Files are the keys of files that go with the delegation, of the user's messages or of results, see [prompt.File]; and of results whose text goes with
+	// it, see [prompt.Task.Key]. nil: the files of the user's message. The files of the results in DependsOn always go with it.
 	Files []string `json:"files,omitzero"`
 	// DependsOn are the IDs of delegations of this decision whose results this one needs.
 	DependsOn []string `json:"depends_on,omitempty"`

@@ -86,7 +86,7 @@ func openImage(ctx context.Context, t *Turn, f *prompt.File, room int) (image *I
 	if t.Open == nil {
 		return nil, "it cannot be read here"
 	}
-	data, err := t.Open(ctx, f.Key)
+	data, err := t.Open(ctx, f.Key, MaxImageBytes)
 	if err != nil {
 		return nil, prompt.Clean(err.Error(), maxWhy)
 	}

@@ -40,7 +40,7 @@ func gallery() *llm.Turn {
 		{Key: "f5", Name: "fake.png", Type: "image/png", Size: 6},
 		{Key: "f6", Name: "gone].png", Type: "image/png", Size: 14_022},
 	}
-	tn.Open = func(_ context.Context, key string) ([]byte, error) {
+	tn.Open = func(_ context.Context, key string, _ int64) ([]byte, error) {
 		if b, ok := files[key]; ok {
 			return b, nil
 		}
@@ -83,7 +83,7 @@ func TestImages(t *testing.T) {
 // TestImagesNamed checks that a model without images gets lines about them, and that none is opened.
 func TestImagesNamed(t *testing.T) {
 	tn := gallery()
-	tn.Open = func(context.Context, string) ([]byte, error) { panic("opened") }
+	tn.Open = func(context.Context, string, int64) ([]byte, error) { panic("opened") }
 	_, _, c, err := decide(t, tn, llmtest.Text(hello))
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestImagesBounded(t *testing.T) {
 				})
 			}
 			opened := 0
-			tn.Open = func(context.Context, string) ([]byte, error) {
+			tn.Open = func(context.Context, string, int64) ([]byte, error) {
 				opened++
 				return data, nil
 			}

@@ -12,6 +12,9 @@ const (
 	// KindSearch searches for agents that the prompt does not show. The Decider handles it itself, with Turn.Search: models may write it, but Decide
 	// never returns it.
 	KindSearch Kind = "search"
+	// KindRead reads in a result or a file of which the prompt shows the beginning. The Decider handles it as KindSearch, with the texts of the Turn and
+	// with Turn.Open.
+	KindRead Kind = "read"
 )
 
 // kindRow has the properties of a kind.
@@ -25,14 +28,15 @@ type kindRow struct {
 }
 
 // kinds are the kinds, in the order in which a model is told about them. The rows determine [DecisionSchema], [Check], what is streamed, what is
-// shown of an answer later, the rules for delegations, and what is learned. A new kind also needs a line in prompt/templates/system.tmpl and its
-// effect in cortex/conversation; tests of those places require them.
+// shown of an answer later, the rules for delegations, and what is learned. A new kind also needs a line in prompt/templates/system.tmpl, or in
+// facts.tmpl when it is not always offered, and its effect in cortex/conversation; tests of those places require them.
 var kinds = []kindRow{
 	{Kind: KindRespond, answers: true, fulfils: true, offered: always, check: checkAnswer},
 	{Kind: KindDelegate, delegates: true, offered: func(t *Turn) bool { return !t.Last }, check: checkDelegations},
 	{Kind: KindClarify, answers: true, offered: always, check: checkAnswer},
 	{Kind: KindRefuse, answers: true, offered: always, check: checkAnswer},
 	{Kind: KindSearch, offered: func(t *Turn) bool { return t.Choice && !t.Last }},
+	{Kind: KindRead, offered: func(t *Turn) bool { return t.Readable() }},
 }
 
 func always(*Turn) bool { return true }

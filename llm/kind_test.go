@@ -56,6 +56,14 @@ func TestKindsAreTold(t *testing.T) {
 			}
 		}
 	}
+	long := readTurn()
+	p, err := templates.Render(&long.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if facts := p.Messages[len(p.Messages)-1].Text; !strings.Contains(string(llm.DecisionSchema(long)), `"read"]`) || !strings.Contains(facts, `"kind": "read"`) {
+		t.Errorf("with something to read the schema offers %s, and the model is told:\n%s", llm.DecisionSchema(long), facts)
+	}
 	for _, k := range llm.Kinds() {
 		if !slices.Contains(told, k) {
 			t.Errorf("no model is told of kind %q", k)

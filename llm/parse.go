@@ -17,7 +17,7 @@ import (
 // writes after that is an invented conversation. Thoughts before
 // the decision are not part of the reply, whatever they contain: text between marks such as <think> and </think>, and, unless the text begins with an
 // object, text before an end mark alone. An accepted decision does not change when encoded as JSON and back. Errors wrap [ErrInvalidDecision]. Use
-// [Check] to validate the meaning. Of a search only the kind, say and reason are read.
+// [Check] to validate the meaning. Of a search, and of a wish to read, only the kind, say and reason are read.
 func ParseDecision(text string) (*Decision, error) {
 	if len(text) > MaxDecision {
 		return nil, fmt.Errorf("%w: the reply is %d bytes, at most %d are allowed", ErrInvalidDecision, len(text), MaxDecision)
@@ -36,36 +36,37 @@ func ParseDecision(text string) (*Decision, error) {
 // maxBraces bounds the objects before a decision that are none: a sentence before it may have braces.
 const maxBraces = 16
 
-// parseReply parses the decision in a reply without thoughts, and the words of a search.
-func parseReply(reply string) (d *Decision, words string, err error) {
+// parseReply parses the decision in a reply without thoughts. It may be a wish to be shown more first.
+func parseReply(reply string) (d *Decision, w wish, err error) {
 	object, fields, err := objectWith("kind", reply)
 	switch {
 	case err != nil && object == "":
-		return nil, "", err
+		return nil, w, err
 	case err != nil:
-		return nil, "", fmt.Errorf("%s is not a decision: %w", excerpt(object), err)
+		return nil, w, fmt.Errorf("%s is not a decision: %w", excerpt(object), err)
 	}
 	d = new(Decision)
 	if len(fields["kind"]) == 0 {
-		return nil, "", fmt.Errorf(`%s has no "kind"`, excerpt(object))
+		return nil, w, fmt.Errorf(`%s has no "kind"`, excerpt(object))
 	}
 	for _, f := range []struct {
 		key string
 		to  any
-	}{{"kind", &d.Kind}, {"say", &d.Say}, {"reason", &d.Reason}, {"search", &words}} {
-		if raw := fields[f.key]; len(raw) > 0 && (f.key != "search" || d.Kind == KindSearch) {
+		of  Kind // "": of each
+	}{{"kind", &d.Kind, ""}, {"say", &d.Say, ""}, {"reason", &d.Reason, ""}, {"search", &w.search, KindSearch}, {"read", &w.read, KindRead}} {
+		if raw := fields[f.key]; len(raw) > 0 && (f.of == "" || f.of == d.Kind) {
 			if err := json.Unmarshal(raw, f.to); err != nil {
-				return nil, "", fmt.Errorf("%q has the wrong form: %s", f.key, excerpt(string(raw)))
+				return nil, w, fmt.Errorf("%q has the wrong form: %s", f.key, excerpt(string(raw)))
 			}
 		}
 	}
-	if d.Kind == KindSearch {
-		return d, words, nil
+	if d.Kind == KindSearch || d.Kind == KindRead {
+		return d, w, nil
 	}
 	if d.Delegations, err = readDelegations(fields["delegations"]); err != nil {
-		return nil, "", err
+		return nil, w, err
 	}
-	return d, "", nil
+	return d, w, nil
 }
 
 // objectWith returns the first object in a reply that has the key, and its fields; if there is none, the last one that was looked at. With an error the

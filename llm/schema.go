@@ -21,12 +21,17 @@ const (
 		`"depends_on":{"type":"array","items":{"type":"string"},"description":"ids of delegations whose results it needs"}},` +
 		`"required":["id","agent","skill","task","input","files","depends_on"],"additionalProperties":false}},`
 	schemaSearch = `"search":{"type":["string","null"],"description":"what an agent should be able to do; only with kind search"},`
+	schemaRead   = `"read":{"type":["object","null"],"description":"only with kind read","properties":{` +
+		`"key":{"type":"string","description":"the key of a result, or a file"},` +
+		`"from":{"type":["integer","null"],"description":"the line to begin with, -1 for the last one"},` +
+		`"find":{"type":["string","null"],"description":"instead of from: text that the lines have"}},` +
+		`"required":["key","from","find"],"additionalProperties":false},`
 	schemaReason = `"reason":{"type":"string","description":"why, in one sentence"},`
 	schemaLast   = `"say":{"type":"string","description":"what the user reads, in the user's language"},`
 )
 
 // DecisionSchema returns the JSON Schema of a decision in turn t. There are three: the normal one, one without delegate for the last step, and one
-// with search for shortlists; and each with the reason first. The bytes of each never change.
+// with search for shortlists; each with the reason first, too; and all of them with read. The bytes of each never change.
 func DecisionSchema(t *Turn) json.RawMessage {
 	var offered []string
 	for _, k := range kinds {
@@ -36,7 +41,11 @@ func DecisionSchema(t *Turn) json.RawMessage {
 	}
 	properties := `"kind":{"type":"string","enum":["` + strings.Join(offered, `","`) + `"]},`
 	required := `"kind","say","delegations"`
+	reads := t.Readable()
 	switch {
+	case t.Last && reads:
+		properties += schemaSay
+		required = `"kind","say"`
 	case t.Last:
 		properties += schemaLast
 		required = `"kind","say"`
@@ -45,6 +54,10 @@ func DecisionSchema(t *Turn) json.RawMessage {
 		required += `,"search"`
 	default:
 		properties += schemaSay + schemaDelegations
+	}
+	if reads {
+		properties += schemaRead
+		required += `,"read"`
 	}
 	if t.ReasonFirst {
 		properties, required = schemaReason+properties, `"reason",`+required

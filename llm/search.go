@@ -20,31 +20,6 @@ const (
 	leastFound = 400     // bytes of one result when there is no more room: it then shows one agent
 )
 
-// search has the searches for agents of one decision.
-type search struct {
-	turn  Turn     // with the agents that were found so far
-	words []string // of the searches so far
-	told  int      // bytes of the results so far
-}
-
-// accept returns the decision of a reply without thoughts, and the words if it is a search.
-func (s *search) accept(text string) (d *Decision, words string, err error) {
-	if d, words, err = parseReply(text); err == nil && d.Kind == KindSearch {
-		if words, err = s.check(words); err == nil {
-			return d, words, nil
-		}
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrInvalidDecision, err)
-	}
-	nameWaiting(&s.turn, d.Delegations)
-	correctAgents(&s.turn, d.Delegations)
-	if err := Check(&s.turn, d); err != nil {
-		return nil, "", err
-	}
-	return d, "", nil
-}
-
 // nameWaiting replaces the names by which the prompt calls waiting tasks by their ids.
 func nameWaiting(t *Turn, ds []Delegation) {
 	for i := range ds {
@@ -63,15 +38,15 @@ func nameWaiting(t *Turn, ds []Delegation) {
 	}
 }
 
-// check returns the words of a search, cleaned and truncated, or why the search is not allowed.
-func (s *search) check(words string) (string, error) {
+// checkSearch returns the words of a search, cleaned and truncated, or why the search is not allowed.
+func (w *wishes) checkSearch(words string) (string, error) {
 	words = shorten.To(prompt.Clean(words, maxWords), maxWords)
 	switch {
-	case s.turn.Last:
+	case w.turn.Last:
 		return "", fmt.Errorf("kind %q, but no step is left in this turn; answer the user", KindSearch)
-	case s.turn.Search == nil:
+	case w.turn.Search == nil:
 		return "", errors.New(`there is nothing to search: all agents that can be given work are listed`)
-	case len(s.words) == prompt.MaxSearches:
+	case len(w.words) == prompt.MaxSearches:
 		return "", fmt.Errorf("you have searched %d times for this decision; decide with the agents that you know", prompt.MaxSearches)
 	case strings.TrimSpace(words) == "":
 		return "", fmt.Errorf(`kind %q, but "search" is empty; it says in a few words what the agent should be able to do`, KindSearch)
@@ -79,11 +54,11 @@ func (s *search) check(words string) (string, error) {
 	return words, nil
 }
 
-// answer searches for words and returns the message with the result, in about room bytes.
-func (s *search) answer(tmpl *prompt.Templates, words string, room int) (string, error) {
-	s.words = append(s.words, words)
-	found := s.turn.Search(words)
-	f := &prompt.Found{Fits: len(found) > 0 && found[0].Fits, Left: prompt.MaxSearches - len(s.words)}
+// find searches for words and returns the message with the result, in about room bytes.
+func (w *wishes) find(tmpl *prompt.Templates, words string, room int) (string, error) {
+	w.words = append(w.words, words)
+	found := w.turn.Search(words)
+	f := &prompt.Found{Fits: len(found) > 0 && found[0].Fits, Left: prompt.MaxSearches - len(w.words)}
 	most := maxClosest
 	if f.Fits {
 		most = maxFound
@@ -92,16 +67,16 @@ func (s *search) answer(tmpl *prompt.Templates, words string, room int) (string,
 	var all []prompt.Agent
 	for _, a := range found[:min(len(found), most)] {
 		all = append(all, prompt.Excerpt(a.Agent, a.Skills, foundBytes))
-		if findAgent(s.turn.Agents, a.ID) == nil {
-			s.turn.Agents = append(slices.Clip(s.turn.Agents), a.Agent)
+		if findAgent(w.turn.Agents, a.ID) == nil {
+			w.turn.Agents = append(slices.Clip(w.turn.Agents), a.Agent)
 		}
 	}
-	room = min(room, max(foundRoom-s.told, leastFound))
+	room = min(room, max(foundRoom-w.told, leastFound))
 	for n := len(all); ; n-- {
 		f.Agents = all[:n]
 		text, err := tmpl.Found(f)
 		if err != nil || len(text) <= room || n <= 1 {
-			s.told += len(text)
+			w.told += len(text)
 			return text, err
 		}
 	}

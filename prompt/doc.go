@@ -18,10 +18,13 @@
 //     Joined (agents), Left (ids, JSON strings); one of them may be empty. Choice, as in system.tmpl.
 //   - user.tmpl: a message of the user. Text; Files, a JSON object each: the key by which a delegation names it, its name, type,
 //     bytes, and the first lines of a text.
-//   - results.tmpl: the results of a step. Tasks, a JSON object each, with such files.
+//   - results.tmpl: the results of a step. Tasks, a JSON object each, with such files. Of a result of more than 8 KB the object has its key, bytes, lines and
+//     first lines.
 //   - facts.tmpl: what applies to this call only, at the end of the prompt. Time, Zone and Locale (the user's), Omitted, Waiting and Unavailable (a JSON object
-//     each), More (the number of agents not shown), Choice, Last.
+//     each), More (the number of agents not shown), Choice, Last, ReasonFirst, Reads (how often a decision may read; 0 when there is nothing to read).
 //   - found.tmpl: the result of a search for agents. Agents, Fits (false: none fits, and these are the closest), Left (searches).
+//   - read.tmpl: a part of a result or a file. Key and Find (JSON strings; Find may be empty), First and Last (the numbers of the lines), Lines (of all),
+//     Text (empty when there is none), More (lines left out), Left (reads).
 //   - summary_system.tmpl: the instructions for a summary. It has no data.
 //   - summary.tmpl: the conversation to summarise. Summary, that of earlier turns, or empty; Turns, each with User, Results
 //     (a JSON object each), Kind (respond, clarify, refuse) and Answer, empty when there was none.

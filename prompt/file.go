@@ -33,6 +33,11 @@ func viewFile(f *File) file {
 	return v
 }
 
+// goesOn reports whether f is a text of which a prompt shows only the beginning.
+func (f *File) goesOn() bool {
+	return f.Head != "" && (f.Size > maxFileHead || strings.Count(f.Head, "\n") > maxFileLines)
+}
+
 // shownFiles returns the first maxFiles of files.
 func shownFiles(files []File) []File { return files[:min(len(files), maxFiles)] }
 

@@ -23,7 +23,7 @@ var embedded embed.FS
 
 // names are the names of the templates, all of which can be replaced.
 var names = []string{
-	"agent.tmpl", "earlier.tmpl", "facts.tmpl", "found.tmpl", "results.tmpl", "summary.tmpl", "summary_system.tmpl", "system.tmpl", "update.tmpl", "user.tmpl",
+	"agent.tmpl", "earlier.tmpl", "facts.tmpl", "found.tmpl", "read.tmpl", "results.tmpl", "summary.tmpl", "summary_system.tmpl", "system.tmpl", "update.tmpl", "user.tmpl",
 }
 
 // maxTemplate bounds a template file, in bytes.
@@ -78,6 +78,14 @@ func (t *Templates) try() error {
 		}
 		for left, fits := range []bool{false, true} {
 			if _, err := t.Found(&Found{Agents: in.Agents, Fits: fits, Left: left}); err != nil {
+				return err
+			}
+		}
+		for left, r := range []Read{{Key: "f1", Text: "a\nb"}, {Key: "f1", Text: "a\nb", Find: "b"}, {Key: "f1", From: 9}} {
+			if r.Left = left; left > 0 {
+				r.Find += in.User
+			}
+			if _, err := t.Read(&r, maxPart); err != nil {
 				return err
 			}
 		}

@@ -32,7 +32,6 @@ const (
 	maxUser        = 64 << 10
 	maxAnswer      = 16 << 10
 	maxTask        = 4 << 10
-	maxResult      = 16 << 10
 	maxSummary     = 16 << 10
 	maxArtifacts   = 8
 	maxWaiting     = 10
@@ -85,6 +84,8 @@ type (
 		More        int // agents that are not shown
 		Choice      bool
 		Last        bool
+		Reads       int // maximum number in a decision; 0: there is nothing to read
+		ReasonFirst bool
 	}
 )
 
@@ -332,55 +333,6 @@ func viewNeeds(s *Step, t *Task) []string {
 	return needs
 }
 
-type result struct {
-	Task      string     `json:"task,omitempty"`
-	Agent     string     `json:"agent"`
-	Asked     string     `json:"asked_to,omitempty"`
-	State     string     `json:"state"`
-	Result    string     `json:"result"`
-	Artifacts []artifact `json:"artifacts,omitempty"`
-	More      int        `json:"more_artifacts,omitempty"`
-	Files     []file     `json:"files,omitempty"`
-	MoreFiles int        `json:"more_files,omitempty"`
-}
-
-type artifact struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-func viewResult(t *Task, name string) string {
-	v := newResult(t)
-	v.Task = name
-	for _, f := range shownFiles(t.Files) {
-		v.Files = append(v.Files, viewFile(&f))
-	}
-	v.MoreFiles = len(t.Files) - len(v.Files)
-	return encode(v)
-}
-
-// viewWork is viewResult for a reader who sees neither the delegation nor its id.
-func viewWork(t *Task) string {
-	v := newResult(t)
-	v.Asked = CleanText(t.Text, maxTask)
-	return encode(v)
-}
-
-func newResult(t *Task) *result {
-	v := &result{Agent: id(t.Agent), State: state(t.State), Result: CleanText(t.Result, maxResult)}
-	room := maxResult
-	for i, a := range t.Artifacts {
-		if i == maxArtifacts || room <= 0 {
-			v.More = len(t.Artifacts) - i
-			break
-		}
-		text := CleanText(a.Text, room)
-		room -= len(text)
-		v.Artifacts = append(v.Artifacts, artifact{Name: Clean(a.Name, maxName), Text: text})
-	}
-	return v
-}
-
 // state formats a state as in "input-required".
 func state(s a2a.TaskState) string {
 	if s == a2a.TaskStateUnspecified {
@@ -402,7 +354,10 @@ type unavailable struct {
 }
 
 func viewFacts(in *Input) *factsView {
-	v := &factsView{Omitted: in.Omitted, Last: in.Last, Choice: in.Choice, Locale: in.Locale}
+	v := &factsView{Omitted: in.Omitted, Last: in.Last, Choice: in.Choice, Locale: in.Locale, ReasonFirst: in.ReasonFirst}
+	if in.Readable() {
+		v.Reads = MaxReads
+	}
 	if in.Choice && !in.Last {
 		v.More = in.More
 	}

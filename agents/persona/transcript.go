@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/lines"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -132,7 +133,7 @@ func (w *work) results(i int, s *step) string {
 			b.WriteString(", is left out here; read_result shows it\n")
 			continue
 		case len(c.Result) > maxShown:
-			fmt.Fprintf(&b, ", %d lines; this is its beginning", 1+strings.Count(c.Result, "\n"))
+			fmt.Fprintf(&b, ", %d lines; this is its beginning", lines.Count(c.Result))
 		}
 		fmt.Fprintf(&b, ":\n<result>\n%s\n</result>\n", shown(c.Result))
 	}
@@ -144,9 +145,7 @@ func resultName(step, n int) string { return fmt.Sprintf("r%d.%d", step+1, n+1) 
 // shown returns a result as a prompt shows it: of a long one the first lines.
 func shown(text string) string {
 	if len(text) > maxShown {
-		lines := strings.SplitAfterN(text, "\n", firstLines+1)
-		text = strings.Join(lines[:min(len(lines), firstLines)], "")
-		return quoted(prompt.CleanText(text, firstBytes))
+		return quoted(prompt.CleanText(lines.Head(text, firstLines, firstBytes), firstBytes))
 	}
 	return quoted(prompt.CleanText(text, maxShown))
 }
@@ -158,8 +157,8 @@ func quoted(text string) string {
 
 // resultTool returns the tool that shows parts of results.
 func resultTool() *tool {
-	return newTool(toolResult, "Show a part of an earlier result: so many lines from a line on, or the lines that contain a text.", readOnly,
-		`{"type":"object","properties":{"result":{"type":"string","description":"such as r1.1"},"from":{"type":"integer","minimum":1},`+
+	return newTool(toolResult, "Show a part of an earlier result: so many lines from a line on, -1 being the last one, or the lines that contain a text.", readOnly,
+		`{"type":"object","properties":{"result":{"type":"string","description":"such as r1.1"},"from":{"type":"integer"},`+
 			`"lines":{"type":"integer","minimum":1},"find":{"type":"string"}},"required":["result"],"additionalProperties":false}`,
 		func(_ context.Context, w *work, in *input) (string, error) {
 			for i := range w.r.Steps {
@@ -175,36 +174,25 @@ func resultTool() *tool {
 
 // part returns lines of a text.
 func part(text string, in *input) (string, error) {
-	lines := strings.Split(text, "\n")
-	var b strings.Builder
 	if in.Find != "" {
-		n := 0
-		for i, line := range lines {
-			if strings.Contains(strings.ToLower(line), strings.ToLower(in.Find)) && b.Len() < sliceBytes && n < sliceLines {
-				fmt.Fprintf(&b, "%d: %s\n", i+1, prompt.Clean(line, maxLine))
-				n++
-			}
-		}
-		if n == 0 {
+		found, more := lines.With(text, in.Find, sliceBytes)
+		switch {
+		case found == "" && more == 0:
 			return "no line contains it", nil
+		case more > 0:
+			found += fmt.Sprintf("[%d more lines contain it]\n", more)
 		}
-		return b.String(), nil
+		return found, nil
 	}
-	from, most := max(in.From, 1), min(max(in.Lines, 1), sliceLines)
-	if in.Lines == 0 {
-		most = sliceLines
+	most := sliceLines
+	if in.Lines > 0 {
+		most = min(in.Lines, sliceLines)
 	}
-	if from > len(lines) {
-		return "", fmt.Errorf("it has %d lines", len(lines))
+	found, first, last := lines.From(text, in.From, most, sliceBytes)
+	if first > last {
+		return "", fmt.Errorf("it has %d lines", lines.Count(text))
 	}
-	for i := from - 1; i < min(len(lines), from-1+most); i++ {
-		if b.Len()+len(lines[i]) > sliceBytes {
-			fmt.Fprintf(&b, "%s\n[line %d is cut here]", prompt.CleanText(lines[i], max(sliceBytes-b.Len(), 200)), i+1)
-			break
-		}
-		b.WriteString(lines[i] + "\n")
-	}
-	return b.String(), nil
+	return found, nil
 }
 
 // textOf returns the text of parts, with data as JSON.

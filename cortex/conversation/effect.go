@@ -164,12 +164,19 @@ func (o effects) task(t *Task) {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
 	files := fitIntoMessage(o.c.filesFor(t))
-	asked := slices.Clip(m.Parts) // what people see: files without their bytes
+	asked := slices.Clip(m.Parts) // what people see: files without their bytes, and the names of results
 	for _, p := range files {
+		if key := FileKey(p); key != "" && p.Text() != "" {
+			asked = append(asked, a2a.NewTextPart("["+key+"]"))
+			continue
+		}
 		asked = append(asked, transport.ForgottenFile(p))
 	}
 	m.Parts = append(m.Parts, files...)
-	room := transport.MaxText/2 - len(t.Text) // bytes for the results of other tasks; longer ones are cut
+	room := roomForTexts(t.Text) // bytes for the results of other tasks; longer ones are cut
+	for _, p := range t.Along {
+		room -= len(p.Text())
+	}
 	attach := func(d *Task, name, text string) {
 		if text == "" || room <= 0 {
 			return

@@ -15,7 +15,8 @@ import (
 )
 
 // Files go through a conversation as the parts that brought them, each with a key. A task gets the files that its decision names, or else
-// those of the message that began its turn, and those of the results that it depends on. The answer gets the files of all results of its
+// those of the message that began its turn, and those of the results that it depends on. The texts of results have keys, too, see
+// [prompt.Task.Key]: a decision names them like files. The answer gets the files of all results of its
 // turn. A conversation keeps large files as references (see [transport.FileRef]) and a bounded amount of the bytes of others.
 const (
 	maxCarried = 2 << 20   // bytes of files in one message of Cortex, before base64; references do not count
@@ -242,7 +243,8 @@ func (c *Conversation) Files(turn *Turn, summarised int) []*a2a.Part {
 	return files
 }
 
-// Along returns the files that a delegation for turn gives to its task. A task that was asked about may name the files that it had.
+// Along returns the files, and the texts of results, that a delegation for turn gives to its task. A task that was asked about may name those that it had.
+// Texts for which a message has no room are cut.
 func (c *Conversation) Along(turn *Turn, d *llm.Delegation) []*a2a.Part {
 	if d.Files == nil {
 		return turn.Files
@@ -252,12 +254,40 @@ func (c *Conversation) Along(turn *Turn, d *llm.Delegation) []*a2a.Part {
 		all = append(slices.Clone(t.Along), all...)
 	}
 	files := []*a2a.Part{}
+	room := roomForTexts(d.Task)
 	for _, key := range d.Files[:min(len(d.Files), transport.MaxFiles)] {
 		if i := slices.IndexFunc(all, func(p *a2a.Part) bool { return FileKey(p) == key }); i >= 0 {
 			files = append(files, all[i])
+			continue
+		}
+		if t := c.resultWith(turn, key); t != nil && room > 0 {
+			text := Truncate(t.Whole(), room)
+			room -= len(text)
+			files = append(files, withKey(&a2a.Part{Content: a2a.Text(text), Filename: key, Metadata: map[string]any{transport.MetaAgentID: t.Agent}}, key))
 		}
 	}
 	return files
+}
+
+// resultWith returns the task whose result has a key, of those that the prompt of turn shows, or nil.
+func (c *Conversation) resultWith(turn *Turn, key string) *prompt.Task {
+	if !strings.HasPrefix(key, "a2a/") {
+		return nil
+	}
+	c.History()
+	return (&prompt.Input{History: c.promptHistory, Steps: c.promptSteps(turn)}).Result(key)
+}
+
+// roomForTexts returns how many bytes of the texts of results go with a task.
+func roomForTexts(task string) int { return transport.MaxText/2 - len(task) }
+
+// AlongName returns the name for people of part i of those that [Conversation.Along] returns.
+func AlongName(p *a2a.Part, i int) string {
+	name, kind, _, ok := transport.FileOf(p)
+	if !ok {
+		return FileKey(p)
+	}
+	return transport.FileName(name, kind, i+1)
 }
 
 // Keys returns the keys of files; nil for nil.
@@ -299,7 +329,7 @@ func filesWeight(files []*a2a.Part) int {
 	n := 0
 	for _, p := range files {
 		raw, _ := p.Content.(a2a.Raw)
-		n += 512 + len(raw) + len(p.Filename)
+		n += 512 + len(raw) + len(p.Text()) + len(p.Filename)
 	}
 	return n
 }

@@ -74,8 +74,8 @@ func (d *decision) see() (*llm.Turn, error) {
 	return t, nil
 }
 
-// attach adds to t the files that tasks can be given, and a function that opens images. The function reads the files as they are now, even if the
-// conversation changes in the meantime.
+// attach adds to t the keys of the files that tasks can be given, and a function that opens them. The function reads the files as they are now, even if
+// the conversation changes in the meantime.
 func (d *decision) attach(t *llm.Turn) {
 	files := d.conv.Files(d.turn, d.summarised())
 	if len(files) == 0 {
@@ -83,12 +83,12 @@ func (d *decision) attach(t *llm.Turn) {
 	}
 	t.Available = conversation.Keys(files)
 	keeper, _ := d.m.cfg.Transport.(transport.Files)
-	t.Open = func(ctx context.Context, key string) ([]byte, error) {
+	t.Open = func(ctx context.Context, key string, limit int64) ([]byte, error) {
 		i := slices.IndexFunc(files, func(p *a2a.Part) bool { return conversation.FileKey(p) == key })
 		if i < 0 {
 			return nil, transport.ErrFileGone
 		}
-		return transport.ReadPart(ctx, keeper, t.Tenant, files[i], llm.MaxImageBytes)
+		return transport.ReadPart(ctx, keeper, t.Tenant, files[i], limit)
 	}
 }
 
@@ -158,6 +158,11 @@ func asLogged(d *llm.Decision) (*llm.Decision, error) {
 	for i := range logged.Searches {
 		logged.Searches[i] = prompt.Clean(logged.Searches[i], maxSearch)
 	}
+	logged.Reads = logged.Reads[:min(prompt.MaxReads, len(logged.Reads))]
+	for i := range logged.Reads {
+		r := &logged.Reads[i]
+		r.Key, r.Find = prompt.Clean(r.Key, maxSearch), prompt.Clean(r.Find, maxSearch)
+	}
 	for _, del := range logged.Delegations {
 		var input any
 		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // invalid JSON, which the agent could not read either
@@ -175,11 +180,14 @@ func sameWhenLogged(d *llm.Decision) *llm.Decision {
 		w := &d.Delegations[i]
 		ok = ok && len(w.Input) == 0 && valid(w.ID, w.Agent, w.Skill, w.Task) && valid(w.DependsOn...) && valid(w.Files...)
 	}
+	for _, r := range d.Reads {
+		ok = ok && valid(r.Key, r.Find)
+	}
 	if !ok {
 		return nil
 	}
 	same := *d
-	same.Searches, same.Delegations = filled(d.Searches), filled(d.Delegations)
+	same.Searches, same.Reads, same.Delegations = filled(d.Searches), filled(d.Reads), filled(d.Delegations)
 	for i := range same.Delegations {
 		w := &same.Delegations[i]
 		w.Input, w.DependsOn, w.Files = nil, filled(w.DependsOn), slices.Clone(w.Files) // no files differ from unspecified files

@@ -93,8 +93,7 @@ func withFiles(files []*a2a.Part) string {
 	const most = 10
 	var names []string
 	for i, p := range files[:min(len(files), most)] {
-		name, kind, _, _ := transport.FileOf(p)
-		names = append(names, `"`+quotable(transport.FileName(name, kind, i+1))+`"`)
+		names = append(names, `"`+quotable(conversation.AlongName(p, i))+`"`)
 	}
 	if n := len(files) - len(names); n > 0 {
 		names = append(names, fmt.Sprintf("%d more", n))

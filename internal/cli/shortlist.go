@@ -31,6 +31,18 @@ func whyChosen(out *strings.Builder, e *conversation.Entry, before []conversatio
 		}
 		fmt.Fprintf(out, "   looked for: %s\n", strings.Join(words, ", "))
 	}
+	if e.Decision != nil {
+		for _, r := range e.Decision.Reads {
+			part := fmt.Sprintf("from line %d", max(r.From, 1))
+			switch {
+			case r.Find != "":
+				part = fmt.Sprintf("lines with %q", prompt.Clean(r.Find, 200))
+			case r.From < 0:
+				part = fmt.Sprintf("the last %d lines", -max(r.From, -1<<40))
+			}
+			fmt.Fprintf(out, "   read: %s, %s\n", prompt.Clean(r.Key, 200), part)
+		}
+	}
 	switch {
 	case len(e.Shortlist) == 0:
 	case slices.Equal(e.Shortlist, before):

@@ -82,6 +82,7 @@ func TestWhyShowsTheShortlist(t *testing.T) {
 	}
 	first := entry(1, &llm.Decision{
 		Kind: llm.KindDelegate, Reason: "it fits", Model: "m", Searches: []string{"bake bread", "x\ny"},
+		Reads:       []llm.Read{{Key: "a2a/baker/0b5f2c9e/result", From: 3}, {Key: "f1", From: -20}, {Key: "f1\n", Find: "fl\nour", From: 2}},
 		Delegations: []llm.Delegation{{ID: "a", Agent: "baker", Task: "a loaf"}},
 	})
 	second := entry(2, &llm.Decision{Kind: llm.KindRespond, Say: "done", Model: "m"})
@@ -108,6 +109,9 @@ func TestWhyShowsTheShortlist(t *testing.T) {
    asked for your yes first: nothing was sent with this decision
    because it fits
    looked for: "bake bread", "x y"
+   read: a2a/baker/0b5f2c9e/result, from line 3
+   read: f1, the last 20 lines
+   read: f1, lines with "fl our"
    out of these agents:
      baker      0.88  bake  fits
      long-name  0.20  file  close

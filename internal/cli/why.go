@@ -15,7 +15,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // maxSaid bounds how much of a text by a model is shown, in characters.
@@ -145,7 +144,7 @@ func whyFiles(conv *conversation.Conversation, e *conversation.Entry) []string {
 				all[i] += " and more"
 				break
 			}
-			all[i] += " +" + prompt.Clean(transport.FileName(p.Filename, p.MediaType, j+1), 64)
+			all[i] += " +" + prompt.Clean(conversation.AlongName(p, j), 64)
 		}
 	}
 	return all
