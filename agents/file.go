@@ -210,6 +210,14 @@ func (a *agent) packed(ctx context.Context, contextID string, out outcome) (outc
 func (a *agent) stored(r *run, contextID string, out outcome) (outcome, bool) {
 	ctx, done := a.storing(r)
 	defer done()
+	if out.whole != nil {
+		with := out
+		with.parts = append(slices.Clip(out.parts), out.whole)
+		if packed, err := a.packed(ctx, contextID, with); err == nil {
+			return packed, true
+		}
+		// The text is sent without it: it says that it is cut.
+	}
 	packed, err := a.packed(ctx, contextID, out)
 	if err == nil {
 		return packed, true

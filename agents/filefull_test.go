@@ -212,6 +212,27 @@ func TestFailureWithFiles(t *testing.T) {
 	})
 }
 
+// TestLongTextWithoutFiles checks that a long text is sent, cut, where no file can be stored, or none at all.
+func TestLongTextWithoutFiles(t *testing.T) {
+	for name, on := range map[string]func(b *bench) transport.Transport{
+		"full": func(b *bench) transport.Transport {
+			return &shelf{Bus: b.bus.Dial(), refuse: func(int, int) error { return transport.ErrFilesFull }}
+		},
+		"no files": func(b *bench) transport.Transport { return struct{ transport.Transport }{b.bus.Dial()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				defer b.serveOn(on(b), func(context.Context, *agents.Task) (*agents.Result, error) {
+					return agents.Text(strings.Repeat("x", 300<<10)), nil
+				})()
+				b.give(task("t1", "work", nil))
+				b.want("t1 COMPLETED: " + strings.Repeat("x", 256<<10) + "\n[cut: the first 262144 of 307200 bytes]")
+			})
+		})
+	}
+}
+
 // TestNoKeyIsShown checks that watchers see an artifact, but of a large file not the key.
 func TestNoKeyIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,6 +31,7 @@ type outcome struct {
 	state     a2a.TaskState
 	parts     a2a.ContentParts
 	artifacts []*a2a.Artifact
+	whole     *a2a.Part // a file with the text of parts, which is cut; nil: it is not, or the transport stores no files
 }
 
 // alsoAnswers reports whether the outcome also answers the later message m of its task. Completed work is not done again. Failed work is, when Cortex
@@ -213,8 +214,8 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 		if out.parts, _ = cleanParts(end.parts, MaxResultText); len(out.parts) == 0 {
 			out.parts = t.streamed()
 		}
-		if file := whole(end.parts); file != nil && t.store() != nil {
-			out.parts = append(out.parts, file)
+		if t.store() != nil {
+			out.whole = whole(end.parts)
 		}
 		if len(out.parts) == 0 && (out.state == a2a.TaskStateFailed || out.state == a2a.TaskStateRejected) {
 			out.parts = words("the agent gave no reason")

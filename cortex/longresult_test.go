@@ -45,7 +45,7 @@ func TestLongResult(t *testing.T) {
 			reply := next[0]
 			next = next[1:]
 			return llmtest.Text(reply)
-		}}}, 5)...)
+		}}}, 9)...)
 		templates, err := prompt.New("")
 		if err != nil {
 			t.Fatal(err)
@@ -72,6 +72,9 @@ func TestLongResult(t *testing.T) {
 		if diff := cmp.Diff([]string{want}, w.namedTexts("beta")); diff != "" {
 			t.Errorf("beta got (-want +got):\n%s", diff)
 		}
+		if n := w.load().Weight(); n < 2*len(text) {
+			t.Errorf("the conversation's weight is %d, with a result and what beta got of it", n)
+		}
 		shown := false
 		for _, e := range w.watched() {
 			if task, ok := e.Payload.(*a2a.Task); ok && transport.MetaString(task, transport.MetaAgentID) == "beta" {
@@ -93,6 +96,17 @@ func TestLongResult(t *testing.T) {
 		cut := transport.MaxText/2 - len("t") - 255<<10 - len(text)
 		if diff := cmp.Diff([]string{fmt.Sprintf("%s of beta: %d", other, 255<<10), want, fmt.Sprintf("a2a/alpha/%s/result of alpha: %d", task, cut+len(" […]"))}, w.namedTexts("gamma")); diff != "" {
 			t.Errorf("gamma got (-want +got):\n%s", diff)
+		}
+		say(done)
+		w.finish("gamma", w.onlyTask("gamma"), "ok")
+
+		say(fmt.Sprintf(`{"kind":"delegate","say":null,"delegations":[{"id":"a","agent":"alpha","skill":null,"task":"t","input":null,"files":[],"depends_on":[]},`+
+			`{"id":"b","agent":"gamma","skill":null,"task":"t","input":null,"files":[%q,%q],"depends_on":["a"]}],"reason":""}`, other, key))
+		w.say("m3", "once more")
+		last := a2a.TaskID(w.tasksOf("alpha")[1].TaskID)
+		w.finish("alpha", last, text)
+		if diff := cmp.Diff([]string{fmt.Sprintf("%s of beta: %d", other, 255<<10), want, fmt.Sprintf("%s of alpha: %d", last, cut+len(" […]"))}, w.namedTexts("gamma")); diff != "" {
+			t.Errorf("gamma got with the result that it depends on (-want +got):\n%s", diff)
 		}
 		for i, r := range c.Requests() {
 			if bytes, _ := r.Size(); bytes > 24<<10 {

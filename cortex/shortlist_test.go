@@ -302,16 +302,22 @@ func TestSearchSeesOnlyWhatMayBeGivenWork(t *testing.T) {
 	})
 }
 
-// TestForeignSearchesAreBounded checks that what a plugged-in decider reports of its searches is cut.
-func TestForeignSearchesAreBounded(t *testing.T) {
+// TestForeignNotesAreBounded checks that what a plugged-in decider reports of its searches, and of what it read, is cut.
+func TestForeignNotesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := decideFunc(func(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) {
 			d := respond("x")
 			d.Searches = slices.Repeat([]string{strings.Repeat("long\x1b ", 1000)}, 100)
+			d.Reads = slices.Repeat([]llm.Read{{Key: strings.Repeat("long\x1b\xff", 1000), Find: strings.Repeat("long\x1b ", 1000)}}, 100)
 			return d, nil
 		})
 		n := newTown(t, d, crowd(50)...)
 		n.say("m1", "hello")
+		n.wantFold()
+		reads := n.lastEntry().Decision.Reads
+		if b, _ := json.Marshal(reads); len(reads) != 3 || len(b) > 2000 || strings.Contains(string(b), "\\u001b") {
+			t.Errorf("%d reads are logged: %.300q", len(reads), b)
+		}
 		got := n.lastEntry().Decision.Searches
 		if b, _ := json.Marshal(got); len(got) != 3 || len(b) > 1000 || strings.Contains(got[0], "\x1b") {
 			t.Errorf("%d searches are logged: %.300q", len(got), got)

@@ -60,8 +60,6 @@ func (w *wishes) text(ctx context.Context, key string) (string, error) {
 	}
 	b, err := w.turn.Open(ctx, key, maxReadFile)
 	switch {
-	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
 	case err != nil:
 		return "", fmt.Errorf("%w: %s cannot be read: %s", ErrInvalidDecision, excerpt(key), prompt.Clean(shorten.To(err.Error(), maxWhy), maxWhy))
 	case !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0:
