@@ -207,6 +207,13 @@ func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 			reply.Pieces = []string{fmt.Sprintf(`{"kind":"respond","say":%q,"delegations":[],"reason":"it was told"}`, why[1])}
 			return reply
 		}
+		if strings.Contains(c.System, "You review the result") { // a judge, which wants numbers
+			reply.Pieces = []string{`{"score":0.2,"advice":"there is no number in it"}`}
+			if regexp.MustCompile(`The result:\n<result>\n[^<]*\d`).MatchString(last) {
+				reply.Pieces = []string{`{"score":0.9,"advice":""}`}
+			}
+			return reply
+		}
 		if strings.Contains(c.System, "# How you work here") { // a persona, which reads a file and says what is in it
 			reply.Pieces = []string{`{"kind":"call","say":"reading","calls":[{"tool":"Read","input":"{\"path\":\"todo.txt\"}"}]}`}
 			if found := regexp.MustCompile(`(?s)<result>\n(.*?)\n*</result>`).FindStringSubmatch(last); found != nil {

@@ -35,7 +35,7 @@ type Spec struct {
 	TenantScope string   // the only tenant that may use the agent; "" is any, NoTenant is none
 	Patterns    []string // communication patterns, such as "coordinator_managed"
 	Limits      Limits
-	// Extra has the fields of an AgentSpec that Cortex keeps without using them: nats_subject, tools, evaluators and others.
+	// Extra has other fields of an AgentSpec: evaluators, whose names a policy uses, and nats_subject, tools and others, which Cortex keeps only.
 	Extra map[string]any
 }
 

@@ -191,13 +191,8 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 		if err := o.markWaited(ctx, conv.Conversation, entry); err != nil {
 			return transport.Temporary(err)
 		}
-		o.maker.Judge(conv.Conversation, entry)
-		if _, ok := transport.Request(e); !ok && entry.Rejected == "" {
-			why, err := o.unusableFiles(ctx, e)
-			if err != nil {
-				return err
-			}
-			entry.Rejected = why
+		if err := o.judge(ctx, conv.Conversation, entry, lost); err != nil {
+			return err
 		}
 		entry.Heard = conv.Hear(e)
 	}

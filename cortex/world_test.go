@@ -158,6 +158,10 @@ func (w *world) recorded(d llm.Decider) llm.Decider {
 	if c, ok := d.(llm.Compactor); ok {
 		return compacting{decide, c.Compact}
 	}
+	if j, ok := d.(judging); ok {
+		j.decideFunc = decide
+		return j
+	}
 	return decide
 }
 

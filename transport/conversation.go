@@ -51,6 +51,7 @@ const (
 	MetaByClient        = "cortex_by_client"    // message of an agent: true when a client asks for it, which reads the answer from Live and the log
 	MetaTimeZone        = "cortex_time_zone"    // message of a user, and task: the user's time zone by its IANA name, such as Europe/Berlin; another text is ignored
 	MetaLocale          = "cortex_locale"       // with it: the user's language and country as a BCP 47 tag, such as de-DE
+	MetaVerdicts        = "cortex_verdicts"     // part of a result: what the agent's own evaluators say of it, a list of evaluate.Verdict as JSON
 	MetaReplyTo         = "cortex_reply_to"     // message of a user: the id of the turn that it replies to, whose question a yes is for; or [ReplyToNone]
 )
 

@@ -194,10 +194,10 @@ func TestRead(t *testing.T) {
 // A file that cannot be used says why.
 func TestReadWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"hello":                                                                             "no front matter",
-		"---\nname: a\ndescription: b\n":                                                    "has no end",
-		"---\nname: a\ndescription: b\n---\n":                                               "no instructions",
-		"---\nname: a\n---\nbody":                                                           "no description",
+		"hello":                               "no front matter",
+		"---\nname: a\ndescription: b\n":      "has no end",
+		"---\nname: a\ndescription: b\n---\n": "no instructions",
+		"---\nname: a\n---\nbody":             "no description",
 		"---\nname: a\ndescription: b\nmaxTurns: 0\n---\nbody":                              "want a number from 1",
 		"---\nname: a\ndescription: b\ncortex: {max_step: 3}\n---\nbody":                    "max_step",
 		"---\nname: a\ndescription: b\ncortex: {timeout: soon}\n---\nbody":                  `timeout "soon"`,
@@ -619,7 +619,7 @@ func TestEvaluators(t *testing.T) {
 			`cortex: {evaluators: {no_prices: {rules: ['\$\d+'], action: fail}}}`,
 			[]string{answer("it costs $12")},
 			"",
-			[]string{"failed: the evaluator no_prices does not pass the result: its rules match 1 times"},
+			[]string{"failed: the evaluator no_prices does not pass the result: a rule matches it"},
 		},
 		"ask, and yes": {
 			`cortex: {evaluators: {relevance: {action: ask}}}`,
@@ -866,7 +866,7 @@ func TestVerdictsAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts[0].Metadata
-		want := []any{map[string]any{"evaluator": "no_pii", "pass": false, "score": 0.0, "advice": "its rules match 1 times", "action": "redact"}}
+		want := []any{map[string]any{"evaluator": "no_pii", "pass": false, "score": 0.0, "advice": "a rule matches it", "action": "redact"}}
 		if diff := cmp.Diff(want, m["cortex_verdicts"]); diff != "" {
 			t.Errorf("verdicts (-want +got):\n%s", diff)
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/agents"
-	"github.com/cortex-orchestrator/cortex/agents/evaluate"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/llm"
 )

@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -65,6 +66,8 @@ type Entry struct {
 	// Rejected says why the result that is the cause is not accepted: it breaks the schema promised for it, or names a file that is not there. Its
 	// task fails.
 	Rejected string `json:"rejected,omitempty"`
+	// Verdicts are what the policy's evaluators say of the result that is the cause. What they redact is not in the cause any more.
+	Verdicts []evaluate.Verdict `json:"verdicts,omitempty"`
 	// Summary replaces the oldest answered turns of the window and the summary before it. With an empty Text its Turns are left out.
 	Summary *llm.Summary `json:"summary,omitempty"`
 	// Omitted is how many of the Summary's Turns could not be summarised and are not in its Text.

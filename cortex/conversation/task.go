@@ -224,6 +224,8 @@ type Terms struct {
 	Output  json.RawMessage `json:"output,omitempty"`  // JSON Schema of the result; nil: any
 	Retries int             `json:"retries,omitempty"` // how often the agent may be given a task again
 	Once    bool            `json:"once,omitempty"`    // whether no other agent may be given a task that was sent to this one
+	// Evaluators are the names that the card gives of those that are to check the result.
+	Evaluators []string `json:"evaluators,omitempty"`
 }
 
 // taskType returns the type by which the task's agent recognises the work.

@@ -61,12 +61,13 @@ func New(cfg Config) *Maker {
 	}
 }
 
-// Judge sets what an entry records, besides a decision, about the tasks of its cause: a result that is rejected, tasks that must not be sent any
-// more, and tasks that are retried. It must be called before [conversation.Conversation.Begin].
-func (m *Maker) Judge(conv *conversation.Conversation, entry *conversation.Entry) {
-	entry.Rejected = reject(conv, entry.Cause)
+// Redirect sets which tasks that the cause of entry concerns must not be sent any more, and which are tried again, and where. The entry says already
+// whether a result is rejected. It must be called before [conversation.Conversation.Begin].
+func (m *Maker) Redirect(conv *conversation.Conversation, entry *conversation.Entry) {
 	entry.Withheld = m.withhold(conv, entry.Cause)
-	entry.Retries = m.retries(conv, entry)
+	if entry.Retries = nil; entry.Rejected == "" {
+		entry.Retries = m.retries(conv, entry)
+	}
 }
 
 // Track updates the counts of tasks under way from conv.

@@ -37,7 +37,7 @@ func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
 			continue
 		}
 		t := termsOf(a.Card, del)
-		if t.Type == "" && t.Timeout == 0 && t.Output == nil && t.Retries == 0 && !t.Once {
+		if t.Type == "" && t.Timeout == 0 && t.Output == nil && t.Retries == 0 && !t.Once && t.Evaluators == nil {
 			continue
 		}
 		if all == nil {
@@ -62,6 +62,7 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
 	if n := spec.Limits.MaxRetries; n != nil {
 		t.Retries = min(max(*n, 0), policy.MaxAttempts-1)
 	}
+	t.Evaluators = evaluatorsOf(spec)
 	if raw := ability.OutputSchema; len(raw) > 0 {
 		if _, err := agentcard.Compile(raw); err == nil {
 			t.Output, _ = json.Marshal(raw) // as the log has it
@@ -70,9 +71,26 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
 	return t
 }
 
-// reject returns why e breaks the terms of its task, if it is the result of a completed one, or "". The entry records the reason, so that the result
+// maxEvaluators bounds the names of evaluators that a card gives, and maxEvaluator their length in characters.
+const (
+	maxEvaluators = 16
+	maxEvaluator  = 64
+)
+
+// evaluatorsOf returns the names of evaluators in an AgentSpec.
+func evaluatorsOf(spec *agentcard.Spec) (names []string) {
+	list, _ := spec.Extra["evaluators"].([]any)
+	for _, v := range list[:min(len(list), maxEvaluators)] {
+		if name, ok := v.(string); ok && name != "" {
+			names = append(names, prompt.Clean(name, maxEvaluator))
+		}
+	}
+	return names
+}
+
+// Reject returns why e breaks the terms of its task, if it is the result of a completed one, or "". The entry records the reason, so that the result
 // is not judged again when the log is read.
-func reject(c *conversation.Conversation, e *transport.Event) string {
+func Reject(c *conversation.Conversation, e *transport.Event) string {
 	r, ok := conversation.ResultOf(e)
 	if !ok || r.State != a2a.TaskStateCompleted {
 		return ""

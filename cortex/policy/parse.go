@@ -10,6 +10,7 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
+	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
@@ -51,7 +52,7 @@ func read(plain json.RawMessage) (*Policy, error) {
 		return nil, errors.New("there is nothing in it: write `rules: []` to have no rules")
 	}
 	p := &Policy{}
-	file, err := object(plain, "tenants", "rules")
+	file, err := object(plain, "tenants", "rules", "evaluators")
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +75,14 @@ func read(plain json.RawMessage) (*Policy, error) {
 	if len(rules) > MaxRules {
 		return nil, fmt.Errorf("%d rules; at most %d are allowed", len(rules), MaxRules)
 	}
+	if p.evaluators, err = readEvaluators(file["evaluators"]); err != nil {
+		return nil, fmt.Errorf("evaluators: %w", err)
+	}
 	for i, raw := range rules {
 		r, err := readRule(raw)
+		if err == nil {
+			err = p.knows(r.evaluators)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i+1, err)
 		}
@@ -84,8 +91,43 @@ func read(plain json.RawMessage) (*Policy, error) {
 	return p, nil
 }
 
+// readEvaluators reads what checks results. no_pii is there in any case: it costs nothing.
+func readEvaluators(raw json.RawMessage) ([]evaluate.Evaluator, error) {
+	all, err := evaluate.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		switch e := &all[i]; {
+		case e.Action == evaluate.Ask:
+			return nil, fmt.Errorf("%s: action ask is only for an agent's own evaluators: write redact or fail", e.Name)
+		case !evaluate.Known(e.Name) && e.Judged() && e.Unnamed():
+			return nil, fmt.Errorf("%s: what is it to judge? Write judge: \"what a result has to be\", or rules", e.Name)
+		}
+	}
+	const own = "no_pii"
+	if !slices.ContainsFunc(all, func(e evaluate.Evaluator) bool { return e.Name == own }) {
+		builtin, err := evaluate.Parse(json.RawMessage(`["` + own + `"]`))
+		if err != nil {
+			return nil, err
+		}
+		all = append(builtin, all...)
+	}
+	return all, nil
+}
+
+// knows returns an error for a name for which there is no evaluator.
+func (p *Policy) knows(names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(p.evaluators, func(e evaluate.Evaluator) bool { return e.Name == name }) {
+			return fmt.Errorf("evaluators: there is no %.40q: write what it checks below evaluators, beside rules", name)
+		}
+	}
+	return nil
+}
+
 func readRule(raw json.RawMessage) (*rule, error) {
-	o, err := object(raw, "agents", "skills", "from", "only_from", "allow", "confirm", "at_once", "per_turn", "requests_per_minute", "retry")
+	o, err := object(raw, "agents", "skills", "from", "only_from", "allow", "confirm", "at_once", "per_turn", "requests_per_minute", "retry", "evaluators")
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +145,9 @@ func readRule(raw json.RawMessage) (*rule, error) {
 	f.count("at_once", &r.atOnce)
 	f.count("per_turn", &r.perTurn)
 	f.number("requests_per_minute", &r.requests, maxCap, "requests")
+	if f.read("evaluators", &r.evaluators, "a list of names, such as [no_pii]") && len(r.evaluators) == 0 {
+		f.err = errors.New("evaluators: it is a list of names, such as [no_pii]")
+	}
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -138,13 +183,13 @@ func (r *rule) check() error {
 		return errors.New(`agents: it is missing: globs of the agents' ids, such as ["bank-*"]`)
 	case only && len(r.from) > 0:
 		return errors.New("only_from: the rule has from too: make two rules of it")
-	case r.deny && (only || r.confirm || r.waive || r.atOnce > 0 || r.perTurn > 0 || r.requests > 0 || retry):
-		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry")
+	case r.deny && (only || r.confirm || r.waive || r.atOnce > 0 || r.perTurn > 0 || r.requests > 0 || retry || len(r.evaluators) > 0):
+		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute, retry and evaluators")
 	case r.requests > 0 && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("requests_per_minute: it is about what its agents ask for: put it into a rule without skills and from")
 	case (r.atOnce > 0 || r.perTurn > 0) && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("at_once and per_turn: they count all tasks of an agent: put them into a rule without skills and from")
-	case !r.deny && !only && !r.confirm && !r.waive && r.atOnce == 0 && r.perTurn == 0 && r.requests == 0 && !retry:
+	case !r.deny && !only && !r.confirm && !r.waive && r.atOnce == 0 && r.perTurn == 0 && r.requests == 0 && !retry && len(r.evaluators) == 0:
 		return errors.New("it changes nothing, since what no rule forbids is allowed: for \"these and nobody else\" write only_from")
 	}
 	return nil

@@ -23,6 +23,11 @@
 //	    retry:                     # of tasks that they did not do
 //	      others: false            # no other agent gets them
 //	      attempts: 2              # a task is tried at most twice in all; 1: never again
+//	  - agents: ["bank-*", "mcp_*"]
+//	    evaluators: [no_pii, no_keys]  # their results are checked
+//	evaluators:                    # what else than no_pii there is, see package evaluate
+//	  no_keys: {rules: ['AKIA[0-9A-Z]{16}'], action: fail}
+//	  relevance: {threshold: 0.6}  # a language model judges
 //
 // What no rule mentions is allowed. All matching rules apply, in any order: a rule that denies takes precedence over all others, an asker has to be
 // in every only_from, and of several limits the lowest applies. So every rule restricts something; a rule that does not, such as allow: true, is an
@@ -37,18 +42,27 @@
 // times in all. A rule about any agent that had the task can end that earlier. A task that waited for an agent until its deadline, and was never
 // handed to it, does not count as an attempt; others get it unless others is false.
 //
+// Results are checked by the evaluators of all matching rules, and by those that the agent's card names if the file has them, in the order of the file. They
+// change what they match (redact) or have the task fail; asking the user, as agents' own evaluators can, is not possible here.
+//
 // A glob has the syntax of [path.Match], but * also matches /. agents are ids. skills are ids of skills, or their names where they have no id. Askers
 // are "user" or "user:NAME" for people, and the ids of agents, which ask on behalf of whom they work for. A rule with skills relies on the names on
 // the agent's own card: leave skills out for a rule that the agent cannot evade.
 package policy
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cortex-orchestrator/cortex/evaluate"
+)
 
 // Policy is a set of rules. It is immutable and safe for concurrent use. A nil Policy allows everything.
 type Policy struct {
 	denied globs // tenants
 	rules  []*rule
 	memo   memo
+
+	evaluators []evaluate.Evaluator // no_pii first, if the file says nothing of it
 }
 
 // rule is a rule of the file.
@@ -59,6 +73,7 @@ type rule struct {
 	requests                   int  // per minute, by its agents; 0: not specified
 	alone                      bool // tasks that its agents did not do are given to no others
 	attempts                   int  // 0: no limit
+	evaluators                 []string
 }
 
 // Rules returns the number of rules.
@@ -132,6 +147,42 @@ func (p *Policy) Attempts(from, agent, skill string) int {
 		}
 	}
 	return most
+}
+
+// Evaluators returns what checks the results of an agent for from's requests for one of its skills; card has the names that the agent's card gives.
+// Without a skill it ignores rules about skills.
+func (p *Policy) Evaluators(from, agent, skill string, card []string) []evaluate.Evaluator {
+	if p == nil {
+		return nil
+	}
+	names := slices.Clip(card)
+	for _, r := range p.about(agent) {
+		if r.forSkill(skill) && r.isFrom(from) {
+			names = append(names, r.evaluators...)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	var all []evaluate.Evaluator
+	for _, e := range p.evaluators {
+		if slices.Contains(names, e.Name) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Judged returns the name of an evaluator that needs a language model, or "".
+func (p *Policy) Judged() string {
+	if p != nil {
+		for i := range p.evaluators {
+			if p.evaluators[i].Judged() {
+				return p.evaluators[i].Name
+			}
+		}
+	}
+	return ""
 }
 
 func (p *Policy) least(agent string, limit func(*rule) int) int {

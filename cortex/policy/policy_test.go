@@ -68,6 +68,44 @@ func TestAllows(t *testing.T) {
 	}
 }
 
+func TestEvaluators(t *testing.T) {
+	p := parse(t, `
+rules:
+  - {agents: ["bank-*"], evaluators: [no_keys, no_pii]}
+  - {agents: ["bank-x"], skills: ["move"], from: ["user*"], evaluators: [relevance]}
+evaluators:
+  relevance: {threshold: 0.6}
+  no_keys: {rules: ['AKIA[0-9A-Z]{16}'], action: fail}
+  short: {judge: "it is short"}
+`)
+	for _, test := range []struct {
+		from, agent, skill string
+		card               []string
+		want               string
+	}{
+		{"user", "bank-1", "", nil, "no_pii no_keys"},
+		{"user", "bank-x", "move", nil, "no_pii no_keys relevance"},
+		{"agent_a", "bank-x", "move", []string{"short", "relevant", "short"}, "no_pii no_keys short"},
+		{"user", "echo", "", []string{"no_pii"}, "no_pii"},
+		{"user", "echo", "", nil, ""},
+	} {
+		var names []string
+		for _, e := range p.Evaluators(test.from, test.agent, test.skill, test.card) {
+			names = append(names, e.Name)
+		}
+		if got := strings.Join(names, " "); got != test.want {
+			t.Errorf("Evaluators(%q, %q, %q, %q) = %q, want %q", test.from, test.agent, test.skill, test.card, got, test.want)
+		}
+	}
+	if got := p.Judged(); got != "relevance" {
+		t.Errorf("Judged() = %q", got)
+	}
+	var none *policy.Policy
+	if none.Evaluators("user", "a", "", []string{"no_pii"}) != nil || none.Judged() != "" || parse(t, "rules: [{agents: [a], evaluators: [no_pii]}]").Judged() != "" {
+		t.Error("without a policy, or with rules only, there is nothing to judge")
+	}
+}
+
 func TestWaives(t *testing.T) {
 	p := parse(t, "rules: [{agents: [fs], confirm: false}, {agents: ['db*'], skills: [write], from: [user], confirm: false}, {agents: [fs2], confirm: true}]")
 	for _, test := range []struct {
@@ -168,16 +206,16 @@ func TestNilAllowsEverything(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":        {"# later\n", "there is nothing in it: write `rules: []` to have no rules"},
-		"a list":         {"- a", "it has to have keys, of tenants, rules"},
+		"a list":         {"- a", "it has to have keys, of tenants, rules, evaluators"},
 		"no yaml":        {"rules: [", "line 1: did not find expected node content"},
 		"twice":          {"rules: []\nrules: []", `line 2: key "rules" already set in map`},
 		"key":            {"rule: []", `unknown key "rule": did you mean rules?`},
-		"far key":        {"something: []", `unknown key "something": there are tenants, rules`},
+		"far key":        {"something: []", `unknown key "something": there are tenants, rules, evaluators`},
 		"tenants":        {"tenants: {Denys: []}", `tenants: unknown key "Denys": did you mean deny?`},
 		"tenants' list":  {"tenants: {deny: evil}", `tenants: deny: it is a list of globs, such as ["bank-*"]`},
 		"rules":          {"rules: 3", "rules: it is a list"},
 		"rule key":       {"rules:\n- {agents: [a], confirm: true}\n- {agents: [a], at-once: 2}", `rule 2: unknown key "at-once": did you mean at_once?`},
-		"a word":         {"rules: [no]", "rule 1: it has to have keys, of agents, skills, from, only_from, allow, confirm, at_once, per_turn, requests_per_minute, retry"},
+		"a word":         {"rules: [no]", "rule 1: it has to have keys, of agents, skills, from, only_from, allow, confirm, at_once, per_turn, requests_per_minute, retry, evaluators"},
 		"no agents":      {"rules: [{allow: false}]", `rule 1: agents: it is missing: globs of the agents' ids, such as ["bank-*"]`},
 		"agents":         {"rules: [{agents: pay, allow: false}]", `rule 1: agents: it is a list of globs, such as ["bank-*"]`},
 		"no glob":        {"rules: [{agents: [], allow: false}]", `rule 1: agents: it is a list of globs, such as ["bank-*"]`},
@@ -185,15 +223,15 @@ func TestParseErrors(t *testing.T) {
 		"bad glob":       {`rules: [{agents: ["a[b"], allow: false}]`, `rule 1: agents: "a[b" is no glob: it has a [ or \ without its end`},
 		"long glob":      {`rules: [{agents: ["` + strings.Repeat("a", 513) + `"], allow: false}]`, "rule 1: agents: a glob of 513 bytes; at most 512 are allowed"},
 		"skills":         {"rules: [{agents: [a], skills: [1], allow: false}]", `rule 1: skills: it is a list of globs, such as ["bank-*"]`},
-		"deny and waive": {"rules: [{agents: [a], allow: false, confirm: false}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry"},
+		"deny and waive": {"rules: [{agents: [a], allow: false, confirm: false}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute, retry and evaluators"},
 		"flag":           {"rules: [{agents: [a], confirm: sometimes}]", "rule 1: confirm: it is true or false"},
 		"cap":            {"rules: [{agents: [a], at_once: 0}]", "rule 1: at_once: it is a number of tasks from 1 to 1000000"},
 		"half a cap":     {"rules: [{agents: [a], per_turn: 1.5}]", "rule 1: per_turn: it is a number of tasks from 1 to 1000000"},
 		"empty value":    {"rules: [{agents: [a], from: , allow: false}]", "rule 1: from: there is nothing behind it: leave the key out"},
 		"both":           {"rules: [{agents: [a], from: [b], only_from: [c]}]", "rule 1: only_from: the rule has from too: make two rules of it"},
 		"idle":           {"rules: [{agents: [a], from: [b], allow: true}]", `rule 1: it changes nothing, since what no rule forbids is allowed: for "these and nobody else" write only_from`},
-		"deny and more":  {"rules: [{agents: [a], allow: false, at_once: 2}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry"},
-		"deny and retry": {"rules: [{agents: [a], allow: false, retry: {attempts: 1}}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry"},
+		"deny and more":  {"rules: [{agents: [a], allow: false, at_once: 2}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute, retry and evaluators"},
+		"deny and retry": {"rules: [{agents: [a], allow: false, retry: {attempts: 1}}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute, retry and evaluators"},
 		"retry":          {"rules: [{agents: [a], retry: 2}]", "rule 1: retry: it has to have keys, of others, attempts"},
 		"retry key":      {"rules: [{agents: [a], retry: {other: false}}]", `rule 1: retry: unknown key "other": did you mean others?`},
 		"idle retry":     {"rules: [{agents: [a], retry: {others: true}}]", "rule 1: retry: it changes nothing, since others are tried anyway: write others: false, or attempts"},

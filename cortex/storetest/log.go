@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -55,9 +56,10 @@ func testRoundTrip(t *testing.T, s storage.Store) {
 			Shortlist: []conversation.Shortlisted{{ID: "echo", Skill: "say", Score: 0.75, Reason: "fits"}},
 			Terms:     map[string]conversation.Terms{"1": {Type: "say_it", Timeout: time.Minute, Output: json.RawMessage(`{"type":"string"}`)}},
 			Consent:   "echo is to say it. Yes?", Asked: epoch.Add(time.Hour), Rejected: "the result is no string", Withheld: map[a2a.TaskID]string{"task-2": "a rule denies it"},
-			Retries: map[a2a.TaskID]conversation.Retry{"task-3": {Agent: "other", Terms: conversation.Terms{Timeout: time.Second}, Why: "no answer came in time"}},
-			Usage:   llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
-			Life:    "l-1", Heard: "yes", Waited: []a2a.TaskID{"task-4"}, Unfetched: []a2a.TaskID{"task-5"},
+			Retries:  map[a2a.TaskID]conversation.Retry{"task-3": {Agent: "other", Terms: conversation.Terms{Timeout: time.Second}, Why: "no answer came in time"}},
+			Verdicts: []evaluate.Verdict{{Evaluator: "brief", Score: 0.25, Advice: "too long", Action: evaluate.Fail, Round: 1}},
+			Usage:    llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
+			Life:     "l-1", Heard: "yes", Waited: []a2a.TaskID{"task-4"}, Unfetched: []a2a.TaskID{"task-5"},
 			Failure: "no such agent", Sent: epoch.Add(time.Second), Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),
 		}
 		wantAllSet(t, e)

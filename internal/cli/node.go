@@ -104,6 +104,9 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	n.closeLLM = closeLLM
+	if err := rules.judgedBy(decider); err != nil {
+		return nil, s.wrong("policy", ": %w", err)
+	}
 	remembered := "" // only with a claim is the data folder this process's
 	if n.claim != nil {
 		remembered = clockFile(s.data)

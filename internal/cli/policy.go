@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 // policyFile is the file of --policy, which is read again when it changes. While the file is invalid, the previous rules stay in force.
@@ -21,6 +22,7 @@ type policyFile struct {
 	log   *slog.Logger
 	tell  func(line string) // to the user of a chat; nil without one
 	rules atomic.Pointer[policy.Policy]
+	judge bool // a language model decides, which can judge results
 
 	// The state of the file at the last look.
 	stamp   stamp
@@ -56,6 +58,23 @@ func (s *settings) loadPolicy(log *slog.Logger) (*policyFile, error) {
 	f.stamp, f.sum = seen, sha256.Sum256(b)
 	f.rules.Store(p)
 	return f, nil
+}
+
+// judgedBy remembers what decides, and returns an error when an evaluator needs a language model that is not there.
+func (f *policyFile) judgedBy(d llm.Decider) error {
+	if f == nil {
+		return nil
+	}
+	_, f.judge = d.(llm.Judge)
+	return f.lacks(f.rules.Load())
+}
+
+// lacks returns an error when an evaluator of p needs a language model that is not there.
+func (f *policyFile) lacks(p *policy.Policy) error {
+	if name := p.Judged(); name != "" && !f.judge {
+		return fmt.Errorf("%s: the evaluator %s needs a language model: give one with --llm, or give the evaluator rules", f.path, name)
+	}
+	return nil
 }
 
 // inForce returns the function for cortex.Config; nil without a file.
@@ -105,6 +124,9 @@ func (f *policyFile) look() {
 	case f.next:
 		f.stamp, f.sum = seen, sum
 		p, err := policy.Parse(f.path, b)
+		if err == nil {
+			err = f.lacks(p)
+		}
 		if err != nil {
 			f.refuse(err)
 			return

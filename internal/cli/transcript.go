@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -71,10 +72,18 @@ func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl
 				text = strings.TrimSuffix(repl.StateName(p.Status.State)+": "+text, ": ")
 			}
 			var files []*a2a.Part
-			if r, ok := conversation.ResultOf(entry.Cause); ok && r.TaskID == p.TaskID {
+			r, ok := conversation.ResultOf(entry.Cause)
+			if ok && r.TaskID == p.TaskID {
 				files = r.Files
 			}
 			add(repl.LineResult, transport.MetaString(p, transport.MetaAgentID), text, files...)
+			if ok && r.TaskID == p.TaskID {
+				for _, v := range slices.Concat(ownVerdicts(entry.Cause), entry.Verdicts) {
+					if !v.Pass {
+						add(repl.LineNote, "", "checked: "+verdictLine(&v))
+					}
+				}
+			}
 		case *a2a.Task:
 			add(repl.LineTask, transport.MetaString(p, transport.MetaAgentID), transport.Text(p.History[0].Parts), transport.FilesOf(p.History[0].Parts)...)
 		case *a2a.Message:

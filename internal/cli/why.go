@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,9 +14,11 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // maxSaid bounds how much of a text by a model is shown, in characters.
@@ -88,6 +92,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	said := func(text string) string { return prompt.Clean(text, maxSaid) } // external text, which must not look like one of Cortex's own lines
 	for _, e := range last {
 		out.WriteString(retried[e.Seq])
+		out.WriteString(whyJudged(e, alike))
 		if e.Failure != "" {
 			fmt.Fprintf(&out, "failed   %s\n", said(e.Failure))
 			whyChosen(&out, e, offered)
@@ -148,6 +153,68 @@ func whyFiles(conv *conversation.Conversation, e *conversation.Entry) []string {
 		}
 	}
 	return all
+}
+
+// whyJudged lists what evaluators said of the result that is the cause of an entry: the agent's own, which is its word, and the policy's.
+func whyJudged(e *conversation.Entry, alike *lookalikes) string {
+	r, ok := conversation.ResultOf(e.Cause)
+	if !ok || !r.Settles() {
+		return ""
+	}
+	var out strings.Builder
+	for _, v := range ownVerdicts(e.Cause) {
+		fmt.Fprintf(&out, "   checked by %s itself: %s\n", prompt.Clean(alike.Named(e.Cause.From), 128), verdictLine(&v))
+	}
+	for _, v := range e.Verdicts {
+		fmt.Fprintf(&out, "   checked: %s\n", verdictLine(&v))
+	}
+	return out.String()
+}
+
+// verdictLine describes a verdict. All in it may be an agent's words.
+func verdictLine(v *evaluate.Verdict) string {
+	name := prompt.Clean(v.Evaluator, 64)
+	if v.Round > 0 {
+		name += fmt.Sprintf(", round %d", v.Round)
+	}
+	what := fmt.Sprintf("passed (%.2f)", v.Score)
+	if !v.Pass {
+		what = map[evaluate.Action]string{evaluate.Redact: "redacted", evaluate.Fail: "failed", evaluate.Ask: "you were asked"}[v.Action]
+		what = cmp.Or(what, fmt.Sprintf("not passed (%.2f)", v.Score))
+	}
+	if advice := prompt.Clean(v.Advice, maxSaid); advice != "" {
+		what += ": " + advice
+	}
+	return name + ": " + what
+}
+
+// maxOwnVerdicts bounds how many verdicts are shown of those that an agent reports.
+const maxOwnVerdicts = 16
+
+// ownVerdicts returns what an agent's own evaluators said of its result.
+func ownVerdicts(e *transport.Event) []evaluate.Verdict {
+	var said *a2a.Message
+	switch p := e.Payload.(type) {
+	case *a2a.Task:
+		said = p.Status.Message
+	case *a2a.TaskStatusUpdateEvent:
+		said = p.Status.Message
+	case *a2a.Message:
+		said = p
+	}
+	if said == nil {
+		return nil
+	}
+	for _, p := range said.Parts {
+		if p == nil || p.Metadata[transport.MetaVerdicts] == nil {
+			continue
+		}
+		var all []evaluate.Verdict
+		if b, err := transport.EncodeValue(p.Metadata[transport.MetaVerdicts]); err == nil && json.Unmarshal(b, &all) == nil {
+			return all[:min(len(all), maxOwnVerdicts)]
+		}
+	}
+	return nil
 }
 
 // whyRetried lists the tasks that an entry has retried: with which agent, in place of which, and why. The entry was the last one applied to conv.

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,7 +10,9 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -110,5 +114,61 @@ func TestWhyTellsOfFiles(t *testing.T) {
 	want := "1. delegate\n   → all: read +a.txt +b_1. delegate\n   → one: read +a.txt\n   → none: read\n   by m"
 	if got != want {
 		t.Errorf("why:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// TestWhyTellsOfVerdicts checks that /why and the history show what was said of a result, as text that looks like nothing else.
+func TestWhyTellsOfVerdicts(t *testing.T) {
+	l := newLinked(t)
+	conv := conversation.NewConversation("", "c")
+	add := func(e *conversation.Entry, from string, p transport.Payload) {
+		t.Helper()
+		e.Seq, e.Time, e.Turn, e.Deadline = conv.Seq+1, time.Unix(1000, 0).UTC(), "m", time.Unix(2000, 0).UTC()
+		e.Cause = &transport.Event{ID: fmt.Sprint("e", e.Seq), Time: e.Time, From: from, ContextID: "c", Payload: p}
+		var err error
+		if e.Version, err = l.store.Append(t.Context(), "", "c", conv.Version, e); err != nil {
+			t.Fatal(err)
+		}
+		if err := conv.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &llm.Decision{Kind: llm.KindDelegate, Model: "m", Delegations: []llm.Delegation{{ID: "a", Agent: "scale", Task: "weigh"}}}
+	add(&conversation.Entry{Decision: d}, "user", &a2a.Message{ID: "m", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("go")}})
+	part := a2a.NewTextPart("12")
+	part.SetMeta(transport.MetaVerdicts, []any{
+		map[string]any{"evaluator": "reflection", "score": 0.4, "round": 1.0, "advice": "\x1b[2Jmore"}, map[string]any{"evaluator": "reflection", "pass": true, "score": 0.9, "round": 2.0},
+	})
+	id := conv.Running()[0].ID
+	result := &a2a.Task{ID: id, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted, Message: &a2a.Message{Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{part}}}}
+	add(&conversation.Entry{
+		Decision: &llm.Decision{Kind: llm.KindRespond, Say: "12", Model: "m"},
+		Verdicts: []evaluate.Verdict{{Evaluator: "no_pii", Advice: "a rule matches it", Action: evaluate.Redact}, {Evaluator: "brief", Pass: true, Score: 1}},
+	}, "scale", result)
+
+	got, err := (&backend{link: l, registry: registry.New(registry.Config{})}).why(t.Context(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `1. delegate
+   → scale: weigh
+   by m
+   checked by scale itself: reflection, round 1: not passed (0.40): more
+   checked by scale itself: reflection, round 2: passed (0.90)
+   checked: no_pii: redacted: a rule matches it
+   checked: brief: passed (1.00)
+2. respond
+   by m`
+	if got != want {
+		t.Errorf("why() =\n%s\nwant\n%s", got, want)
+	}
+	var notes []string
+	for _, line := range linesOf(conv, &conversation.Entry{Seq: 2, Cause: &transport.Event{From: "scale", TaskID: id, Payload: result}, Verdicts: []evaluate.Verdict{{Evaluator: "no_pii", Action: evaluate.Redact}}}) {
+		if line.Kind == repl.LineNote {
+			notes = append(notes, line.Text)
+		}
+	}
+	if got := strings.Join(notes, "; "); got != "checked: reflection, round 1: not passed (0.40): more; checked: no_pii: redacted" {
+		t.Errorf("notes of the history: %s", got)
 	}
 }

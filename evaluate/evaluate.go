@@ -45,6 +45,9 @@ type Evaluator struct {
 // Judged reports whether the evaluator needs a model.
 func (e *Evaluator) Judged() bool { return len(e.Rules) == 0 }
 
+// Unnamed reports whether nothing but the name says what is judged.
+func (e *Evaluator) Unnamed() bool { return e.Criterion == strings.ReplaceAll(e.Name, "_", " ") }
+
 // Verdict is the outcome of an evaluation.
 type Verdict struct {
 	Evaluator string  `json:"evaluator"`
@@ -98,6 +101,12 @@ var criteria = map[string]string{
 	"accuracy":     "what it says is right, and agrees with its sources",
 }
 
+// Known reports whether a name says by itself what is judged.
+func Known(name string) bool { return name == noPersonalData || criteria[name] != "" }
+
+// noPersonalData is the evaluator with rules of its own.
+const noPersonalData = "no_pii"
+
 // Parse reads evaluators: a list of names, or a map of names to settings (rules, judge, threshold, action). no_pii has rules of its own and redacts; any
 // other name without rules is judged by a model, and fails. Nothing, or null, are none.
 func Parse(raw json.RawMessage) ([]Evaluator, error) {
@@ -139,7 +148,7 @@ func Parse(raw json.RawMessage) ([]Evaluator, error) {
 		if s.Threshold != nil {
 			e.Threshold = *s.Threshold
 		}
-		if name == "no_pii" && len(s.Rules) == 0 && len(s.Judge) == 0 {
+		if name == noPersonalData && len(s.Rules) == 0 && len(s.Judge) == 0 {
 			e.Rules, e.Action = personal, cmp.Or(e.Action, Redact)
 		}
 		if len(s.Rules) > maxRules {
@@ -169,9 +178,9 @@ func Parse(raw json.RawMessage) ([]Evaluator, error) {
 // Judge asks a model whether an output meets criteria, for a task.
 type Judge func(ctx context.Context, task, output string, criteria []string) (score float64, advice string, err error)
 
-// Check applies evaluators to an output in their order, up to the first whose action is to fail or to ask, whose verdict is the last one. It returns the
-// output as it may be passed on. An error is that of the judge.
-func Check(ctx context.Context, all []Evaluator, judge Judge, task, output string) (string, []Verdict, error) {
+// Check applies evaluators to the texts of an output in their order, up to the first whose action is to fail or to ask, whose verdict is the last one. It
+// changes texts to what may be passed on. An error is that of the judge.
+func Check(ctx context.Context, all []Evaluator, judge Judge, task string, texts []string) ([]Verdict, error) {
 	var verdicts []Verdict
 	for i := range all {
 		e := &all[i]
@@ -179,14 +188,14 @@ func Check(ctx context.Context, all []Evaluator, judge Judge, task, output strin
 		switch {
 		case e.Judged():
 			var err error
-			if v.Score, v.Advice, err = judge(ctx, task, output, []string{e.Criterion}); err != nil {
-				return output, verdicts, fmt.Errorf("the evaluator %s cannot judge: %w", e.Name, err)
+			if v.Score, v.Advice, err = judge(ctx, task, strings.Join(texts, "\n"), []string{e.Criterion}); err != nil {
+				return verdicts, fmt.Errorf("the evaluator %s cannot judge: %w", e.Name, err)
 			}
 			if v.Pass = v.Score >= e.Threshold; v.Pass {
 				v.Advice = ""
 			}
 		default:
-			output = e.apply(output, &v)
+			e.apply(texts, &v)
 		}
 		if !v.Pass {
 			v.Action = e.Action
@@ -196,22 +205,26 @@ func Check(ctx context.Context, all []Evaluator, judge Judge, task, output strin
 			break
 		}
 	}
-	return output, verdicts, nil
+	return verdicts, nil
 }
 
 // apply applies rules, and redacts what they match if that is their action.
-func (e *Evaluator) apply(output string, v *Verdict) string {
+func (e *Evaluator) apply(texts []string, v *Verdict) {
 	n := 0
-	for _, rule := range e.Rules {
-		n += len(rule.FindAllStringIndex(output, -1))
-		if e.Action == Redact {
-			output = rule.ReplaceAllLiteralString(output, "["+e.Name+"]")
+	for i := range texts {
+		for _, rule := range e.Rules {
+			n += len(rule.FindAllStringIndex(texts[i], -1))
+			if e.Action == Redact {
+				texts[i] = rule.ReplaceAllLiteralString(texts[i], "["+e.Name+"]")
+			}
 		}
 	}
-	if n > 0 {
-		v.Pass, v.Score, v.Advice = false, 0, fmt.Sprintf("its rules match %d times", n)
+	switch {
+	case n == 1:
+		v.Pass, v.Score, v.Advice = false, 0, "a rule matches it"
+	case n > 1:
+		v.Pass, v.Score, v.Advice = false, 0, fmt.Sprintf("its rules match it %d times", n)
 	}
-	return output
 }
 
 // Words says what a verdict that stops a result means.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cortex-orchestrator/cortex/agents/evaluate"
+	"github.com/cortex-orchestrator/cortex/evaluate"
 )
 
 // Personal data is redacted, and what only looks like it is not.
@@ -27,7 +27,9 @@ func TestPersonal(t *testing.T) {
 		"in 2024, 3 of 10 took 15 minutes":      "in 2024, 3 of 10 took 15 minutes",
 		"version 1.2.3 of pkg@latest, 12:30:05": "version 1.2.3 of pkg@latest, 12:30:05",
 	} {
-		got, verdicts, err := evaluate.Check(t.Context(), all, nil, "", text)
+		texts := []string{text}
+		verdicts, err := evaluate.Check(t.Context(), all, nil, "", texts)
+		got := texts[0]
 		if err != nil || got != want {
 			t.Errorf("%q becomes %q, %v, want %q", text, got, err, want)
 		}
@@ -48,7 +50,9 @@ func TestOrder(t *testing.T) {
 		judged = append(judged, task+"|"+output+"|"+strings.Join(criteria, ","))
 		return 0.5, "could be shorter", nil
 	}
-	got, verdicts, err := evaluate.Check(t.Context(), all, judge, "who?", "Ada has a secret")
+	texts := []string{"Ada has a secret"}
+	verdicts, err := evaluate.Check(t.Context(), all, judge, "who?", texts)
+	got := texts[0]
 	if err != nil || got != "[a_names] has a secret" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -56,9 +60,9 @@ func TestOrder(t *testing.T) {
 		t.Errorf("judged (-want +got):\n%s", diff)
 	}
 	want := []evaluate.Verdict{
-		{Evaluator: "a_names", Advice: "its rules match 1 times", Action: evaluate.Redact},
+		{Evaluator: "a_names", Advice: "a rule matches it", Action: evaluate.Redact},
 		{Evaluator: "b_length", Pass: true, Score: 0.5},
-		{Evaluator: "c_words", Advice: "its rules match 1 times", Action: evaluate.Ask},
+		{Evaluator: "c_words", Advice: "a rule matches it", Action: evaluate.Ask},
 	}
 	if diff := cmp.Diff(want, verdicts); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
@@ -72,7 +76,7 @@ func TestJudgeFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	away := errors.New("away")
-	if _, _, err := evaluate.Check(t.Context(), all, func(context.Context, string, string, []string) (float64, string, error) { return 1, "", away }, "", "x"); !errors.Is(err, away) {
+	if _, err := evaluate.Check(t.Context(), all, func(context.Context, string, string, []string) (float64, string, error) { return 1, "", away }, "", []string{"x"}); !errors.Is(err, away) {
 		t.Errorf("Check() = %v", err)
 	}
 }

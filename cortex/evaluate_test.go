@@ -1,0 +1,330 @@
+package cortex_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// judging is a decider whose model judges results.
+type judging struct {
+	decideFunc
+	judge func(ctx context.Context, task, output string, criteria []string) (*llm.Verdict, error)
+}
+
+func (j judging) Judge(ctx context.Context, task, output string, criteria []string, _ llm.Budget) (*llm.Verdict, error) {
+	return j.judge(ctx, task, output, criteria)
+}
+
+// checked has alpha's results checked.
+const checked = `
+rules: [{agents: ['*'], retry: {others: false}}, {agents: [alpha], evaluators: [no_pii, no_keys]}]
+evaluators:
+  no_keys: {rules: ['AKIA[0-9A-Z]{16}']}
+  brief: {judge: "it is brief", threshold: 0.5}
+`
+
+// aKey is forbidden by the rules.
+const aKey = "AKIAABCDEFGHIJKLMNOP"
+
+// verdicts describes the verdicts of an entry.
+func verdicts(e *conversation.Entry) string {
+	var all []string
+	for _, v := range e.Verdicts {
+		all = append(all, strings.TrimSpace(fmt.Sprint(v.Evaluator, " ", v.Pass, " ", v.Score, " ", v.Action, " ", v.Advice)))
+	}
+	return strings.Join(all, "; ")
+}
+
+func (w *world) lastEntry() *conversation.Entry {
+	w.t.Helper()
+	log := entries(w.t, w.store)
+	return log[len(log)-1]
+}
+
+// logText returns the log as it is stored.
+func (w *world) logText() string {
+	w.t.Helper()
+	var b bytes.Buffer
+	for _, e := range entries(w.t, w.store) {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		b.Write(raw)
+	}
+	return b.String()
+}
+
+// TestResultIsRedacted checks that nothing of what a rule matches comes into the log, in none of the places of a result.
+func TestResultIsRedacted(t *testing.T) {
+	const pii = "eve@example.com"
+	file := func(text string) *a2a.Part { return &a2a.Part{Content: a2a.Raw(text), Filename: "list.csv"} }
+	for name, test := range map[string]struct {
+		parts    []*a2a.Part
+		want     string
+		rejected bool
+	}{
+		"text":       {[]*a2a.Part{a2a.NewTextPart("write to " + pii + " or +49 30 1234567")}, "write to [no_pii] or [no_pii]", false},
+		"data":       {[]*a2a.Part{a2a.NewDataPart(map[string]any{"to": pii, "n": 1.0})}, `{"n":1,"to":"[no_pii]"}`, false},
+		"number":     {[]*a2a.Part{a2a.NewDataPart(map[string]any{"card": json.Number("4111111111111111")})}, "the result is no JSON any more", true},
+		"link":       {[]*a2a.Part{{Content: a2a.URL("mailto:" + pii)}}, "mailto:[no_pii]", false},
+		"file":       {[]*a2a.Part{file("name,to\neve," + pii)}, "[list.csv is left out: the evaluator no_pii does not pass it]", false},
+		"file name":  {[]*a2a.Part{{Content: a2a.Raw("x"), Filename: pii + ".txt"}}, "alpha COMPLETED [[no_pii]]; ", false},
+		"other file": {[]*a2a.Part{{Content: a2a.Raw("\x00\xff"), Filename: "a.bin"}}, "[a.bin]", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, once(toAlpha))
+				w.restart(cortex.Config{Decider: once(toAlpha), Policy: rules(t, checked)})
+				w.say("m1", "go")
+				e := resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "")
+				result := e.Payload.(*a2a.Task)
+				result.Status.Message.Parts = test.parts
+				result.Artifacts = []*a2a.Artifact{{ID: "a", Name: "of " + pii, Description: "for " + pii, Parts: a2a.ContentParts{a2a.NewTextPart("by " + pii)}}}
+				result.History = []*a2a.Message{{ID: "h", Parts: a2a.ContentParts{a2a.NewTextPart("said by " + pii)}}}
+				w.publish(e)
+				w.wantFold()
+				if got := w.answers()["m1"]; !strings.Contains(got, test.want) {
+					t.Errorf("answer %q, want %q in it", got, test.want)
+				}
+				last := w.lastEntry()
+				if (last.Rejected != "") != test.rejected {
+					t.Errorf("rejected: %q", last.Rejected)
+				}
+				if got := verdicts(last); !strings.HasPrefix(got, "no_pii false 0 redact ") || !strings.HasSuffix(got, "; no_keys true 1") {
+					t.Errorf("verdicts %s", got)
+				}
+				if text := w.logText(); !test.rejected && strings.Contains(text, pii) {
+					t.Errorf("the log has it: %s", text)
+				}
+				w.publish(e) // again
+				if n := len(w.decisions()); n != 2 {
+					t.Errorf("%d decisions", n)
+				}
+			})
+		})
+	}
+}
+
+// TestResultDoesNotPass checks that a task fails whose result does not pass, and that no other agent gets it.
+func TestResultDoesNotPass(t *testing.T) {
+	for name, test := range map[string]struct {
+		state  a2a.TaskState
+		text   string
+		answer string
+	}{
+		"completed": {a2a.TaskStateCompleted, "the key is " + aKey, "alpha FAILED the evaluator no_keys does not pass the result: a rule matches it; "},
+		"failed":    {a2a.TaskStateFailed, "wrong key " + aKey, "alpha FAILED the evaluator no_keys does not pass the result: a rule matches it; "},
+		"asks":      {a2a.TaskStateInputRequired, "use " + aKey + "?", "alpha FAILED the evaluator no_keys does not pass the result: a rule matches it; "},
+		"passes":    {a2a.TaskStateFailed, "for eve@example.com", "alpha FAILED for [no_pii]; "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, once(toAlpha))
+				w.restart(cortex.Config{Decider: once(toAlpha), Policy: rules(t, checked)})
+				w.say("m1", "go")
+				w.publish(resultEvent("r1", "alpha", w.onlyTask("alpha"), test.state, test.text))
+				w.wantAnswer("m1", test.answer)
+				w.wantFold()
+				if got := verdicts(w.lastEntry()); !strings.HasPrefix(got, "no_pii ") {
+					t.Errorf("verdicts %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRetriedWithoutWhatIsRedacted checks that the reason of another attempt is redacted, too, and that there is none after what does not pass.
+func TestRetriedWithoutWhatIsRedacted(t *testing.T) {
+	for text, want := range map[string]int{"no mail to eve@example.com": 2, aKey + " of eve@example.com": 1} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 1
+			w := newWorld(t, once(toAlpha))
+			w.restart(cortex.Config{
+				Decider: once(toAlpha), Policy: rules(t, checked), Agents: specified(map[string]agentcard.Spec{"alpha": {Limits: agentcard.Limits{MaxRetries: &n}}}),
+			})
+			w.say("m1", "go")
+			w.publish(resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateFailed, text))
+			if got := len(w.tasksOf("alpha")); got != want || strings.Contains(w.logText(), "eve@") || (w.lastEntry().Retries != nil) != (want == 2) {
+				t.Errorf("%d attempts of %q; log:\n%s", got, text, w.logText())
+			}
+		})
+	}
+}
+
+// TestCardNamesEvaluators checks that the names on a card count when the policy has such evaluators.
+func TestCardNamesEvaluators(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := llm.Delegation{ID: "1", Agent: "beta", Task: "t"}
+		w := newWorld(t, once(to))
+		w.restart(cortex.Config{
+			Decider: once(to), Policy: rules(t, checked),
+			Agents: specified(map[string]agentcard.Spec{"beta": {Extra: map[string]any{"evaluators": []any{"factuality", "no_pii", 7}}}}),
+		})
+		w.say("m1", "go")
+		w.finish("beta", w.onlyTask("beta"), "eve@example.com "+aKey)
+		w.wantAnswer("m1", "beta COMPLETED [no_pii] "+aKey+"; ")
+	})
+}
+
+// TestModelJudges checks what a judge sees, costs and decides.
+func TestModelJudges(t *testing.T) {
+	const byModel = "rules: [{agents: ['*'], retry: {others: false}}, {agents: [alpha], evaluators: [no_pii, brief]}]\nevaluators:\n  brief: {judge: it is brief, threshold: 0.5}\n  no_pii: {}"
+	for name, test := range map[string]struct {
+		verdict *llm.Verdict
+		err     error
+		answer  string
+		log     string
+	}{
+		"pass":     {&llm.Verdict{Score: 0.5, Advice: "fine", Usage: each}, nil, "alpha COMPLETED a [no_pii]\n{\"n\":1}; ", "brief true 0.5; no_pii false 0 redact a rule matches it"},
+		"fail":     {&llm.Verdict{Score: 0.4, Advice: "too\nlong", Usage: each}, nil, "alpha FAILED the evaluator brief does not pass the result: too long; ", "brief false 0.4 fail too long"},
+		"no judge": {&llm.Verdict{Usage: each}, errors.New("it does not answer"), "alpha FAILED the evaluator brief cannot judge: it does not answer; ", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := ""
+				d := judging{once(toAlpha), func(_ context.Context, task, output string, criteria []string) (*llm.Verdict, error) {
+					asked = fmt.Sprintf("%s|%s|%s", task, output, criteria)
+					return test.verdict, test.err
+				}}
+				w := newWorld(t, d)
+				w.restart(cortex.Config{Decider: d, Policy: rules(t, byModel)})
+				w.say("m1", "go")
+				e := resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "a eve@example.com")
+				m := e.Payload.(*a2a.Task).Status.Message
+				m.Parts = append(m.Parts, a2a.NewDataPart(map[string]any{"n": 1}))
+				w.publish(e)
+				w.wantAnswer("m1", test.answer)
+				w.wantFold()
+				if got := verdicts(w.lastEntry()); got != test.log {
+					t.Errorf("verdicts %s", got)
+				}
+				if want := toAlpha.Task + "|a eve@example.com\n{\"n\":1}|[it is brief]"; asked != want {
+					t.Errorf("the judge was asked %q, want %q", asked, want)
+				}
+				if got := w.load().Usage; got != each {
+					t.Errorf("usage %+v, want that of the judge", got)
+				}
+			})
+		})
+	}
+}
+
+// TestOnlyWorkIsJudged checks that a model is not asked about a question or a failure, nor when the budget is spent.
+func TestOnlyWorkIsJudged(t *testing.T) {
+	const byModel = "rules: [{agents: ['*'], retry: {others: false}}, {agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}"
+	for name, test := range map[string]struct {
+		state  a2a.TaskState
+		budget budget.Limits
+		judged int
+		answer string
+	}{
+		"completed": {a2a.TaskStateCompleted, budget.Limits{}, 1, "alpha COMPLETED A; "},
+		"failed":    {a2a.TaskStateFailed, budget.Limits{}, 0, "alpha FAILED A; "},
+		"spent":     {a2a.TaskStateCompleted, budget.Limits{Turn: llm.Budget{Tokens: 100}}, 0, "budget"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				d := judging{costing(once(toAlpha)), func(context.Context, string, string, []string) (*llm.Verdict, error) {
+					n++
+					return &llm.Verdict{Score: 1}, nil
+				}}
+				w := newWorld(t, d)
+				w.restart(cortex.Config{Decider: d, Policy: rules(t, byModel), Budget: test.budget})
+				w.say("m1", "go")
+				w.publish(resultEvent("r1", "alpha", w.onlyTask("alpha"), test.state, "A"))
+				if got := w.answers()["m1"]; n != test.judged || !strings.Contains(got, test.answer) {
+					t.Errorf("judged %d times, answer %q, want %d, %q", n, got, test.judged, test.answer)
+				}
+				if e := w.lastEntry(); (e.Rejected != "") != (name == "spent") {
+					t.Errorf("rejected: %q", e.Rejected)
+				}
+			})
+		})
+	}
+}
+
+// TestJudgedOnce checks that a judge is not asked, nor paid, again when the entry comes second, or cannot be stored at first.
+func TestJudgedOnce(t *testing.T) {
+	const byModel = "rules: [{agents: [alpha, beta], evaluators: [brief, no_keys]}]\nevaluators:\n  brief: {judge: it is brief}\n  no_keys: {rules: [AKIA], action: redact}"
+	for name, between := range map[string]func(w *world) storage.Store{
+		"conflict": func(w *world) storage.Store {
+			return &conflicting{w.store, &conversation.Entry{Seq: 2, Time: time.Now(), Cause: userEvent("m0", "hm"), Turn: turnOf("m0"), Decision: respond("yes")}}
+		},
+		"no store": func(w *world) storage.Store { return &absent{Store: w.store, left: 2} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				d := judging{once(toAlpha, llm.Delegation{ID: "2", Agent: "beta", Task: "t"}), func(context.Context, string, string, []string) (*llm.Verdict, error) {
+					n++
+					return &llm.Verdict{Score: 1, Usage: each}, nil
+				}}
+				w := newWorld(t, d)
+				w.restart(cortex.Config{Decider: d, Policy: rules(t, byModel)})
+				w.say("m1", "go")
+				w.restart(cortex.Config{Decider: d, Policy: rules(t, byModel), Store: between(w)})
+				w.finish("alpha", w.onlyTask("alpha"), "A AKIA")
+				pass(time.Minute)
+				if last := w.lastEntry(); n != 1 || last.Usage != each || verdicts(last) != "brief true 1; no_keys false 0 redact a rule matches it" {
+					t.Errorf("judged %d times, usage %+v, verdicts %s", n, last.Usage, verdicts(last))
+				}
+				w.finish("beta", w.onlyTask("beta"), "B")
+				w.wantAnswer("m1", "alpha COMPLETED A [no_keys]; beta COMPLETED B; ")
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// absent is a store that is not there for some attempts to append.
+type absent struct {
+	storage.Store
+	left int
+}
+
+func (s *absent) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
+	if s.left--; s.left >= 0 {
+		return 0, transport.ErrUnavailable
+	}
+	return s.Store.Append(ctx, tenant, contextID, after, e)
+}
+
+// TestJudgeIsStopped checks that the end of the orchestrator while a model judges loses nothing.
+func TestJudgeIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const byModel = "rules: [{agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}"
+		d := judging{once(toAlpha), func(ctx context.Context, _, _ string, _ []string) (*llm.Verdict, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}}
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, Policy: rules(t, byModel)})
+		w.say("m1", "go")
+		w.finish("alpha", w.onlyTask("alpha"), "A")
+		w.restart(cortex.Config{Decider: once(toAlpha)})
+		pass(time.Minute)
+		w.wantAnswer("m1", "alpha COMPLETED A; ")
+		if v := w.lastEntry().Verdicts; v != nil {
+			t.Errorf("verdicts %v", v)
+		}
+	})
+}
