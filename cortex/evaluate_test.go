@@ -312,7 +312,8 @@ func (s *absent) Append(ctx context.Context, tenant, contextID string, after con
 func TestJudgeIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const byModel = "rules: [{agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}"
-		d := judging{once(toAlpha), func(ctx context.Context, _, _ string, _ []string) (*llm.Verdict, error) {
+		both := once(toAlpha, llm.Delegation{ID: "2", Agent: "beta", Task: "t"}) // nothing is decided after the first result
+		d := judging{both, func(ctx context.Context, _, _ string, _ []string) (*llm.Verdict, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}}
@@ -320,10 +321,11 @@ func TestJudgeIsStopped(t *testing.T) {
 		w.restart(cortex.Config{Decider: d, Policy: rules(t, byModel)})
 		w.say("m1", "go")
 		w.finish("alpha", w.onlyTask("alpha"), "A")
-		w.restart(cortex.Config{Decider: once(toAlpha)})
+		w.restart(cortex.Config{Decider: both})
 		pass(time.Minute)
-		w.wantAnswer("m1", "alpha COMPLETED A; ")
-		if v := w.lastEntry().Verdicts; v != nil {
+		w.finish("beta", w.onlyTask("beta"), "B")
+		w.wantAnswer("m1", "alpha COMPLETED A; beta COMPLETED B; ")
+		if v := entries(t, w.store)[1].Verdicts; v != nil {
 			t.Errorf("verdicts %v", v)
 		}
 	})
