@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -44,6 +45,7 @@ type Agent struct {
 	journal *journal
 	memory  *memory
 	outputs map[string]*agentcard.Schema // of skills, by id
+	editing sync.Mutex                   // held while a file is changed
 }
 
 var _ agents.Executor = (*Agent)(nil)

@@ -3,6 +3,7 @@ package persona
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,8 @@ func (a *Agent) fileTools() []*tool {
 				return "", fmt.Errorf("it has %d bytes: at most %d are allowed", len(in.Content), maxWritten)
 			}
 			name := local(in.Path)
+			a.editing.Lock()
+			defer a.editing.Unlock()
 			if dir := path.Dir(name); dir != "." {
 				if err := root.MkdirAll(filepath.FromSlash(dir), 0o755); err != nil {
 					return "", plainError(err)
@@ -59,6 +62,8 @@ func (a *Agent) fileTools() []*tool {
 				return "", fmt.Errorf("the replacement has %d bytes: at most %d are allowed", len(in.New), maxEditing)
 			}
 			name := local(in.Path)
+			a.editing.Lock() // or what another task has changed since would be lost
+			defer a.editing.Unlock()
 			text, err := readIn(ctx, root, name)
 			if err != nil {
 				return "", err
@@ -128,17 +133,25 @@ func readIn(ctx context.Context, root *os.Root, name string) (string, error) {
 	return string(b), nil
 }
 
-// replace writes a file so that it is never half written.
+// replace writes a file so that it is never half written, whoever else writes it at the same time. A file that exists keeps its permissions.
 func replace(root *os.Root, name string, b []byte) error {
-	if info, err := root.Lstat(filepath.FromSlash(name)); err == nil && !info.Mode().IsRegular() {
+	mode := fs.FileMode(0o644)
+	is, err := root.Lstat(filepath.FromSlash(name))
+	switch {
+	case err == nil && !is.Mode().IsRegular():
 		return fmt.Errorf("%s is not a file", name)
+	case err == nil:
+		mode = is.Mode().Perm()
 	}
-	part := filepath.FromSlash(name + ".cortex-part")
-	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	part := filepath.FromSlash(name + "." + strings.ToLower(rand.Text()[:8]) + ".cortex-part")
+	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return plainError(err)
 	}
 	_, err = f.Write(b)
+	if is != nil {
+		err = errors.Join(err, f.Chmod(mode)) // without the process's mask
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = root.Rename(part, filepath.FromSlash(name))
 	}
