@@ -1,6 +1,7 @@
 package persona
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // effect says what a call may do.
@@ -197,5 +199,9 @@ func (t *tool) describe() string {
 	if schema == "" {
 		schema = `{"type":"object"}`
 	}
-	return fmt.Sprintf("%s: %s%s\n  input: %s", t.name, shorten.To(strings.Join(strings.Fields(t.about), " "), 1000), notes, shorten.Marked(schema, 4000, "…"))
+	var short bytes.Buffer
+	if json.Compact(&short, []byte(schema)) == nil {
+		schema = short.String()
+	}
+	return fmt.Sprintf("%s: %s%s\n  input: %s", t.name, quoted(prompt.Clean(t.about, 1000)), notes, quoted(prompt.Clean(shorten.Marked(schema, 4000, "…"), 4001)))
 }

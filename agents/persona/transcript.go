@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -99,14 +100,14 @@ func (w *work) messages() []llm.Message {
 // taskText returns the task as the first message.
 func (w *work) taskText() string {
 	var b strings.Builder
-	b.WriteString("The task:\n" + prompt.CleanText(w.task.Text(), maxTask))
+	b.WriteString("The task:\n" + quoted(prompt.CleanText(w.task.Text(), maxTask)))
 	if in := w.task.Input(); in != nil {
 		if raw, err := transport.EncodeValue(in); err == nil {
-			b.WriteString("\n\nIts input: " + prompt.CleanText(string(raw), maxTask))
+			b.WriteString("\n\nIts input: " + quoted(prompt.CleanText(string(raw), maxTask)))
 		}
 	}
 	for _, f := range w.task.Files() {
-		fmt.Fprintf(&b, "\nA file that came with it, to be read with "+toolOpen+": %s, %s, %d bytes", prompt.Clean(f.Name, 100), prompt.Clean(f.Type, 100), f.Size)
+		fmt.Fprintf(&b, "\nA file that came with it, to be read with "+toolOpen+": %s, %s, %d bytes", quoted(prompt.Clean(f.Name, 100)), quoted(prompt.Clean(f.Type, 100)), f.Size)
 	}
 	if a, ok := agentcard.SpecOf(w.a.p.Card).Abilities[w.task.Skill]; ok && a.OutputSchema != nil {
 		b.WriteString("\n\nThe answer has to be a JSON text, in \"say\", that fits this schema: " + string(a.OutputSchema))
@@ -150,10 +151,11 @@ func shown(text string) string {
 	return quoted(prompt.CleanText(text, maxShown))
 }
 
-// quoted makes sure that a text does not end its block.
-func quoted(text string) string {
-	return strings.NewReplacer("</result", "‹/result", "<result", "‹result").Replace(text)
-}
+// marks match what could be mistaken for the marks around a block, or for control tokens that some model servers recognise within text.
+var marks = regexp.MustCompile(`(?i)<(\s*/?\s*result|\|[a-z_])`)
+
+// quoted makes sure that a cleaned text does not end its block.
+func quoted(text string) string { return marks.ReplaceAllString(text, "‹$1") }
 
 // resultTool returns the tool that shows parts of results.
 func resultTool() *tool {
