@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // Bounds of a step.
@@ -159,7 +160,7 @@ func (w *work) finish(ctx context.Context) (question string, err error) {
 			c.end("This very call was made before, and nothing has changed since: its result is above. Do something else, or answer.", nil)
 			continue
 		case t.confirm && c.State == planned:
-			w.r.Asked = &asked{Text: fmt.Sprintf("%s wants to call %s with %s. May it? Answer yes or no.", w.a.p.Name, c.Tool, shorten.Marked(string(c.Input), 2000, "…")), Call: i}
+			w.r.Asked = &asked{Text: fmt.Sprintf("%s wants to call %s with %s. May it? Answer yes or no.", prompt.Shown(w.a.p.Name, 100), prompt.Shown(c.Tool, 200), shownInput(c.Input)), Call: i}
 			return w.r.Asked.Text, w.keep()
 		}
 		n := 1
@@ -312,10 +313,4 @@ func (w *work) reply() (*agents.Result, error) {
 		}
 	}
 	return nil, w.keep()
-}
-
-// isYes reports whether a reply consents.
-func isYes(said string) bool {
-	words := strings.FieldsFunc(strings.ToLower(said), func(r rune) bool { return strings.ContainsRune(" .,!;:\n\t", r) })
-	return len(words) > 0 && len(words) < 6 && slices.Contains([]string{"y", "yes", "yep", "ok", "okay", "sure", "ja", "oui", "si", "sí", "是", "好", "true", "allow"}, words[0])
 }

@@ -1,6 +1,7 @@
 package persona
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Kinds of a reply.
@@ -112,8 +114,8 @@ func (w *work) read(text string) (*reply, error) {
 		if c.Input, err = llm.ReadInput(fields["input"]); err != nil {
 			return nil, fmt.Errorf("call %d of %s: %w", i+1, c.Tool, err)
 		}
-		if c.Input == nil {
-			c.Input = json.RawMessage("{}")
+		if c.Input, err = plainInput(c.Input); err != nil {
+			return nil, fmt.Errorf("call %d of %s: %w", i+1, c.Tool, err)
 		}
 		if t.check != nil {
 			if err := t.check.Validate(c.Input); err != nil {
@@ -126,6 +128,21 @@ func (w *work) read(text string) (*reply, error) {
 		r.calls = append(r.calls, c)
 	}
 	return r, nil
+}
+
+// plainInput returns an input with each name once, in the order of the names: of two values of one name the user could be shown one while the tool
+// takes the other.
+func plainInput(raw json.RawMessage) (json.RawMessage, error) {
+	if raw == nil {
+		return json.RawMessage("{}"), nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return transport.EncodeValue(v)
 }
 
 // checkAnswer checks that an answer is not empty, and that of a skill with an output schema is JSON that fits.
