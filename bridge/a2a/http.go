@@ -19,6 +19,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/cortex-orchestrator/cortex/internal/lapse"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -70,11 +71,13 @@ func (s *Server) Handler(identify Identify) http.Handler {
 			s.serveCard(w, r, agent, identify != nil)
 			return
 		}
-		user, ok := admit(w, r, identify)
+		user, again, ok := admit(w, r, identify)
 		if !ok {
 			return
 		}
-		r = r.WithContext(s.With(r.Context(), user, agent))
+		ctx, end := lapse.While(r.Context(), again)
+		defer end()
+		r = r.WithContext(s.With(ctx, user, agent))
 		defer s.Done(r.Context())
 		next, own := rest, path != "/"
 		if !own {
@@ -100,19 +103,19 @@ func baseURL(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// admit returns who asks, or answers that they may not.
-func admit(w http.ResponseWriter, r *http.Request, identify Identify) (user string, ok bool) {
-	refuse := func(code int, status, why string) (string, bool) {
+// admit returns who asks, and a function that returns an error when they may no longer; or it answers that they may not.
+func admit(w http.ResponseWriter, r *http.Request, identify Identify) (user string, again func() error, ok bool) {
+	refuse := func(code int, status, why string) (string, func() error, bool) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code, "status": status, "message": why}})
-		return "", false
+		return "", nil, false
 	}
 	if identify == nil {
 		if !isLocal(r) {
 			return refuse(http.StatusForbidden, "PERMISSION_DENIED", "this Cortex has no keys, and lets in only programs on its own machine: see `cortex auth --help`")
 		}
-		return "", true
+		return "", func() error { return nil }, true
 	}
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	err := errors.New("a bearer token is needed: `cortex auth token` makes one")
@@ -126,7 +129,7 @@ func admit(w http.ResponseWriter, r *http.Request, identify Identify) (user stri
 		}
 		return refuse(http.StatusUnauthorized, "UNAUTHENTICATED", err.Error())
 	}
-	return user, true
+	return user, func() error { _, err := identify(strings.TrimSpace(token)); return err }, true
 }
 
 // isLocal reports whether a request comes from this machine, not by way of a proxy that says so, and is meant for it.

@@ -70,6 +70,51 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// Streams and calls of a person whose token is revoked end, and those of others go on.
+func TestRevoked(t *testing.T) {
+	w := newWorld(t, true)
+	revoked := atomic.Bool{}
+	url := w.serve(w.server(), func(token string) (string, error) {
+		if token == "of-ada" && revoked.Load() {
+			return "", errors.New("it is revoked")
+		}
+		return "user:" + strings.TrimPrefix(token, "of-"), nil
+	})
+	ended := make(chan string)
+	others, stop := context.WithCancel(t.Context())
+	defer stop()
+	began := make(chan bool)
+	streams := 0
+	for _, who := range []string{"ada", "bob"} {
+		for _, binding := range bindings {
+			c := w.join(binding, url, "Authorization", "Bearer of-"+who)
+			asks := w.send(c, in(said("danger"), "", ""))
+			streams++
+			go func() {
+				for e, err := range c.SubscribeToTask(others, &sdk.SubscribeToTaskRequest{ID: asks.ID}) {
+					if _, ok := e.(*sdk.Task); ok && err == nil {
+						began <- true
+					}
+				}
+				ended <- who
+			}()
+		}
+	}
+	for range streams {
+		<-began
+	}
+	revoked.Store(true)
+	for range streams / 2 {
+		if who := <-ended; who != "ada" {
+			t.Errorf("a stream of %s ended", who)
+		}
+	}
+	stop()
+	for range streams / 2 {
+		<-ended
+	}
+}
+
 // call calls all operations on a task, and returns their errors.
 func call(t *testing.T, c *a2aclient.Client, id sdk.TaskID) []error {
 	_, got := c.GetTask(t.Context(), &sdk.GetTaskRequest{ID: id})

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/cortex-orchestrator/cortex/internal/lapse"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
 
@@ -91,6 +92,9 @@ func admit(h http.Handler, identify Identify) http.Handler {
 			http.Error(w, why, http.StatusUnauthorized)
 			return
 		}
+		ctx, end := lapse.While(r.Context(), func() error { _, err := identify(strings.TrimSpace(token)); return err })
+		defer end()
+		r = r.WithContext(ctx)
 		is := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
 			return &auth.TokenInfo{UserID: user}, nil
 		}

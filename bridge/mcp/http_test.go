@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,6 +193,40 @@ func TestWhoIsLetIn(t *testing.T) {
 	_, h, _ := post(t, locked.URL, initialize, "Authorization", "Bearer good")
 	if code, _, _ := post(t, locked.URL, initialize, "Mcp-Session-Id", h.Get("Mcp-Session-Id")); code != http.StatusUnauthorized {
 		t.Errorf("another's session: %d", code)
+	}
+}
+
+// TestRevoked has calls wait whose caller's token is revoked: they end, and say nothing of the turn.
+func TestRevoked(t *testing.T) {
+	w := newWorld(t, true)
+	revoked := atomic.Bool{}
+	url := httptest.NewServer(w.server(20 * time.Second).Handler(func(string) (string, error) {
+		if revoked.Load() {
+			return "", errors.New("it is revoked")
+		}
+		return "user:ada", nil
+	}))
+	defer url.Close()
+	said := make(chan string)
+	for _, era := range eras {
+		ada := w.connect(&sdk.StreamableClientTransport{Endpoint: url.URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: header{"Authorization", "Bearer good"}}}, era, nil)
+		go func() {
+			r, err := ada.CallTool(t.Context(), &sdk.CallToolParams{Name: "ask", Arguments: map[string]any{"text": "slow " + era}})
+			if err == nil {
+				said <- era + ": " + fmt.Sprint(r.StructuredContent)
+				return
+			}
+			said <- ""
+		}()
+	}
+	for _, era := range eras {
+		w.until("the call waits", func() bool { return w.times("slow "+era) == 1 })
+	}
+	revoked.Store(true)
+	for range eras {
+		if answer := <-said; answer != "" {
+			t.Errorf("a call whose token is revoked was answered: %s", answer)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/lapse"
 )
 
 // door lets calls in. Who makes a call is looked at before anything of its message is read: what strangers send takes no memory.
@@ -36,7 +37,7 @@ type callKey struct{}
 
 // knock implements [tap.ServerInHandle]. It runs while the connection can do nothing else.
 func (d *door) knock(ctx context.Context, info *tap.Info) (context.Context, error) {
-	user, err := caller(ctx, info.Header, d.identify)
+	user, again, err := caller(ctx, info.Header, d.identify)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +56,8 @@ func (d *door) knock(ctx context.Context, info *tap.Info) (context.Context, erro
 			delete(d.arriving, user)
 		}
 	})
+	ctx, end := lapse.While(ctx, again)
+	context.AfterFunc(ctx, end)
 	context.AfterFunc(ctx, arrived)
 	return context.WithValue(ctx, callKey{}, &call{user, arrived}), nil
 }
