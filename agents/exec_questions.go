@@ -2,14 +2,11 @@ package agents
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
-	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -56,16 +53,9 @@ func (q *questions) read(t *Task) ([]round, error) {
 	if q.files.Dir == "" || t.Message == nil || t.Message.Metadata[transport.MetaContinued] != true {
 		return nil, nil
 	}
-	b, _, err := document.ReadRegular(q.path(t), maxQuestion)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var all []round
-	if err == nil {
-		err = json.Unmarshal(b, &all)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("what was asked before cannot be read: %w", pathless(err))
+	if _, err := taskfile.ReadRecord(q.path(t), maxQuestion, &all); err != nil {
+		return nil, err
 	}
 	// The question of an earlier delivery of this message was not delivered.
 	if at := slices.IndexFunc(all, func(r round) bool { return r.Message == t.Message.ID }); at >= 0 {
@@ -101,11 +91,7 @@ func (q *questions) asked(t *Task, given *jsonl.Task, l *jsonl.Line) error {
 		all[i].State = nil // that before the last one is of use when this message is delivered again
 	}
 	all = all[max(0, len(all)-maxRounds):]
-	b, err := json.Marshal(all)
-	if err == nil {
-		err = q.files.Write(q.path(t), b)
-	}
-	if err != nil {
+	if err := q.files.WriteRecord(q.path(t), maxQuestion, all); err != nil {
 		return fmt.Errorf("the question cannot be kept: %w", pathless(err))
 	}
 	return nil

@@ -1,9 +1,11 @@
 package taskfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,14 +45,42 @@ func Release(lock *os.File) error {
 	return nil
 }
 
-// ReadRecord decodes the JSON of the file at path, of at most most bytes, into v; ok is false if there is none.
+// sumLine is the length of the line behind the JSON of a record: a line end, its checksum (CRC-32C) in hexadecimal digits, and a line end.
+const sumLine = 1 + 8 + 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// summed returns b with its checksum.
+func summed(b []byte) []byte { return fmt.Appendf(b, "\n%08x\n", crc32.Checksum(b, castagnoli)) }
+
+// errDamaged is the error for a record that is not what was written.
+var errDamaged = errors.New("its record is damaged: ask again for all of it")
+
+// checked returns what [summed] was given. A record without the line is of an older version, and is returned as it is: to lose just this line is no
+// damage of the rest, and whatever else happens to it leaves no JSON.
+func checked(b []byte) ([]byte, error) {
+	at := len(b) - sumLine
+	if at < 0 || b[at] != '\n' || b[len(b)-1] != '\n' {
+		return b, nil
+	}
+	if !bytes.Equal(b, summed(bytes.Clone(b[:at]))) {
+		return nil, errDamaged
+	}
+	return b[:at], nil
+}
+
+// ReadRecord decodes the JSON of the file at path, of at most most bytes, into v; ok is false if there is none. A record that was damaged since it was
+// written is an error, since each word of it may decide what is done next.
 func ReadRecord(path string, most int, v any) (ok bool, err error) {
-	b, _, err := document.ReadRegular(path, most)
+	b, _, err := document.ReadRegular(path, most+sumLine)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(b, v)
+		b, err = checked(b)
+	}
+	if err == nil && json.Unmarshal(b, v) != nil {
+		err = errDamaged
 	}
 	if err != nil {
 		return false, fmt.Errorf("what was asked before cannot be read: %w", err)
@@ -58,14 +88,14 @@ func ReadRecord(path string, most int, v any) (ok bool, err error) {
 	return true, nil
 }
 
-// WriteRecord writes v as JSON, as Write does. What has more than most bytes could not be read, and is an error.
+// WriteRecord writes v as JSON with a checksum, as Write does. What has more than most bytes could not be read, and is an error.
 func (f *Folder) WriteRecord(path string, most int, v any) error {
 	b, err := json.Marshal(v)
 	if err == nil && len(b) > most {
 		err = fmt.Errorf("it has %d bytes: at most %d are allowed", len(b), most)
 	}
 	if err == nil {
-		err = f.Write(path, b)
+		err = f.Write(path, summed(b))
 	}
 	if err != nil {
 		return fmt.Errorf("what is asked cannot be kept: %w", err)

@@ -1,6 +1,9 @@
 package taskfile_test
 
 import (
+	"bytes"
+	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,5 +56,43 @@ func TestClaim(t *testing.T) {
 	}
 	if err := taskfile.Release(lock); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whatever bit of a record is flipped, and wherever it ends, it is not taken for another one. A record of an older version has no checksum.
+func TestDamagedRecord(t *testing.T) {
+	f := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10}
+	path := f.Path("", "context", "task")
+	want := map[string]string{"state": "done", "text": "two\nlines"}
+	if err := f.WriteRecord(path, 100, want); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(b []byte) (map[string]string, error) {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]string
+		_, err := taskfile.ReadRecord(path, 100, &got)
+		return got, err
+	}
+	for bit := range 8 * len(b) {
+		damaged := bytes.Clone(b)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		if got, err := read(damaged); err == nil || !strings.Contains(err.Error(), "its record is damaged") {
+			t.Errorf("with bit %d flipped, %q is read as %v, %v", bit, damaged, got, err)
+		}
+	}
+	for n := range b {
+		if got, err := read(b[:n]); err == nil && !maps.Equal(got, want) {
+			t.Errorf("%q is read as %v", b[:n], got)
+		}
+	}
+	if got, err := read([]byte(`{"state":"done","text":"two\nlines"}`)); err != nil || !maps.Equal(got, want) {
+		t.Errorf("a record of an older version is read as %v, %v", got, err)
 	}
 }
