@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/erase":                 {"transport", "cortex/conversation", "cortex/learn", "cortex/storage"},
 	"internal/garbage":               {},
 	"internal/httpclient":            {},
-	"internal/httpserver":            {"internal/openfiles"},
+	"internal/httpserver":            {"internal/document", "internal/openfiles"},
 	"internal/publicnet":             {},
 	"internal/webhook":               {"internal/publicnet"},
 	"internal/lookalike":             {},

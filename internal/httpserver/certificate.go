@@ -9,7 +9,12 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
+
+// maxPEM bounds each of the files, in bytes. A certificate with those of its authorities has some 10 kB.
+const maxPEM = 1 << 20
 
 // Certificate returns a server's configuration for TLS 1.2 and later with the certificate and the private key of two PEM files. When the files change, as
 // they do when a certificate is renewed, new connections get the new one; while they cannot be read, the last one, and the logger, which may be nil, is told.
@@ -47,12 +52,25 @@ func (c *certificate) changed() (at [2]time.Time) {
 
 // read reads the files, which were changed at this time.
 func (c *certificate) read(at [2]time.Time) error {
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	pair, err := c.load()
 	if err != nil {
 		return fmt.Errorf("the certificate %s with the key %s: %w", c.cert, c.key, err)
 	}
 	c.pair, c.of = &pair, at
 	return nil
+}
+
+// load reads the files, which are regular: a handshake does not wait for a pipe.
+func (c *certificate) load() (pair tls.Certificate, err error) {
+	cert, _, err := document.ReadRegular(c.cert, maxPEM)
+	if err != nil {
+		return pair, err
+	}
+	key, _, err := document.ReadRegular(c.key, maxPEM)
+	if err != nil {
+		return pair, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // get implements [tls.Config].GetCertificate.
