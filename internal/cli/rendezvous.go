@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,7 +46,11 @@ func sameListen(ctx context.Context, data, listen string) string {
 	if err != nil {
 		return listen
 	}
-	again := net.JoinHostPort(host, strings.TrimSpace(string(last)))
+	was, err := strconv.ParseUint(strings.TrimSpace(string(last)), 10, 16)
+	if err != nil || was == 0 { // a damaged file costs only the port
+		return listen
+	}
+	again := net.JoinHostPort(host, strconv.FormatUint(was, 10))
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", again)
 	if err != nil {
 		return listen

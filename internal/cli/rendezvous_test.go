@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/internal/home"
@@ -29,5 +30,18 @@ func TestPortIsKept(t *testing.T) {
 				t.Errorf("sameListen() = %s, want %s", got, u.Host)
 			}
 		})
+	}
+}
+
+// TestPortIsDamaged checks that a file of the port with something else in it costs the port, and not the start.
+func TestPortIsDamaged(t *testing.T) {
+	for _, text := range []string{"", "\n", "0", "-1", "http", "70000", "\x00\x00"} {
+		data := t.TempDir()
+		if err := os.WriteFile(portFile(data), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := sameListen(t.Context(), data, "127.0.0.1:0"); got != "127.0.0.1:0" {
+			t.Errorf("with %q in the file, sameListen() = %s, want a free port", text, got)
+		}
 	}
 }
