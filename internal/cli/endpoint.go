@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -160,13 +159,6 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 	for _, key := range []string{"api_key_file", "credentials_file"} {
 		if strings.Contains(string(raw), `"`+key+`":""`) {
 			return nil, fmt.Errorf("llms.%s.%s: %w", name, key, errEmpty)
-		}
-	}
-	for _, file := range []*string{&ep.KeyFile, &ep.CredentialsFile} {
-		if *file != "" { // absolute: other processes read it from other folders
-			if abs, err := filepath.Abs(*file); err == nil {
-				*file = abs
-			}
 		}
 	}
 	return &ep, nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -493,6 +494,9 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 			return err
 		}
 		ep.KeyFile, ep.CredentialsFile = s.beside(ep.KeyFile), s.beside(ep.CredentialsFile)
+		if err := cmp.Or(absolute(&ep.KeyFile), absolute(&ep.CredentialsFile)); err != nil {
+			return fmt.Errorf("llms.%s: %w", name, err)
+		}
 		s.llms[name] = ep
 	}
 	return nil
