@@ -148,9 +148,11 @@ func replace(root *os.Root, name string, b []byte) error {
 	if err != nil {
 		return plainError(err)
 	}
-	_, err = f.Write(b)
 	if is != nil {
-		err = errors.Join(err, f.Chmod(mode)) // without the process's mask
+		err = f.Chmod(mode) // without the process's mask, and before anything is in it
+	}
+	if err == nil {
+		_, err = f.Write(b)
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = root.Rename(part, filepath.FromSlash(name))
