@@ -62,15 +62,15 @@ func (d *door) knock(ctx context.Context, info *tap.Info) (context.Context, erro
 	return context.WithValue(ctx, callKey{}, &call{user, arrived}), nil
 }
 
-// admit returns the context of a call whose message has arrived. end is to be called when the call is over.
-func (d *door) admit(ctx context.Context, message any) (_ context.Context, end func(), err error) {
+// admit returns the context of a call whose message has arrived, and its span, which the handler is to leave.
+func (d *door) admit(ctx context.Context, message any) (context.Context, *span, error) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
-		return ctx, func() {}, status.Error(codes.Unauthenticated, "nobody is known to make this call")
+		return ctx, nil, status.Error(codes.Unauthenticated, "nobody is known to make this call")
 	}
 	c.arrived()
 	if err := check(message); err != nil {
-		return ctx, func() {}, err
+		return ctx, nil, err
 	}
 	to := ""
 	if named, ok := message.(interface{ GetTenant() string }); ok { // the SDK forgets it in some calls
@@ -85,13 +85,13 @@ func (d *door) admit(ctx context.Context, message any) (_ context.Context, end f
 		ctx = d.cortex.WithAuthority(ctx, host[0])
 	}
 	ctx = d.cortex.With(ctx, c.user, to)
-	end = func() {
+	of := newSpan(ctx, func() {
 		d.cortex.Done(ctx)
 		over()
-	}
+	})
 	if m, ok := message.(proto.Message); ok && !d.cortex.Hold(ctx, weightOf(m)) {
-		end()
-		return ctx, func() {}, status.Error(codes.ResourceExhausted, a2a.TooMuch)
+		of.leave()
+		return ctx, nil, status.Error(codes.ResourceExhausted, a2a.TooMuch)
 	}
-	return ctx, end, nil
+	return ctx, of, nil
 }

@@ -72,26 +72,29 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 		sdk.Creds(secure), sdk.ForceServerCodecV2(newCodec()), sdk.MaxRecvMsgSize(a2a.MaxBody), sdk.MaxConcurrentStreams(maxStreams), sdk.MaxHeaderListSize(maxHeader), sdk.ConnectionTimeout(helloTime),
 		sdk.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: time.Minute}),
 		sdk.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		sdk.InTapHandle(d.knock),
+		sdk.InTapHandle(d.knock), sdk.StatsHandler(conns{}),
 		sdk.UnaryInterceptor(func(ctx context.Context, req any, _ *sdk.UnaryServerInfo, next sdk.UnaryHandler) (_ any, err error) {
 			defer caught(opts.Logger, &err)
-			ctx, end, err := d.admit(ctx, req)
+			ctx, span, err := d.admit(ctx, req)
 			if err != nil {
 				return nil, err
 			}
-			defer end()
+			defer span.leave()
 			meta, _ := metadata.FromIncomingContext(ctx)
 			ctx, call := a2asrv.NewCallContext(ctx, a2asrv.NewServiceParams(meta)) // which the SDK forgets for GetExtendedAgentCard
 			to, err := next(ctx, req)
 			if on := call.Extensions().ActivatedURIs(); len(on) > 0 && err == nil {
 				err = sdk.SetTrailer(ctx, metadata.MD{strings.ToLower(a2asdk.SvcParamExtensions): on})
 			}
-			return to, err
+			if err != nil {
+				return nil, err
+			}
+			return span.answer(to), nil
 		}),
 		sdk.StreamInterceptor(func(srv any, stream sdk.ServerStream, _ *sdk.StreamServerInfo, next sdk.StreamHandler) (err error) {
 			defer caught(opts.Logger, &err)
-			own := &of{ServerStream: stream, ctx: stream.Context(), door: d, end: func() {}}
-			defer func() { own.end() }()
+			own := &of{ServerStream: stream, ctx: stream.Context(), door: d}
+			defer own.leave()
 			return next(srv, own)
 		}),
 	)
@@ -138,7 +141,7 @@ type of struct {
 	sdk.ServerStream
 	ctx  context.Context //nolint:containedctx // as that of the stream
 	door *door
-	end  func()
+	span *span // nil before the call has arrived
 }
 
 func (s *of) Context() context.Context { return s.ctx }
@@ -147,10 +150,19 @@ func (s *of) Context() context.Context { return s.ctx }
 func (s *of) RecvMsg(call any) error {
 	err := s.ServerStream.RecvMsg(call)
 	if err == nil {
-		s.end()
-		s.ctx, s.end, err = s.door.admit(s.ctx, call)
+		s.leave()
+		s.ctx, s.span, err = s.door.admit(s.ctx, call)
 	}
 	return err
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *of) SendMsg(event any) error { return s.ServerStream.SendMsg(s.span.answer(event)) }
+
+func (s *of) leave() {
+	if s.span != nil {
+		s.span.leave()
+	}
 }
 
 // caught makes an error of a panic.

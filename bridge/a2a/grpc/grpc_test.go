@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	sdka2a "github.com/a2aproject/a2a-go/v2/a2a"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"golang.org/x/net/http2"
 	sdk "google.golang.org/grpc"
@@ -27,6 +28,12 @@ const patience = 20 * time.Second
 // serve serves on a free port with at most so many connections, and returns its address. Only the token "good" is somebody's.
 func serve(t *testing.T, connections int) string {
 	t.Helper()
+	return serveAgents(t, connections, nil)
+}
+
+// serveAgents is serve, with agents that can be given work.
+func serveAgents(t *testing.T, connections int, agents func(context.Context) ([]*sdka2a.AgentCard, error)) string {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +41,7 @@ func serve(t *testing.T, connections int) string {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- grpc.Serve(ctx, l, a2a.New(a2a.Config{Client: &client.Client{}}), &grpc.Options{Connections: connections, Identify: func(token string) (string, error) {
+		done <- grpc.Serve(ctx, l, a2a.New(a2a.Config{Client: &client.Client{}, Agents: agents}), &grpc.Options{Connections: connections, Identify: func(token string) (string, error) {
 			if token != "good" {
 				return "", errors.New("the token is nobody's")
 			}

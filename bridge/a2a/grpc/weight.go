@@ -24,7 +24,8 @@ const (
 // maxDepth is as deep as protobuf decodes.
 const maxDepth = 10_000
 
-// weighing is the codec of the server: it refuses messages that would take too much memory, before it decodes them.
+// weighing is the codec of the server: it refuses messages that would take too much memory, before it decodes them, and counts answers that are not
+// written.
 type weighing struct{ encoding.CodecV2 }
 
 func newCodec() encoding.CodecV2 { return weighing{encoding.GetCodecV2("proto")} }
