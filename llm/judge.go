@@ -79,6 +79,4 @@ func (d *decider) Judge(ctx context.Context, task, output string, criteria []str
 }
 
 // fenced returns an external text that does not end its block.
-func fenced(text string) string {
-	return strings.NewReplacer("</result", "‹/result", "<result", "‹result").Replace(prompt.CleanText(text, maxJudged))
-}
+func fenced(text string) string { return prompt.InResult(prompt.CleanText(text, maxJudged)) }

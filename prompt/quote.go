@@ -46,3 +46,9 @@ func escaped(s string) string {
 
 // plain returns a cleaned text for a block in which it stands unquoted.
 func plain(s string) string { return marker.ReplaceAllString(s, "&lt;$1") }
+
+// resultMark matches what could be mistaken for the marks of a block <result>, or for control tokens.
+var resultMark = regexp.MustCompile(`(?i)<(\s*/?\s*result|\|[a-z_])`)
+
+// InResult returns a cleaned text that does not end the block <result> in which it is to stand.
+func InResult(text string) string { return resultMark.ReplaceAllString(text, "‹$1") }

@@ -42,7 +42,7 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 		case w.r.Rounds < reflection.MaxRounds:
 			w.task.Progress(fmt.Sprintf("revises its answer: %s", prompt.Clean(advice, 120)))
 			w.r.Steps = append(w.r.Steps, step{Reply: r.encode(), Say: r.say, Note: "A reviewer did not accept this answer:\n<result>\n" +
-				quoted(prompt.CleanText(advice, 4<<10)) + "\n</result>\nRevise it: reply with the whole answer, or make the calls that it needs."})
+				prompt.InResult(prompt.CleanText(advice, 4<<10)) + "\n</result>\nRevise it: reply with the whole answer, or make the calls that it needs."})
 			return nil, w.keep()
 		default:
 			out.Text += fmt.Sprintf("\n\n(Not confirmed: after %d rounds the reviewer still says: %s)", w.r.Rounds, prompt.Clean(advice, 500))
@@ -65,7 +65,7 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 	if n := len(verdicts); n > 0 {
 		switch v := &verdicts[n-1]; v.Action {
 		case evaluate.Fail: // another attempt knows why
-			w.r.Steps = append(w.r.Steps, step{Reply: r.encode(), Say: r.say, Note: "This answer was not passed on:\n<result>\n" + quoted(prompt.CleanText(v.Words(), 4<<10)) + "\n</result>\nGive another one."})
+			w.r.Steps = append(w.r.Steps, step{Reply: r.encode(), Say: r.say, Note: "This answer was not passed on:\n<result>\n" + prompt.InResult(prompt.CleanText(v.Words(), 4<<10)) + "\n</result>\nGive another one."})
 			return nil, errors.Join(errors.New(v.Words()), w.keep())
 		case evaluate.Ask:
 			w.r.Asked = &asked{Text: v.Words() + ". It is:\n\n" + out.Text + "\n\nMay it be passed on? Answer yes or no.", Release: out}

@@ -203,5 +203,5 @@ func (t *tool) describe() string {
 	if json.Compact(&short, []byte(schema)) == nil {
 		schema = short.String()
 	}
-	return fmt.Sprintf("%s: %s%s\n  input: %s", t.name, quoted(prompt.Clean(t.about, 1000)), notes, quoted(prompt.Clean(shorten.Marked(schema, 4000, "…"), 4001)))
+	return fmt.Sprintf("%s: %s%s\n  input: %s", t.name, prompt.InResult(prompt.Clean(t.about, 1000)), notes, prompt.InResult(prompt.Clean(shorten.Marked(schema, 4000, "…"), 4001)))
 }

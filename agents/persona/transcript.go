@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -100,14 +99,14 @@ func (w *work) messages() []llm.Message {
 // taskText returns the task as the first message.
 func (w *work) taskText() string {
 	var b strings.Builder
-	b.WriteString("The task:\n" + quoted(prompt.CleanText(w.task.Text(), maxTask)))
+	b.WriteString("The task:\n" + prompt.InResult(prompt.CleanText(w.task.Text(), maxTask)))
 	if in := w.task.Input(); in != nil {
 		if raw, err := transport.EncodeValue(in); err == nil {
-			b.WriteString("\n\nIts input: " + quoted(prompt.CleanText(string(raw), maxTask)))
+			b.WriteString("\n\nIts input: " + prompt.InResult(prompt.CleanText(string(raw), maxTask)))
 		}
 	}
 	for _, f := range w.task.Files() {
-		fmt.Fprintf(&b, "\nA file that came with it, to be read with "+toolOpen+": %s, %s, %d bytes", quoted(prompt.Clean(f.Name, 100)), quoted(prompt.Clean(f.Type, 100)), f.Size)
+		fmt.Fprintf(&b, "\nA file that came with it, to be read with "+toolOpen+": %s, %s, %d bytes", prompt.InResult(prompt.Clean(f.Name, 100)), prompt.InResult(prompt.Clean(f.Type, 100)), f.Size)
 	}
 	if a, ok := agentcard.SpecOf(w.a.p.Card).Abilities[w.task.Skill]; ok && a.OutputSchema != nil {
 		b.WriteString("\n\nThe answer has to be a JSON text, in \"say\", that fits this schema: " + string(a.OutputSchema))
@@ -146,16 +145,10 @@ func resultName(step, n int) string { return fmt.Sprintf("r%d.%d", step+1, n+1) 
 // shown returns a result as a prompt shows it: of a long one the first lines.
 func shown(text string) string {
 	if len(text) > maxShown {
-		return quoted(prompt.CleanText(lines.Head(text, firstLines, firstBytes), firstBytes))
+		return prompt.InResult(prompt.CleanText(lines.Head(text, firstLines, firstBytes), firstBytes))
 	}
-	return quoted(prompt.CleanText(text, maxShown))
+	return prompt.InResult(prompt.CleanText(text, maxShown))
 }
-
-// marks match what could be mistaken for the marks around a block, or for control tokens that some model servers recognise within text.
-var marks = regexp.MustCompile(`(?i)<(\s*/?\s*result|\|[a-z_])`)
-
-// quoted makes sure that a cleaned text does not end its block.
-func quoted(text string) string { return marks.ReplaceAllString(text, "‹$1") }
 
 // resultTool returns the tool that shows parts of results.
 func resultTool() *tool {
