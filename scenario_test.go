@@ -413,7 +413,7 @@ func (s *stage) answered(line, contextID string) {
 				return false
 			}
 		}
-		for _, task := range conv.Asked() { // the question must have been delivered, or the consent may be for another one
+		for _, task := range conv.Held() { // the question must have been delivered, or the consent may be for another one
 			for _, turn := range conv.Turns {
 				if turn.ID == task.Turn && !turn.Delivered {
 					return false

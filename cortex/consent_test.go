@@ -117,8 +117,8 @@ Do all of it? Answer yes or no.`)
 		}
 		w.wantStates("alpha AUTH_REQUIRED", "beta AUTH_REQUIRED", "gamma AUTH_REQUIRED")
 		c := w.load()
-		if len(c.Waiting()) != 0 || len(c.Asked()) != 3 || c.Turns[0].Kind != llm.KindClarify || c.Turns[0].Failed {
-			t.Errorf("waiting %v, asked %v, the turn is %+v", c.Waiting(), c.Asked(), c.Turns[0])
+		if len(c.Asking()) != 0 || len(c.Held()) != 3 || c.Turns[0].Kind != llm.KindClarify || c.Turns[0].Failed {
+			t.Errorf("waiting %v, asked %v, the turn is %+v", c.Asking(), c.Held(), c.Turns[0])
 		}
 		w.wantFold()
 
@@ -200,7 +200,7 @@ func TestReplies(t *testing.T) {
 // asked returns the task that waits for a yes.
 func (w *world) asked() a2a.TaskID {
 	w.t.Helper()
-	asked := w.load().Asked()
+	asked := w.load().Held()
 	if len(asked) != 1 {
 		w.t.Fatalf("%d tasks wait for a yes, want 1", len(asked))
 	}
@@ -588,7 +588,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 		for i := range 520 {
 			w.sayAs(fmt.Sprintf("user:%d", i), fmt.Sprintf("m%d", i), "pay Bob")
 		}
-		if n := len(w.load().Asked()); n != 512 {
+		if n := len(w.load().Held()); n != 512 {
 			t.Errorf("%d tasks wait for a yes, want 512", n)
 		}
 		w.wantFold()
@@ -602,7 +602,7 @@ func TestCancelOneOfAQuestion(t *testing.T) {
 			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "pay Bob"}, llm.Delegation{ID: "2", Agent: "beta", Task: "tell Bob", DependsOn: []string{"1"}})
 		}))
 		w.say("m1", "go")
-		w.publish(cancelEvent("x", &transport.Cancel{TaskID: w.load().Asked()[0].ID}))
+		w.publish(cancelEvent("x", &transport.Cancel{TaskID: w.load().Held()[0].ID}))
 		w.wantStates("alpha CANCELED: by the user", "beta CANCELED: by the user")
 		w.wantFold()
 	})
@@ -615,7 +615,7 @@ func TestTimersOfQuestions(t *testing.T) {
 		w.say("m1", "pay Eve")
 		w.sayAs("user:bob", "m2", "pay Bob")
 		pass(25 * time.Hour)
-		if asked := w.load().Asked(); len(asked) != 0 {
+		if asked := w.load().Held(); len(asked) != 0 {
 			t.Errorf("%d tasks still wait for a yes", len(asked))
 		}
 	})
@@ -760,8 +760,8 @@ func TestOldReplies(t *testing.T) {
 			if err := conv.Apply(old); err != nil {
 				t.Fatal(err)
 			}
-			if turn := conv.Turn(turnOf("m2")); turn.Reply != nil || turn.Answer != "model: "+word || len(conv.Asked()) != 0 {
-				t.Errorf("%q of an old log: reply %+v, answer %q, %d tasks are held; want no reply, as it was written", word, turn.Reply, turn.Answer, len(conv.Asked()))
+			if turn := conv.Turn(turnOf("m2")); turn.Reply != nil || turn.Answer != "model: "+word || len(conv.Held()) != 0 {
+				t.Errorf("%q of an old log: reply %+v, answer %q, %d tasks are held; want no reply, as it was written", word, turn.Reply, turn.Answer, len(conv.Held()))
 			}
 			w.stop()
 		}

@@ -99,8 +99,8 @@ func TestUnansweredQuestionEnds(t *testing.T) {
 			t.Errorf("told to stop: %v, want the task that nobody replied to", got)
 		}
 		conv, err := storage.Load(t.Context(), w.store, "", theContext)
-		if err != nil || len(conv.Waiting()) != 0 {
-			t.Errorf("waiting %v, %v; want nothing", conv.Waiting(), err)
+		if err != nil || len(conv.Asking()) != 0 {
+			t.Errorf("waiting %v, %v; want nothing", conv.Asking(), err)
 		}
 	})
 }

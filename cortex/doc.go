@@ -40,8 +40,8 @@
 //   - learner: the part that remembers which agents were good at what. Evidence: one such case.
 //   - spend log: what was spent on models each day, which a store keeps beside the logs.
 //   - settled: of a task, over, or waiting for the user. When none of a turn's tasks is with its agent (Outstanding), the next decision is made.
-//   - question: what an agent asks the user in a task, whose phase is then Asking (Waiting, in code); or what Cortex asks before it gives
-//     out tasks, whose phase is then Held (Asked, in code). The yes to the latter is called confirm in a policy, and Consent in an entry.
+//   - question: what an agent asks the user in a task, whose phase is then Asking; or what Cortex asks before it gives
+//     out tasks, whose phase is then Held. The yes to the latter is called confirm in a policy, and Consent in an entry.
 //   - refused: of a message, answered with a text but without an entry or a dead letter (bar). A message that has an entry, but cannot be
 //     decided, has a Failure there. A decision of kind refuse is an answer like others.
 //   - rejected: of a task, by its agent or the transport. Rejected of an entry is why a result is not accepted: its task fails.

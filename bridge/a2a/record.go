@@ -188,7 +188,7 @@ func (r *record) apply(conv *conversation.Conversation, e *conversation.Entry, u
 		return
 	}
 	r.waiting, r.held = r.waiting[:0], false
-	for _, t := range slices.Concat(conv.Asked(), conv.Waiting()) {
+	for _, t := range slices.Concat(conv.Held(), conv.Asking()) {
 		if slices.ContainsFunc(r.exchanges, func(x *exchange) bool { return x.turn == t.Turn }) {
 			q := questionOf(t)
 			r.waiting, r.held = append(r.waiting, q), r.held || q.held

@@ -126,7 +126,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {
 			if t.Phase == Held { // a question is about all of its turn's tasks or none
-				c.cancelHeld(e, c.askedIn(t.Turn), reason)
+				c.cancelHeld(e, c.heldIn(t.Turn), reason)
 			}
 			c.settle(e, t, Canceled, reason, nil)
 		}
@@ -143,7 +143,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 		c.answer(e, turn, AnswerCanceled)
 	}
 	if p.Turn == "" && MayCancel(e.Cause.From, "") {
-		for _, t := range append(c.Waiting(), c.Asked()...) {
+		for _, t := range append(c.Asking(), c.Held()...) {
 			c.settle(e, t, Canceled, reason, nil)
 		}
 	}

@@ -73,7 +73,7 @@ func (c *Conversation) settledBy(seq uint64) []*Task {
 
 // settledQuestion reports whether entry seq left a task waiting for the user, which has a deadline as well.
 func (c *Conversation) settledQuestion(seq uint64) bool {
-	return slices.ContainsFunc(append(c.Waiting(), c.Asked()...), func(t *Task) bool { return t.SettledSeq == seq })
+	return slices.ContainsFunc(append(c.Asking(), c.Held()...), func(t *Task) bool { return t.SettledSeq == seq })
 }
 
 type effects struct {
@@ -276,7 +276,7 @@ func (o effects) timer(at, due time.Time) {
 
 // delivered sends the receipt of a turn's question after the question (see reply.go): Cortex receives it before all later replies.
 func (o effects) delivered(turn *Turn) {
-	if len(o.c.askedIn(turn.ID)) > 0 {
+	if len(o.c.heldIn(turn.ID)) > 0 {
 		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 			ID: o.c.deliveredID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
 		})

@@ -233,7 +233,7 @@ func (c *Conversation) Files(turn *Turn, summarised int) []*a2a.Part {
 		add(past.Files)
 		add(past.Out)
 	}
-	for _, t := range c.Waiting() {
+	for _, t := range c.Asking() {
 		add(t.Files)
 	}
 	add(turn.Files)

@@ -120,7 +120,7 @@ func TestFilesOfAYes(t *testing.T) {
 	if err := s.conv.Apply(entry); err != nil {
 		t.Fatal(err)
 	}
-	asked := s.conv.Asked()[0]
+	asked := s.conv.Held()[0]
 	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	d := gives("alpha")
 	d.Delegations[0].ID = string(asked.ID)
@@ -279,7 +279,7 @@ func TestFilesOfAYesByKey(t *testing.T) {
 	if err := s.conv.Apply(entry); err != nil {
 		t.Fatal(err)
 	}
-	asked := s.conv.Asked()[0]
+	asked := s.conv.Held()[0]
 	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // the bytes of the request's files are dropped for it
 	d = gives("alpha")

@@ -228,7 +228,7 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 			}
 			d.Delegations = append(d.Delegations, del)
 		}
-		if waiting := m.conv.Waiting(); len(waiting) > 0 && m.pick(2) == 0 {
+		if waiting := m.conv.Asking(); len(waiting) > 0 && m.pick(2) == 0 {
 			w := waiting[m.pick(len(waiting))]
 			d.Delegations = []llm.Delegation{{ID: string(w.ID), Agent: w.Agent, Task: "the reply"}}
 		}
@@ -240,7 +240,7 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 			}
 		} else if to := turn.Direct; to != nil { // it may be a reply, or a task of its own
 			del := llm.Delegation{ID: "1", Agent: to.Agent, Skill: to.Skill, Task: to.Text, Input: to.Input}
-			for _, w := range m.conv.Waiting() {
+			for _, w := range m.conv.Asking() {
 				if w.Agent == to.Agent && len(to.Input) == 0 {
 					del.ID, del.Skill = string(w.ID), w.Skill
 				}

@@ -143,7 +143,7 @@ func (c *Conversation) meaningOfCancel(from string, p *transport.Cancel) (turn, 
 			return "", ""
 		}
 	}
-	if p.Turn == "" && MayCancel(from, "") && len(c.Waiting())+len(c.Asked()) > 0 {
+	if p.Turn == "" && MayCancel(from, "") && len(c.Asking())+len(c.Held()) > 0 {
 		return "", ""
 	}
 	return "", "nothing to cancel"

@@ -86,7 +86,7 @@ func TestQuestionsOfOthersStay(t *testing.T) {
 	if task := s.conv.Tasks[first]; task != nil && task.Phase == conversation.Asking {
 		t.Error("all tasks of who asks again and again wait, want the oldest given up")
 	}
-	if n := len(s.conv.Waiting()); n != 33 {
+	if n := len(s.conv.Asking()); n != 33 {
 		t.Errorf("%d tasks wait, want 32 for evil and one for ada", n)
 	}
 }
@@ -126,5 +126,5 @@ func TestWaitsFor(t *testing.T) {
 	if err := s.conv.Apply(consent); err != nil {
 		t.Fatal(err)
 	}
-	is("a yes is asked for", id(), s.conv.Asked()[0].ID)
+	is("a yes is asked for", id(), s.conv.Held()[0].ID)
 }

@@ -42,8 +42,8 @@ type Reply struct {
 	Request string // what the user had asked for
 }
 
-// Asked returns the tasks that wait for the user's yes, the oldest question first.
-func (c *Conversation) Asked() []*Task {
+// Held returns the tasks that wait for the user's yes, the oldest question first.
+func (c *Conversation) Held() []*Task {
 	return c.tasks(func(t *Task) bool { return t.Phase == Held }, func(t *Task) uint64 { return t.SettledSeq })
 }
 
@@ -54,7 +54,7 @@ func (c *Conversation) WaitsFor(turnID string) *Task {
 	if turn == nil || turn.Open() {
 		return nil
 	}
-	for _, t := range slices.Concat(c.Asked(), c.Waiting()) {
+	for _, t := range slices.Concat(c.Held(), c.Asking()) {
 		if t.Turn == turn.ID {
 			return t
 		}
@@ -64,7 +64,7 @@ func (c *Conversation) WaitsFor(turnID string) *Task {
 
 // question returns the turn whose question from has to answer, and the tasks that wait for it; nil when no question is open.
 func (c *Conversation) question(from string) (asked *Turn, tasks []*Task) {
-	for _, t := range c.Asked() {
+	for _, t := range c.Held() {
 		if turn := c.Turn(t.Turn); turn != nil && turn.From == from {
 			asked, tasks = turn, append(tasks, t)
 		}
@@ -86,7 +86,7 @@ func (c *Conversation) reply(e *Entry, turn *Turn, m *a2a.Message) {
 	switch {
 	case !tasks[0].Deadline.After(e.Time):
 		c.cancelHeld(e, tasks, resultNotConfirmed)
-	case to != asked.ID && slices.ContainsFunc(c.Waiting(), func(t *Task) bool { return t.Turn == to }): // the reply to an agent's question
+	case to != asked.ID && slices.ContainsFunc(c.Asking(), func(t *Task) bool { return t.Turn == to }): // the reply to an agent's question
 		c.cancelHeld(e, tasks, "not confirmed")
 	case turn.Direct != nil: // addressed to an agent
 		c.cancelHeld(e, tasks, "not confirmed")
@@ -116,7 +116,7 @@ func (c *Conversation) whyLate(from string, m *a2a.Message, now time.Time) strin
 	turn := c.Turn(id)
 	waits := func(t *Task) bool { return t.Turn == id && t.Deadline.After(now) }
 	switch {
-	case (turn == nil || turn.From == from) && slices.ContainsFunc(slices.Concat(c.Asked(), c.Waiting()), waits):
+	case (turn == nil || turn.From == from) && slices.ContainsFunc(slices.Concat(c.Held(), c.Asking()), waits):
 		return ""
 	case turn != nil && turn.From == from && turn.Asked.IsZero(): // it asked in words
 		return ""
@@ -137,7 +137,7 @@ func (c *Conversation) delivered(e *transport.Event) *Turn {
 		return nil
 	}
 	for _, t := range c.Turns {
-		if !t.Asked.IsZero() && e.ID == c.deliveredID(t) && len(c.askedIn(t.ID)) > 0 {
+		if !t.Asked.IsZero() && e.ID == c.deliveredID(t) && len(c.heldIn(t.ID)) > 0 {
 			return t
 		}
 	}
@@ -169,22 +169,22 @@ func (c *Conversation) cancelHeld(e *Entry, tasks []*Task, why string) {
 	}
 }
 
-// askedIn returns the tasks that wait for a yes to the question of a turn.
-func (c *Conversation) askedIn(turnID string) []*Task {
-	return slices.DeleteFunc(c.Asked(), func(t *Task) bool { return t.Turn != turnID })
+// heldIn returns the tasks that wait for a yes to the question of a turn.
+func (c *Conversation) heldIn(turnID string) []*Task {
+	return slices.DeleteFunc(c.Held(), func(t *Task) bool { return t.Turn != turnID })
 }
 
 // putQuestion answers turn with the entry's question about the tasks that were just made.
 func (c *Conversation) putQuestion(e *Entry, turn *Turn, d *llm.Decision) {
 	turn.Kind, turn.Reason, turn.Asked = llm.KindClarify, d.Reason, e.Asked
 	c.answer(e, turn, e.Consent)
-	for _, t := range c.Asked() {
+	for _, t := range c.Held() {
 		if before := c.Turn(t.Turn); before == nil || (before != turn && before.From == turn.From) {
 			c.cancelHeld(e, []*Task{t}, "not confirmed before something else was asked")
 		}
 	}
-	for asked := c.Asked(); len(asked) > maxAsked; asked = c.Asked() {
-		c.cancelHeld(e, c.askedIn(asked[0].Turn), "too many questions wait for an answer")
+	for asked := c.Held(); len(asked) > maxQuestions; asked = c.Held() {
+		c.cancelHeld(e, c.heldIn(asked[0].Turn), "too many questions wait for an answer")
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 
 // Bounds of what a Conversation keeps.
 const (
-	maxSeen    = 2048    // event ids by which a repeated event is recognised
-	maxWindow  = 64      // answered turns; beyond it the older half is left out, so that the prompt's prefix changes rarely
-	maxWaiting = 32      // questions of agents for one person or agent; beyond it the oldest of theirs is canceled
-	maxAsked   = 512     // questions for anybody; likewise
-	maxWeight  = 1 << 20 // bytes of text in answered turns; as for maxWindow
+	maxSeen      = 2048    // event ids by which a repeated event is recognised
+	maxWindow    = 64      // answered turns; beyond it the older half is left out, so that the prompt's prefix changes rarely
+	maxAsking    = 32      // questions of agents for one person or agent; beyond it the oldest of theirs is canceled
+	maxQuestions = 512     // questions for anybody; likewise
+	maxWeight    = 1 << 20 // bytes of text in answered turns; as for maxWindow
 )
 
 // Conversation is the fold of a conversation's log: what the entries so far mean. It is a cache; the log is the truth.

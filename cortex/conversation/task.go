@@ -113,7 +113,7 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 	}
 	if to == Asking {
 		t.Deadline = e.ReplyBy
-		if oldest := c.taskToCancel(c.Waiting(), t); oldest != nil {
+		if oldest := c.taskToCancel(c.Asking(), t); oldest != nil {
 			c.settle(e, oldest, Canceled, "too many questions wait for an answer", nil)
 		}
 		return
@@ -146,12 +146,12 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 // task of all when the conversation has too many, or else the oldest of the same asker, so that the questions for one person or agent do not
 // push out those for others.
 func (c *Conversation) taskToCancel(waiting []*Task, t *Task) *Task {
-	if len(waiting) > maxAsked {
+	if len(waiting) > maxQuestions {
 		return waiting[0]
 	}
 	asker := c.askerOf(t)
 	waiting = slices.DeleteFunc(waiting, func(w *Task) bool { return c.askerOf(w) != asker })
-	if len(waiting) > maxWaiting {
+	if len(waiting) > maxAsking {
 		return waiting[0]
 	}
 	return nil
@@ -165,8 +165,8 @@ func (c *Conversation) askerOf(t *Task) string {
 	return ""
 }
 
-// Waiting returns the tasks whose agent waits for the user's reply, the oldest question first.
-func (c *Conversation) Waiting() []*Task {
+// Asking returns the tasks whose agent waits for the user's reply, the oldest question first.
+func (c *Conversation) Asking() []*Task {
 	return c.tasks(func(t *Task) bool { return t.Phase == Asking }, func(t *Task) uint64 { return t.SettledSeq })
 }
 
@@ -200,7 +200,7 @@ func (c *Conversation) Expired(d *transport.Deadline, now time.Time) []*Task {
 	if d.At.Before(now) {
 		now = d.At
 	}
-	tasks := slices.Concat(c.Running(), c.Waiting(), c.Asked())
+	tasks := slices.Concat(c.Running(), c.Asking(), c.Held())
 	tasks = slices.DeleteFunc(tasks, func(t *Task) bool { return t.Deadline.IsZero() || t.Deadline.After(now) })
 	slices.SortStableFunc(tasks, func(a, b *Task) int { return a.Deadline.Compare(b.Deadline) })
 	return tasks

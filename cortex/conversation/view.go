@@ -18,7 +18,7 @@ func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	c.History()
 	t.History = slices.Clip(c.promptHistory)
 	t.Steps = c.promptSteps(turn)
-	for _, w := range c.Waiting() {
+	for _, w := range c.Asking() {
 		t.Waiting = append(t.Waiting, PromptTask(w))
 	}
 	return t

@@ -126,7 +126,7 @@ func (c *Conversation) drop(turns []*Turn) {
 	c.historyCache = nil
 	answered := c.answered()
 	c.Turns = slices.DeleteFunc(c.Turns, func(t *Turn) bool {
-		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq && len(c.askedIn(t.ID)) == 0
+		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq && len(c.heldIn(t.ID)) == 0
 	})
 	c.Relist = c.Relist || len(turns) > 0
 }

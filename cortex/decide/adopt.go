@@ -67,7 +67,7 @@ func basis(c *conversation.Conversation, turn *conversation.Turn) []byte {
 		User: shown.User, Summary: shown.Summary, Omitted: shown.Omitted, History: shown.History, Steps: shown.Steps, Waiting: shown.Waiting,
 		Reply: turn.Reply, Decisions: turn.Decisions, Listed: c.Listed, Changes: c.Changes, Relist: c.Relist, Choice: c.Choice, ListedSize: c.ListedSize,
 	}
-	for _, t := range c.Asked() {
+	for _, t := range c.Held() {
 		g.Asked = append(g.Asked, conversation.PromptTask(t))
 	}
 	b, err := json.Marshal(g)

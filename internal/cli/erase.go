@@ -35,7 +35,7 @@ func busy(conv *conversation.Conversation) string {
 		return "has a turn that is not answered yet"
 	case len(conv.Running()) > 0:
 		return "has a task that an agent works on"
-	case len(conv.Waiting()) > 0, len(conv.Asked()) > 0:
+	case len(conv.Asking()) > 0, len(conv.Held()) > 0:
 		return "waits for the reply to a question"
 	}
 	return ""

@@ -88,7 +88,7 @@ func (t *task) info() repl.TaskInfo {
 // open lists the tasks that are with their agents or wait for the user.
 func open(conv *conversation.Conversation) []task {
 	var list []task
-	for _, t := range slices.Concat(conv.Running(), conv.Waiting(), conv.Asked()) {
+	for _, t := range slices.Concat(conv.Running(), conv.Asking(), conv.Held()) {
 		list = append(list, newTask(conv.ContextID, t))
 	}
 	return list
