@@ -16,8 +16,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 )
 
-// door lets calls in. Who makes a call is looked at before anything of its message is read: what strangers send takes no memory.
-type door struct {
+// admission lets calls in. Who makes a call is looked at before anything of its message is read: what strangers send takes no memory.
+type admission struct {
 	cortex   *a2a.Server
 	identify a2a.Identify
 	guard    *httpserver.Guard
@@ -35,25 +35,25 @@ type call struct {
 
 type callKey struct{}
 
-// knock implements [tap.ServerInHandle]. It runs while the connection can do nothing else.
-func (d *door) knock(ctx context.Context, info *tap.Info) (context.Context, error) {
-	user, again, err := caller(ctx, info.Header, d.identify)
+// arrive implements [tap.ServerInHandle]. It runs while the connection can do nothing else.
+func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context, error) {
+	user, again, err := caller(ctx, info.Header, a.identify)
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.arriving[user] >= ownArriving || d.all >= maxArriving {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.arriving[user] >= ownArriving || a.all >= maxArriving {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls arrive at the same time: make it again when some have arrived")
 	}
-	d.arriving[user]++
-	d.all++
+	a.arriving[user]++
+	a.all++
 	arrived := sync.OnceFunc(func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.all--
-		if d.arriving[user]--; d.arriving[user] == 0 {
-			delete(d.arriving, user)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.all--
+		if a.arriving[user]--; a.arriving[user] == 0 {
+			delete(a.arriving, user)
 		}
 	})
 	ctx, end := lapse.While(ctx, again)
@@ -63,7 +63,7 @@ func (d *door) knock(ctx context.Context, info *tap.Info) (context.Context, erro
 }
 
 // admit returns the context of a call whose message has arrived, and its span, which the handler is to leave.
-func (d *door) admit(ctx context.Context, message any) (context.Context, *span, error) {
+func (a *admission) admit(ctx context.Context, message any) (context.Context, *span, error) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
 		return ctx, nil, status.Error(codes.Unauthenticated, "nobody is known to make this call")
@@ -78,18 +78,18 @@ func (d *door) admit(ctx context.Context, message any) (context.Context, *span, 
 	}
 	over := func() {}
 	if from, ok := peer.FromContext(ctx); ok {
-		over = d.guard.Begin(from.Addr)
+		over = a.guard.Begin(from.Addr)
 	}
 	meta, _ := metadata.FromIncomingContext(ctx)
 	if host := meta.Get(":authority"); len(host) > 0 {
-		ctx = d.cortex.WithAuthority(ctx, host[0])
+		ctx = a.cortex.WithAuthority(ctx, host[0])
 	}
-	ctx = d.cortex.With(ctx, c.user, to)
+	ctx = a.cortex.With(ctx, c.user, to)
 	of := newSpan(ctx, func() {
-		d.cortex.Done(ctx)
+		a.cortex.Done(ctx)
 		over()
 	})
-	if m, ok := message.(proto.Message); ok && !d.cortex.Hold(ctx, weightOf(m)) {
+	if m, ok := message.(proto.Message); ok && !a.cortex.Hold(ctx, weightOf(m)) {
 		of.leave()
 		return ctx, nil, status.Error(codes.ResourceExhausted, a2a.TooMuch)
 	}

@@ -63,7 +63,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	guard := httpserver.NewGuard(l, opts.Connections, opts.Logger)
-	d := &door{cortex: cortex, identify: opts.Identify, guard: guard, arriving: map[string]int{}}
+	d := &admission{cortex: cortex, identify: opts.Identify, guard: guard, arriving: map[string]int{}}
 	secure := insecure.NewCredentials()
 	if opts.TLS != nil {
 		secure = credentials.NewTLS(opts.TLS)
@@ -72,7 +72,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 		sdk.Creds(secure), sdk.ForceServerCodecV2(newCodec()), sdk.MaxRecvMsgSize(a2a.MaxBody), sdk.MaxConcurrentStreams(maxStreams), sdk.MaxHeaderListSize(maxHeader), sdk.ConnectionTimeout(helloTime),
 		sdk.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: time.Minute}),
 		sdk.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		sdk.InTapHandle(d.knock), sdk.StatsHandler(conns{}),
+		sdk.InTapHandle(d.arrive), sdk.StatsHandler(conns{}),
 		sdk.UnaryInterceptor(func(ctx context.Context, req any, _ *sdk.UnaryServerInfo, next sdk.UnaryHandler) (_ any, err error) {
 			defer caught(opts.Logger, &err)
 			ctx, span, err := d.admit(ctx, req)
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 		}),
 		sdk.StreamInterceptor(func(srv any, stream sdk.ServerStream, _ *sdk.StreamServerInfo, next sdk.StreamHandler) (err error) {
 			defer caught(opts.Logger, &err)
-			own := &of{ServerStream: stream, ctx: stream.Context(), door: d}
+			own := &of{ServerStream: stream, ctx: stream.Context(), admission: d}
 			defer own.leave()
 			return next(srv, own)
 		}),
@@ -139,9 +139,9 @@ func check(call any) error {
 // of is a stream of a caller, whose agent is known when the call has arrived.
 type of struct {
 	sdk.ServerStream
-	ctx  context.Context //nolint:containedctx // as that of the stream
-	door *door
-	span *span // nil before the call has arrived
+	ctx       context.Context //nolint:containedctx // as that of the stream
+	admission *admission
+	span      *span // nil before the call has arrived
 }
 
 func (s *of) Context() context.Context { return s.ctx }
@@ -151,7 +151,7 @@ func (s *of) RecvMsg(call any) error {
 	err := s.ServerStream.RecvMsg(call)
 	if err == nil {
 		s.leave()
-		s.ctx, s.span, err = s.door.admit(s.ctx, call)
+		s.ctx, s.span, err = s.admission.admit(s.ctx, call)
 	}
 	return err
 }

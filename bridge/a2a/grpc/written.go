@@ -121,4 +121,3 @@ func (conns) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { 
 
 // HandleRPC implements stats.Handler.
 func (conns) HandleRPC(context.Context, stats.RPCStats) {}
-
