@@ -195,7 +195,7 @@ func TestDiscovery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(t, figures, "card_p50", "card_p99", "prompt", "turn_crowd_p50", "turn_quiet_p50", "turn_added")
+	check(t, figures, "card_p50", "card_p99", "prompt", "turn_fleet_p50", "turn_quiet_p50", "turn_added")
 }
 
 // TestBuild builds a store as Restart does, and reads it.

@@ -28,13 +28,13 @@ var (
 	cardPlaces = []string{"Lisbon", "Oslo", "Accra", "Lima", "Hanoi", "Perth", "Quebec", "Turin", "Izmir", "Dakar", "Cork", "Osaka", "Bergen"}
 )
 
-// crowdCard returns the card of an agent of a crowd, with a realistic size and wording.
-func crowdCard(i int) *a2a.AgentCard {
+// fleetCard returns the card of an agent of a fleet, with a realistic size and wording.
+func fleetCard(i int) *a2a.AgentCard {
 	pick := func(list []string, step int) string { return list[i/step%len(list)] }
 	verb, thing, place := pick(cardVerbs, 1), pick(cardThings, len(cardVerbs)), pick(cardPlaces, 7)
 	modes := []string{"text/plain"}
 	return &a2a.AgentCard{
-		Name: crowdID(i), Version: "1.0.0", Description: fmt.Sprintf("Helps people in %s to %s %s, with the rules and prices of the year", place, verb, thing),
+		Name: fleetID(i), Version: "1.0.0", Description: fmt.Sprintf("Helps people in %s to %s %s, with the rules and prices of the year", place, verb, thing),
 		DefaultInputModes: modes, DefaultOutputModes: modes, SupportedInterfaces: []*a2a.AgentInterface{},
 		Skills: []a2a.AgentSkill{
 			{
@@ -49,7 +49,7 @@ func crowdCard(i int) *a2a.AgentCard {
 	}
 }
 
-func crowdID(i int) string { return fmt.Sprintf("crowd_%05d", i+1) }
+func fleetID(i int) string { return fmt.Sprintf("fleet_%05d", i+1) }
 
 // announce publishes a card as the agents' kit does.
 func announce(ctx context.Context, tr transport.Transport, card *a2a.AgentCard) error {
@@ -67,8 +67,8 @@ func announceAs(ctx context.Context, tr transport.Transport, id string, c *trans
 	return nil
 }
 
-// crowd announces agents on a node and waits until the registry has them.
-func (n *node) crowd(count int, progress Progress) error {
+// announceFleet announces agents on a node and waits until the registry has them.
+func (n *node) announceFleet(count int, progress Progress) error {
 	what := plural(count, "agent")
 	var done atomic.Int64
 	g, ctx := errgroup.WithContext(n.ctx)
@@ -79,7 +79,7 @@ func (n *node) crowd(count int, progress Progress) error {
 		}
 		g.Go(func() error {
 			progress.tell(what, int(done.Add(1)), count)
-			return announce(ctx, n.agentBus, crowdCard(i))
+			return announce(ctx, n.agentBus, fleetCard(i))
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -104,7 +104,7 @@ func (n *node) noted() error {
 	})
 }
 
-// beat announces the crowd at the rate of its heartbeats, while on is set, until ctx ends.
+// beat announces the fleet at the rate of its heartbeats, while on is set, until ctx ends.
 func (n *node) beat(ctx context.Context, count int, on *atomic.Bool) error {
 	if count == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (n *node) beat(ctx context.Context, count int, on *atomic.Bool) error {
 		select {
 		case <-tick.C:
 			if on.Load() {
-				if err := announce(ctx, n.agentBus, crowdCard(i%count)); err != nil && ctx.Err() == nil {
+				if err := announce(ctx, n.agentBus, fleetCard(i%count)); err != nil && ctx.Err() == nil {
 					return err
 				}
 				i++

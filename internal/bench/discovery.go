@@ -52,12 +52,12 @@ func discovery(ctx context.Context, cfg DiscoveryConfig, dir string) (_ []Figure
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, quiet.Close()) }()
-	n, err := startNode(ctx, nodeConfig{dir: filepath.Join(dir, "crowd"), workers: 1, decider: decider, onEvent: arrived.on})
+	n, err := startNode(ctx, nodeConfig{dir: filepath.Join(dir, "fleet"), workers: 1, decider: decider, onEvent: arrived.on})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	if err := n.crowd(cfg.Agents, cfg.Progress); err != nil {
+	if err := n.announceFleet(cfg.Agents, cfg.Progress); err != nil {
 		return nil, err
 	}
 	cfg.Progress.tell("the agents are written down", 0, 1)
@@ -68,7 +68,7 @@ func discovery(ctx context.Context, cfg DiscoveryConfig, dir string) (_ []Figure
 	if err != nil {
 		return nil, err
 	}
-	latency, err := n.crowdedTurns(cfg, quiet)
+	latency, err := n.fleetTurns(cfg, quiet)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, a
 	conv, i, largest := conversation.NewConversation("", "discovery"), 0, 0
 	s := &side{width: 1, n: cfg.Cards, do: func(ctx context.Context, _ int) (time.Duration, error) {
 		i++
-		card := crowdCard(i)
+		card := fleetCard(i)
 		// A word that no other card has.
 		word := strings.Map(func(r rune) rune { return 'k' + r - '0' }, fmt.Sprint(100_000+i))
 		card.Name = "new_" + word
@@ -123,20 +123,20 @@ func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, a
 	}, err
 }
 
-// crowdedTurns compares a turn on a node with many agents with one on a quiet node.
-func (n *node) crowdedTurns(cfg DiscoveryConfig, quiet *node) ([]Figure, error) {
+// fleetTurns compares a turn on a node with many agents with one on a quiet node.
+func (n *node) fleetTurns(cfg DiscoveryConfig, quiet *node) ([]Figure, error) {
 	var beating atomic.Bool
 	ctx, cancel := context.WithCancel(n.ctx)
 	beats, ctx := errgroup.WithContext(ctx)
 	beats.Go(func() error { return n.beat(ctx, cfg.Agents, &beating) })
 	defer beats.Wait() //nolint:errcheck // told below
 	defer cancel()
-	crowded, alone := &newcomer{n: n, prefix: "crowded"}, &newcomer{n: quiet, prefix: "alone"}
-	defer crowded.Close()
+	among, alone := &newcomer{n: n, prefix: "fleet"}, &newcomer{n: quiet, prefix: "alone"}
+	defer among.Close()
 	defer alone.Close()
 	with := &side{width: 1, n: cfg.Turns, do: func(ctx context.Context, w int) (time.Duration, error) {
 		beating.Store(true)
-		return crowded.turn(ctx, w)
+		return among.turn(ctx, w)
 	}}
 	without := &side{width: 1, n: cfg.Turns, do: func(ctx context.Context, w int) (time.Duration, error) {
 		beating.Store(false)
@@ -149,7 +149,7 @@ func (n *node) crowdedTurns(cfg DiscoveryConfig, quiet *node) ([]Figure, error) 
 	cancel()
 	a, b := with.sample.quantile(0.5)/1000, without.sample.quantile(0.5)/1000
 	return []Figure{
-		{Case: "turn_crowd_p50", What: fmt.Sprintf("turn with %s, p50", plural(cfg.Agents, "agent")), Value: a, Unit: "ms"},
+		{Case: "turn_fleet_p50", What: fmt.Sprintf("turn with %s, p50", plural(cfg.Agents, "agent")), Value: a, Unit: "ms"},
 		{Case: "turn_quiet_p50", What: "turn with one agent, p50", Value: b, Unit: "ms"},
 		{Case: "turn_added", What: "added latency of a turn, p50", Value: a - b, Unit: "ms", Least: 2, Less: true},
 	}, beats.Wait()

@@ -90,7 +90,7 @@ func build(ctx context.Context, cfg RestartConfig, dir string) error {
 	}
 	err = n.conversations(cfg.Conversations, cfg.Progress)
 	if err == nil {
-		err = n.crowd(cfg.Agents, cfg.Progress)
+		err = n.announceFleet(cfg.Agents, cfg.Progress)
 	}
 	if err == nil {
 		cfg.Progress.tell("the agents are written down", 0, 1)

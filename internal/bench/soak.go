@@ -36,7 +36,7 @@ const (
 	soakPieces   = 10               // in this many pieces
 	soakTimeout  = 20 * time.Second // of tasks: the timer of a finished conversation comes after this, and loads the conversation once more
 	soakErase    = 10 * time.Second // between two conversations that are erased, which costs the server much more than a turn
-	soakCrowd    = 50               // agents that are only announced: enough for shortlists
+	soakFleet    = 50               // agents that are only announced: enough for shortlists
 	soakEvery    = time.Minute      // between two lines, of a run that is long enough
 	soakLines    = 10               // at least
 	soakVerdict  = 10 * time.Minute // shorter runs are inconclusive: growth at the beginning is warming up
@@ -93,7 +93,7 @@ type soak struct {
 }
 
 func (s *soak) run() error {
-	if err := s.n.crowd(soakCrowd, s.cfg.Progress); err != nil {
+	if err := s.n.announceFleet(soakFleet, s.cfg.Progress); err != nil {
 		return err
 	}
 	helpers := new(errgroup.Group)

@@ -17,14 +17,14 @@ import (
 const (
 	flakyID     = "flaky"
 	sleeperID   = "sleeper"
-	visitors    = 8                      // agents that come and go, under this many names
-	visitorsIn  = 4                      // of them present
-	visitEvery  = 500 * time.Millisecond // interval at which one leaves, one comes, and one card changes
+	passing     = 8                      // agents that come and go, under this many names
+	passingIn   = 4                      // of them present
+	passEvery   = 500 * time.Millisecond // interval at which one leaves, one comes, and one card changes
 	sleeperTime = time.Second            // of a task of an agent that never does one
 )
 
-// visitorID returns the id of the visiting agent with this number.
-func visitorID(i int) string { return fmt.Sprintf("visitor_%d", i%visitors+1) }
+// passingID returns the id of the passing agent with this number.
+func passingID(i int) string { return fmt.Sprintf("passing_%d", i%passing+1) }
 
 // hire runs the agents of a soak until ctx ends, and returns when the permanent ones can be given work.
 func (s *soak) hire(ctx context.Context, g *errgroup.Group) error {
@@ -47,7 +47,7 @@ func (s *soak) hire(ctx context.Context, g *errgroup.Group) error {
 		})
 	})
 	g.Go(func() error { return s.comeAndGo(ctx) })
-	want := len(s.n.agents) + soakCrowd + 2 + visitorsIn
+	want := len(s.n.agents) + soakFleet + 2 + passingIn
 	return s.n.await(startTimeout, "the agents did not come up", func(context.Context) (bool, error) { return len(s.n.Routable("")) >= want, nil })
 }
 
@@ -68,10 +68,10 @@ func soakCard(id string, revision int) *a2a.AgentCard {
 func (s *soak) comeAndGo(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var leave []context.CancelFunc
-	tick := time.NewTicker(visitEvery)
+	tick := time.NewTicker(passEvery)
 	defer tick.Stop()
 	for i := 0; ; i++ {
-		if len(leave) == visitorsIn {
+		if len(leave) == passingIn {
 			leave[0]()
 			leave = leave[1:]
 		}
@@ -80,7 +80,7 @@ func (s *soak) comeAndGo(ctx context.Context) error {
 		g.Go(func() error {
 			defer cancel()
 			defer s.came.Add(1)
-			return s.serve(stay, soakCard(visitorID(i), i), func(_ context.Context, t *agents.Task) (*agents.Result, error) { return agents.Text(t.Text()), nil })
+			return s.serve(stay, soakCard(passingID(i), i), func(_ context.Context, t *agents.Task) (*agents.Result, error) { return agents.Text(t.Text()), nil })
 		})
 		select {
 		case <-tick.C:
@@ -90,9 +90,9 @@ func (s *soak) comeAndGo(ctx context.Context) error {
 	}
 }
 
-// change changes the cards of the crowd one after the other, and removes some for a while.
+// change changes the cards of the fleet one after the other, and removes some for a while.
 func (s *soak) change(ctx, more context.Context) error {
-	tick := time.NewTicker(visitEvery)
+	tick := time.NewTicker(passEvery)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		select {
@@ -100,7 +100,7 @@ func (s *soak) change(ctx, more context.Context) error {
 		case <-more.Done():
 			return ctx.Err()
 		}
-		card := crowdCard(i % soakCrowd)
+		card := fleetCard(i % soakFleet)
 		card.Version = fmt.Sprintf("1.%d.0", i)
 		c := &transport.Card{Card: card, TTL: cardTTL}
 		if i%5 == 4 {

@@ -85,10 +85,10 @@ func (s *soak) unanswered(ctx, more context.Context, t *talker, patience func() 
 	return errors.Join(ctx.Err(), t.end(ctx))
 }
 
-// visit talks to the visiting agents, whether they are present or not.
+// visit talks to the passing agents, whether they are present or not.
 func (s *soak) visit(ctx, more context.Context) error {
 	t := &talker{s: s, name: "visit", turns: 5 * newTurns}
-	tick := time.NewTicker(visitEvery / 4)
+	tick := time.NewTicker(passEvery / 4)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		select {
@@ -96,7 +96,7 @@ func (s *soak) visit(ctx, more context.Context) error {
 		case <-more.Done():
 			return errors.Join(ctx.Err(), t.end(ctx))
 		}
-		if err := t.say(ctx, saying{to: []string{visitorID(i)}, any: true}); err != nil {
+		if err := t.say(ctx, saying{to: []string{passingID(i)}, any: true}); err != nil {
 			return err
 		}
 	}
