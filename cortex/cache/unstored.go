@@ -21,14 +21,14 @@ const (
 // for twice. It is safe for concurrent use.
 type Unstored struct {
 	mu   sync.Mutex
-	kept recent.Cache[EventKey, *Kept]
+	kept recent.Cache[EventKey, *UnstoredEntry]
 }
 
 // EventKey identifies an event.
 type EventKey struct{ Tenant, ContextID, Event string }
 
-// Kept is an entry that was not stored.
-type Kept struct {
+// UnstoredEntry is an entry that was not stored.
+type UnstoredEntry struct {
 	After conversation.Version // the conversation's version
 	Entry *conversation.Entry
 	since time.Time
@@ -38,7 +38,7 @@ type Kept struct {
 func NewUnstored() *Unstored { return new(Unstored) }
 
 // Take removes and returns what is kept for an event, or returns nil.
-func (u *Unstored) Take(k EventKey) *Kept {
+func (u *Unstored) Take(k EventKey) *UnstoredEntry {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	kept, _ := u.kept.Take(k)
@@ -57,7 +57,7 @@ func (u *Unstored) Put(conv *conversation.Conversation, after conversation.Versi
 	key := EventKey{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.kept.Put(key, &Kept{after, e, now}, len(b))
+	u.kept.Put(key, &UnstoredEntry{after, e, now}, len(b))
 }
 
 // Full reports whether there is no room for another entry, so that no further decision may be paid for. Evicting the oldest entry instead

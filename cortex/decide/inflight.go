@@ -34,7 +34,7 @@ const (
 )
 
 // inFlight bounds the concurrent decisions, since each may need a connection to a model. The others wait in the handlers of their events, which keep
-// the order of their conversations and hold no files. A free place goes to the sender with the fewest decisions, and among equals to the one that has
+// the order of their conversations and hold no files. When one ends, the next is of the sender with the fewest decisions, and among equals to the one that has
 // waited longest. It is safe for concurrent use.
 type inFlight struct {
 	most    int

@@ -29,15 +29,15 @@ const (
 // time.
 type Keeper interface {
 	// Load yields the stored notes, in any order.
-	Load(ctx context.Context) iter.Seq2[Kept, error]
+	Load(ctx context.Context) iter.Seq2[AgentNote, error]
 	// Save replaces the note of an agent. The caller does not modify data afterwards.
 	Save(ctx context.Context, id string, data []byte) error
 	// Delete removes the note of an agent. A missing note is no error.
 	Delete(ctx context.Context, id string) error
 }
 
-// Kept is the note of an agent.
-type Kept struct {
+// AgentNote is the note of an agent.
+type AgentNote struct {
 	ID   string
 	Data []byte
 }
@@ -243,7 +243,7 @@ func (r *Registry) recallPinned(id string, k *keptAgent) bool {
 	return true
 }
 
-func (r *Registry) recall(kept Kept) error {
+func (r *Registry) recall(kept AgentNote) error {
 	var k keptAgent
 	if err := json.Unmarshal(kept.Data, &k); err != nil {
 		return err

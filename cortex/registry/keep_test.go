@@ -33,18 +33,18 @@ type shelf struct {
 
 func newShelf() *shelf { return &shelf{notes: map[string]string{}} }
 
-func (s *shelf) Load(context.Context) iter.Seq2[registry.Kept, error] {
-	return func(yield func(registry.Kept, error) bool) {
+func (s *shelf) Load(context.Context) iter.Seq2[registry.AgentNote, error] {
+	return func(yield func(registry.AgentNote, error) bool) {
 		s.mu.Lock()
 		notes := maps.Clone(s.notes)
 		s.mu.Unlock()
 		for id, data := range notes {
-			if !yield(registry.Kept{ID: id, Data: []byte(data)}, nil) {
+			if !yield(registry.AgentNote{ID: id, Data: []byte(data)}, nil) {
 				return
 			}
 		}
 		if s.loadErr != nil {
-			yield(registry.Kept{}, s.loadErr)
+			yield(registry.AgentNote{}, s.loadErr)
 		}
 	}
 }

@@ -16,8 +16,8 @@ type recollection struct{ directory.Keeper }
 var _ registry.Keeper = recollection{}
 
 // Load implements [registry.Keeper]. The instances have no leases: without a retained card they are gone.
-func (r recollection) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
-	return func(yield func(registry.Kept, error) bool) {
+func (r recollection) Load(ctx context.Context) iter.Seq2[registry.AgentNote, error] {
+	return func(yield func(registry.AgentNote, error) bool) {
 		for kept, err := range r.Keeper.Load(ctx) {
 			if err == nil {
 				kept.Data = timeless(kept.Data)

@@ -18,10 +18,10 @@ type Keeper struct {
 var _ registry.Keeper = Keeper{}
 
 // Load implements [registry.Keeper].
-func (k Keeper) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
-	return func(yield func(registry.Kept, error) bool) {
+func (k Keeper) Load(ctx context.Context) iter.Seq2[registry.AgentNote, error] {
+	return func(yield func(registry.AgentNote, error) bool) {
 		for n, err := range k.Notes.Notes(ctx, k.Tenant, storage.NoteAgent) {
-			if !yield(registry.Kept{ID: n.Key, Data: n.Value}, err) || err != nil {
+			if !yield(registry.AgentNote{ID: n.Key, Data: n.Value}, err) || err != nil {
 				return
 			}
 		}
