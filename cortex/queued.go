@@ -148,68 +148,11 @@ func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	if !ok {
 		return nil
 	}
-	handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.agent), workOf(conv, conv.Tasks[t.task]))
+	handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.agent), conv.Work(conv.Tasks[t.task]))
 	if err != nil || handed {
 		return transport.Temporary(err)
 	}
 	return transport.Temporary(fmt.Errorf("task %s: its deadline has passed, but the log does not have its end yet", t.task))
-}
-
-// markWaited records in the entry for a deadline which of the overdue tasks are still in the queue, and which wait in their agent's inbox
-// to be fetched. After its deadline the queue does not send a task any more.
-func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
-	search, ok := o.cfg.Transport.(transport.InboxSearch)
-	if _, deadline := entry.Cause.Payload.(*transport.Deadline); !ok || !deadline || o.queue.backlog == nil {
-		return nil
-	}
-	for _, t := range conv.Lapsing(entry) {
-		if t.Gone || t.Phase != conversation.Given {
-			continue
-		}
-		work := workOf(conv, t)
-		waits, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue), work)
-		if err != nil {
-			return err
-		}
-		if !waits {
-			if o.unfetched(ctx, search, t.Agent, work) {
-				entry.Unfetched = append(entry.Unfetched, t.ID)
-			}
-			continue
-		}
-		handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.Agent), work) // a task is put there before it leaves the queue
-		if err != nil {
-			return err
-		}
-		if !handed {
-			entry.Waited = append(entry.Waited, t.ID)
-		}
-	}
-	return nil
-}
-
-// unfetched reports whether a task waits in its agent's inbox to be fetched, as does everything in it. After a kill of the server it may have been
-// fetched before. It is false if that cannot be found out: the answer is only shown to people.
-func (o *Orchestrator) unfetched(ctx context.Context, search transport.InboxSearch, agent string, work *transport.Event) bool {
-	inbox := transport.Inbox(o.cfg.Tenant, agent)
-	if o.queue.depth == nil {
-		return false
-	}
-	waiting, err := o.queue.depth.Waiting(ctx, inbox)
-	if err != nil || waiting == 0 {
-		return false
-	}
-	untaken, err := o.queue.backlog.Untaken(ctx, inbox)
-	if err != nil || untaken < waiting {
-		return false
-	}
-	holds, err := search.Holds(ctx, inbox, work)
-	return err == nil && holds
-}
-
-// workOf returns the event that sends a task, as far as inboxes identify it.
-func workOf(conv *conversation.Conversation, t *conversation.Task) *transport.Event {
-	return &transport.Event{ID: conv.WorkID(t), From: transport.Cortex, ContextID: conv.ContextID, TaskID: t.ID}
 }
 
 // releaseUntil returns the time until which the queue may send a task: before its deadline by an eighth of its time, at most a second, so that at the

@@ -188,13 +188,11 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
 	}
 	if entry.Decision == nil && entry.Failure == "" { // else the entry is complete already
-		if err := o.markWaited(ctx, conv.Conversation, entry); err != nil {
-			return transport.Temporary(err)
-		}
-		if err := o.judge(ctx, conv.Conversation, entry, lost); err != nil {
+		if _, ok := transport.Request(e); ok {
+			entry.Heard = conv.Hear(e)
+		} else if err := o.judge(ctx, conv.Conversation, entry, lost); err != nil {
 			return err
 		}
-		entry.Heard = conv.Hear(e)
 	}
 	if err := conv.Begin(entry); err != nil {
 		return err

@@ -390,6 +390,11 @@ func (c *Conversation) Wants(id a2a.TaskID, eventID string) bool {
 // WorkID returns the id of the event that sends t, which is with its agent or in the orchestrator's queue.
 func (c *Conversation) WorkID(t *Task) string { return c.ID(t.SentSeq, "work", t.SentIndex) }
 
+// Work returns the event that sends t, as far as inboxes identify it.
+func (c *Conversation) Work(t *Task) *transport.Event {
+	return &transport.Event{ID: c.WorkID(t), From: transport.Cortex, ContextID: c.ContextID, TaskID: t.ID}
+}
+
 // Sending returns the effect that sends a task, if the event with that id still has to be sent.
 func (c *Conversation) Sending(id a2a.TaskID, eventID string) (Effect, bool) {
 	if !c.Wants(id, eventID) {
