@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,13 @@ func TestSpecIsCarried(t *testing.T) {
 		Patterns: []string{"blackboard"},
 		Limits:   agentcard.Limits{MaxConcurrentTasks: 3, TaskTimeout: 90 * time.Second, LLMTimeout: time.Millisecond, MaxRetries: new(0)},
 		Extra:    map[string]any{"nats_subject": "tasks.x", "tools": []any{"all", 1.0, nil}, "nothing": nil},
+	}
+	for _, of := range []any{*want, want.Limits, want.Abilities["find"]} {
+		for v, i := reflect.ValueOf(of), 0; i < v.NumField(); i++ {
+			if v.Field(i).IsZero() {
+				t.Errorf("the test has no value for the field %s of %T: nobody knows whether it is carried", v.Type().Field(i).Name, of)
+			}
+		}
 	}
 	c := card("find")
 	c.Skills = append(c.Skills, a2a.AgentSkill{Name: "Name"})

@@ -2,6 +2,8 @@ package decide
 
 import (
 	"encoding/json"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,6 +78,54 @@ func TestSameWhenLogged(t *testing.T) {
 	for _, w := range []llm.Delegation{{Task: "\xff"}, {Files: []string{"\xff"}}, {Input: json.RawMessage(`{"a" : 1}`)}} {
 		if got := sameWhenLogged(&llm.Decision{Delegations: []llm.Delegation{w}}); got != nil {
 			t.Errorf("SameWhenLogged(%+v) = %+v, want nil: JSON changes it", w, got)
+		}
+	}
+}
+
+// TestEachFieldIsLogged has a value in each field of a decision, and then a text that JSON changes in each: what is used is what the log gives back.
+func TestEachFieldIsLogged(t *testing.T) {
+	full := func() *llm.Decision {
+		return &llm.Decision{
+			Kind: llm.KindDelegate, Say: "s", Reason: "r", Model: "m", Usage: llm.Usage{Input: 1}, Repairs: 1, Searches: []string{"w"},
+			Reads:       []llm.Read{{Key: "f1", From: 1, Find: "x"}},
+			Delegations: []llm.Delegation{{ID: "1", Agent: "a", Skill: "b", Task: "t", Files: []string{"f1"}, DependsOn: []string{"2"}}},
+		}
+	}
+	parts := func(d *llm.Decision) []reflect.Value {
+		return []reflect.Value{reflect.ValueOf(d).Elem(), reflect.ValueOf(&d.Delegations[0]).Elem(), reflect.ValueOf(&d.Reads[0]).Elem()}
+	}
+	same := func(name string, d *llm.Decision) {
+		t.Helper()
+		b, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want llm.Decision
+		if err := json.Unmarshal(b, &want); err != nil {
+			t.Fatal(err)
+		}
+		if got := sameWhenLogged(d); got != nil && !reflect.DeepEqual(got, &want) {
+			t.Errorf("%s: not what the log gives back (-want +got):\n%s", name, cmp.Diff(&want, got))
+		}
+	}
+	same("all", full())
+	takesTheLongWay := []string{"Input"}
+	for i, part := range parts(full()) {
+		for j := range part.NumField() {
+			name := part.Type().Field(j).Name
+			if part.Field(j).IsZero() && !slices.Contains(takesTheLongWay, name) {
+				t.Errorf("the test has no value for the field %s of %s", name, part.Type())
+			}
+			d := full()
+			switch f := parts(d)[i].Field(j); {
+			case f.Kind() == reflect.String:
+				f.SetString("\xff")
+			case f.Type() == reflect.TypeFor[[]string]():
+				f.Set(reflect.ValueOf([]string{"\xff"}))
+			default:
+				continue
+			}
+			same(part.Type().String()+"."+name, d)
 		}
 	}
 }
