@@ -60,7 +60,7 @@ func parseReply(reply string) (d *Decision, w wish, err error) {
 			}
 		}
 	}
-	if d.Kind == KindSearch || d.Kind == KindRead {
+	if row := d.Kind.row(); row.offered != nil && row.check == nil { // the Decider handles it
 		return d, w, nil
 	}
 	if d.Delegations, err = readDelegations(fields["delegations"]); err != nil {

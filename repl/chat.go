@@ -324,7 +324,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	if sent && !errors.Is(failed, client.ErrUnsent) {
 		c.Files = nil // they were sent
 	}
-	c.asked = answer != nil && (v.board.asked || transport.MetaString(answer, transport.MetaDecision) == clarify)
+	c.asked = answer != nil && (v.board.asked || transport.MetaString(answer, transport.MetaDecision) == transport.DecisionClarify)
 	if answer != nil {
 		c.others.saw(transport.MetaString(answer, transport.MetaTurn))
 		c.brought(ctx, c.contextID, answer.ID, transport.FilesOf(answer.Parts))
@@ -346,9 +346,6 @@ func (c *chat) turn(ctx context.Context, text string) {
 	}
 	c.remind()
 }
-
-// clarify is the kind of a decision that asks the user.
-const clarify = "clarify"
 
 // unreachable replaces the error of a library when nothing can be sent or read.
 const unreachable = "cortex cannot be reached now; it is tried again until it is back"
