@@ -24,7 +24,7 @@ const (
 	hostedAtOnce = 16               // cards that are published at a time
 )
 
-// Host serves many agents in one process, such as those of a bridge or a catalog. Idle agents cost almost nothing: they share one
+// Host serves many agents in one process, such as those of another protocol or a catalog. Idle agents cost almost nothing: they share one
 // heartbeat and one watch of all their inboxes; the host subscribes to an inbox when something arrives in it. Each agent behaves
 // as with the function [Serve].
 //

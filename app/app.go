@@ -81,7 +81,7 @@ type Options struct {
 	// Cortex's own store needs NATS, so another transport needs another store; another store also works with NATS.
 	Transports map[string]Transport
 	Stores     map[string]Store
-	// Roles run beside `cortex serve`: listeners through which others ask Cortex, and bridges to other agents.
+	// Roles run beside `cortex serve`: listeners through which others ask Cortex, and agents that are elsewhere.
 	Roles []Role
 }
 

@@ -1,4 +1,4 @@
-// Package client is the asking side of a turn, for all programs that ask Cortex: the chat, `cortex ask`, gateways for other protocols, a web
+// Package client is the asking side of a turn, for all programs that ask Cortex: the chat, `cortex ask`, bridges, a web
 // page. It needs only a transport. With a reader of conversation logs ([ReadLog]) a turn also survives lost connections and restarts of Cortex.
 //
 // [Client.Ask] sends a message and yields the events of its turn, the answer last. A program that cannot wait that long, or may be restarted,

@@ -2,9 +2,9 @@
 // what to do, sends tasks to agents, and answers. Everything it does follows from the log of a conversation ([storage.Store]),
 // so a process can be killed between any two steps, and another continues without losing or repeating anything.
 //
-// turn.go shows from top to bottom how an event is handled: load (load.go), plan and apply the event (package conversation: Plan, Begin),
-// decide (package decide), append (the store), apply the decision (package conversation: Finish), dispatch (dispatch.go; a task passes through
-// queued.go and taskqueue.go). An event that was handled before ends in repeat (turn.go), one that changes nothing in ignore (dispatch.go), one
+// turn.go shows from top to bottom how an event is handled: load (load.go), plan (package conversation: Plan), judge what it says of tasks
+// (judge.go), apply the event (Begin), decide (package decide), append (the store), apply the decision (Finish), dispatch (dispatch.go; a task
+// passes through queued.go and taskqueue.go). An event that was handled before ends in repeat (turn.go), one that changes nothing in ignore (dispatch.go), one
 // that is refused in bar (refusal.go). Events that the transport gives up are handled in givenup.go, those of the control topic in control.go.
 // A table in transport/conversation.go lists what travels between users, Cortex and agents.
 //
@@ -51,9 +51,18 @@
 //   - note: a small value that a store keeps beside the logs, under a kind and a key, such as evidence or a refusal.
 //   - gone: of an agent, that no instance of it is left.
 //   - gateway: the part of transport/nats that checks what others may do when there are keys. Caller: an agent or a person that uses it.
-//     Bridge: a translator to the protocol of others.
+//   - bridge: a package below bridge, by which others ask Cortex in a protocol of theirs; they may be its agents by it, too.
 //
-// A new kind of decision begins in llm/kind.go; a new store is a package beside memstore; a new transport is a package beside transport/memory; a
-// new bridge is a package in a folder bridge, which does not exist yet, on packages client and agents; a new field of a card begins in
-// agentcard/spec.go. The end of DESIGN.md in this folder says what else has to change; it also argues each decision and names the alternatives.
+// # Where something new goes
+//
+//   - a kind of decision: a row of the table in llm/kind.go, and its effect in conversation (Finish). A turn stays open for tasks only: what else it
+//     waits for needs a deadline there, too (NextDeadline, Outstanding).
+//   - a store: a package beside memstore, which passes storetest. A transport: one beside transport/memory, which passes transporttest. A program
+//     has them by app.Options.
+//   - a protocol of agents that Cortex calls: a package beside agents/a2a and agents/mcp, an agents.Executor, tested with agentstest.
+//   - a protocol of others who call Cortex: a package beside bridge/a2a and bridge/mcp, on package client.
+//   - what runs beside a service, such as either of these: a role.Role (package app/role). A program has it by app.Options.
+//   - a field of a card: agentcard/spec.go and params.go. The router reads A2A cards and no Spec.
+//
+// The end of DESIGN.md in this folder says what else has to change; it also argues each decision and names the alternatives.
 package cortex

@@ -1,4 +1,4 @@
-// Package transport is the interface between Cortex and what carries its events: agents, chats, gateways and the orchestrator communicate through a
+// Package transport is the interface between Cortex and what carries its events: agents, clients, bridges and the orchestrator communicate through a
 // [Transport] only.
 //
 // A transport has three kinds of topics with different guarantees:

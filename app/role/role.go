@@ -1,5 +1,5 @@
-// Package role is for parts of a program that run beside `cortex serve`, in the same process: listeners and bridges, through which others ask
-// Cortex or serve as its agents. A program adds roles through app.Options.
+// Package role is for parts of a program that run beside `cortex serve`, in the same process: listeners, through which others ask Cortex,
+// and what reaches agents elsewhere. A program adds roles through app.Options.
 package role
 
 import (
@@ -70,7 +70,7 @@ type Site struct {
 	listeners []net.Listener // of the current Run
 }
 
-// Host returns a host for agents of the role, such as agents that it bridges; see [agents.NewHost].
+// Host returns a host for agents of the role, such as agents elsewhere that it reaches; see [agents.NewHost].
 func (s *Site) Host(name string, o *agents.Options) (*agents.Host, error) {
 	var opts agents.Options
 	if o != nil {
