@@ -41,8 +41,8 @@ func (c *caller) at(place []byte) string {
 	return idPrefix + hex.EncodeToString(place) + hex.EncodeToString(digest(markSize, "conversation", c.Tenant, c.user(), c.agent, string(place)))
 }
 
-// placeOf returns where a context of the caller is. own is false for an id that the client has chosen itself: it stands for a conversation that
-// nobody else can name.
+// placeOf returns where a context of the caller is. own is false for an id that the client has chosen itself: it stands for a conversation
+// that messages of others get to only if they begin it; the caller's do not get there then, see [transport.MetaOwn].
 func (c *caller) placeOf(contextID string) (place []byte, own bool) {
 	if text, ok := strings.CutPrefix(contextID, idPrefix); ok && len(text) == 2*(placeSize+markSize) {
 		if b, err := hex.DecodeString(text); err == nil && c.at(b[:placeSize]) == contextID {

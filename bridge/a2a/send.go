@@ -193,7 +193,7 @@ func (s *Server) place(ctx context.Context, c *caller, b *begun, m *a2a.Message,
 func (b *begun) fill(c *caller, req *a2a.SendMessageRequest, before *record) {
 	m := req.Message
 	b.m.Parts = m.Parts
-	b.m.Metadata = map[string]any{metaMessage: m.ID}
+	b.m.Metadata = map[string]any{metaMessage: m.ID, transport.MetaOwn: true}
 	if before == nil && m.ContextID != "" && m.ContextID != b.m.ContextID {
 		b.m.Metadata[metaContext] = m.ContextID
 	}

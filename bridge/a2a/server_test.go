@@ -115,6 +115,38 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
+// A context that a client names is the client's, also when somebody has guessed its conversation, begun it before, and shared it.
+func TestGuessedContext(t *testing.T) {
+	identify := func(token string) (string, error) { return "user:" + token, nil }
+	w := newWorld(t, true)
+	ada := w.join(bindings[0], w.serve(w.server(), identify), "Authorization", "Bearer ada")
+	w.send(ada, in(said("hello"), "notes", ""))
+	guessed := ""
+	for info, err := range w.store.Contexts(t.Context(), "") {
+		must(t, err)
+		guessed = info.ContextID
+	}
+	w = newWorld(t, true)
+	ada = w.join(bindings[0], w.serve(w.server(), identify), "Authorization", "Bearer ada")
+	begin := &transport.Event{ID: "m1", From: "user:bob", ContextID: guessed, Payload: &sdk.Message{ID: "m1", Role: sdk.MessageRoleUser, Parts: sdk.ContentParts{sdk.NewTextPart("hello")}}}
+	share := &transport.Event{ID: "m2", From: "user:bob", ContextID: guessed, Payload: &transport.Share{With: []string{"user:ada"}}}
+	for _, e := range []*transport.Event{begin, share} {
+		e.Time = time.Now()
+		must(t, w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), e))
+	}
+	w.until("it is shared", func() bool {
+		conv, err := storage.Load(t.Context(), w.store, "", guessed)
+		return err == nil && len(conv.Shared) == 1
+	})
+	task := w.send(ada, in(said("secret"), "notes", ""))
+	if task.Status.State != sdk.TaskStateRejected || !strings.Contains(text(task.Status.Message.Parts), "belongs to user:bob, and this was meant for one of your own") || w.times(w.done, "secret") > 0 {
+		t.Errorf("%+v", task)
+	}
+	if task := w.send(ada, in(said("hello"), "other", "")); task.Status.State != sdk.TaskStateCompleted {
+		t.Errorf("%+v", task)
+	}
+}
+
 // call calls all operations on a task, and returns their errors.
 func call(t *testing.T, c *a2aclient.Client, id sdk.TaskID) []error {
 	_, got := c.GetTask(t.Context(), &sdk.GetTaskRequest{ID: id})

@@ -20,6 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/mcp"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // TestOthers has two people ask: neither sees or changes what is the other's.
@@ -227,6 +228,31 @@ func TestRevoked(t *testing.T) {
 		if answer := <-said; answer != "" {
 			t.Errorf("a call whose token is revoked was answered: %s", answer)
 		}
+	}
+}
+
+// TestGuessedConversation has bob begin the conversation of ada's next call, whose words he has guessed, and share it: her words do not get there.
+func TestGuessedConversation(t *testing.T) {
+	ask := func(w *world) *result {
+		at := httptest.NewServer(w.server(time.Minute).Handler(func(token string) (string, error) { return "user:" + token, nil }))
+		t.Cleanup(at.Close)
+		ada := w.connect(&sdk.StreamableClientTransport{Endpoint: at.URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: header{"Authorization", "Bearer ada"}}}, eras[0], nil)
+		return w.call(ada, "ask", `{"text":"secret","key":"k"}`)
+	}
+	guessed := ask(newWorld(t, true)).Context
+	w := newWorld(t, true)
+	begin := &transport.Event{ID: "m1", From: "user:bob", ContextID: guessed, Payload: &a2a.Message{ID: "m1", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hello")}}}
+	share := &transport.Event{ID: "m2", From: "user:bob", ContextID: guessed, Payload: &transport.Share{With: []string{"user:ada"}}}
+	for _, e := range []*transport.Event{begin, share} {
+		e.Time = time.Now()
+		must(t, w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), e))
+	}
+	w.until("it is shared", func() bool {
+		conv, err := storage.Load(t.Context(), w.store, "", guessed)
+		return err == nil && len(conv.Shared) == 1
+	})
+	if r := ask(w); r.State != "failed" || !strings.Contains(r.text, "meant for one of your own") || w.times("secret") > 0 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -113,6 +113,7 @@ func (s *Server) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.
 	if canElicit(req) { // a yes is the user's, who is asked again
 		m.ReplyTo = transport.ReplyToNone
 	}
+	fresh := m.ContextID == ""
 	words := []string{c.user(), req.Params.Name, m.ContextID, transport.Text(m.Parts)}
 	if m.To != nil {
 		words = append(words, m.To.Agent, m.To.Skill, string(m.To.Input))
@@ -134,6 +135,9 @@ func (s *Server) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.
 		m.ContextID, m.ID = ids("key " + key)
 	} else {
 		m.ContextID, m.ID = s.calls.begin(digest(append(words, c.scope)...), c.Clock(), func() (string, string) { return ids(callID(req.Extra)) })
+	}
+	if fresh {
+		m.Metadata = map[string]any{transport.MetaOwn: true}
 	}
 	k.first = client.Turn{ContextID: m.ContextID, From: c.user(), MessageID: m.ID}
 	return k.run(ctx, m, k.first)

@@ -13,6 +13,8 @@ import (
 //
 //   - Its owner and those with whom it is shared may speak in it, and an agent while it has a task in it. A message of anybody else is
 //     refused before it is processed: it is not logged, and no model sees it.
+//   - A message that is for a conversation of the sender's own ([transport.MetaOwn]) is refused in another's: who guesses the id of one that is to
+//     begin could begin it before, and share it.
 //   - The people among them may cancel what is open in it. Everybody may cancel their own requests.
 //   - The owner and the operator of Cortex, who speaks as [transport.Cortex], decide with whom it is shared.
 
@@ -62,7 +64,13 @@ func (c *Conversation) WhyRefused(e *transport.Event) string {
 		}
 		return c.ownerText() + "."
 	default:
-		if _, ok := transport.Request(e); !ok || c.Admits(e.From) {
+		m, ok := transport.Request(e)
+		switch {
+		case !ok:
+			return ""
+		case c.Seq != 0 && e.From != c.Owner && m.Metadata[transport.MetaOwn] == true:
+			return c.ownerText() + ", and this was meant for one of your own: choose another name."
+		case c.Admits(e.From):
 			return ""
 		}
 	}
