@@ -47,16 +47,20 @@ func (l *line) push(ctx context.Context) (state lineState, pause time.Duration, 
 	return l.deliver(ctx)
 }
 
-// target returns the config as it is now; nil when it is there no more, or over.
+// target returns the config as it is now; nil when it is there no more, is over, or its client may not ask any more.
 func (l *line) target(ctx context.Context) (*target, error) {
 	n, err := l.s.pushNote(ctx, l.key)
 	if err != nil {
 		return nil, err
 	}
-	if t := n.target(l.id); t != nil && t.open() {
-		return t, nil
+	t := n.target(l.id)
+	if t == nil || !t.open() {
+		return nil, nil
 	}
-	return nil, nil
+	if holds := l.s.outbox.push.Holds; t.By != "" && holds != nil && !holds(t.By, t.Made) {
+		return nil, l.s.dropTarget(ctx, l.c, l.task, l.id, t.Made)
+	}
+	return t, nil
 }
 
 // deliver is push, when its turn has come.

@@ -77,7 +77,7 @@ func (s *Server) Handler(identify Identify) http.Handler {
 		}
 		ctx, end := lapse.While(r.Context(), again)
 		defer end()
-		r = r.WithContext(s.With(ctx, user, agent))
+		r = r.WithContext(s.WithToken(s.With(ctx, user, agent), bearerOf(r)))
 		defer s.Done(r.Context())
 		next, own := rest, path != "/"
 		if !own {
@@ -117,10 +117,10 @@ func admit(w http.ResponseWriter, r *http.Request, identify Identify) (user stri
 		}
 		return "", func() error { return nil }, true
 	}
-	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token := bearerOf(r)
 	err := errors.New("a bearer token is needed: `cortex auth token` makes one")
-	if strings.EqualFold(kind, "Bearer") {
-		user, err = identify(strings.TrimSpace(token))
+	if token != "" {
+		user, err = identify(token)
 	}
 	if user == "" || err != nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -129,7 +129,15 @@ func admit(w http.ResponseWriter, r *http.Request, identify Identify) (user stri
 		}
 		return refuse(http.StatusUnauthorized, "UNAUTHENTICATED", err.Error())
 	}
-	return user, func() error { _, err := identify(strings.TrimSpace(token)); return err }, true
+	return user, func() error { _, err := identify(token); return err }, true
+}
+
+// bearerOf returns the bearer token of a request, or "".
+func bearerOf(r *http.Request) string {
+	if kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	return ""
 }
 
 // isLocal reports whether a request comes from this machine, not by way of a proxy that says so, and is meant for it.
@@ -235,7 +243,7 @@ func (v versions) Before(ctx context.Context, call *a2asrv.CallContext, _ *a2asr
 	case to == "" || to == c.agent:
 		return ctx, nil, nil
 	}
-	return context.WithValue(ctx, callerKey{}, &caller{c.Client, to, c.held}), nil, nil
+	return context.WithValue(ctx, callerKey{}, &caller{c.Client, to, c.held, c.token}), nil, nil
 }
 
 // reply is a response that gets the time that it takes. A stream whose first event is an error is answered with that error instead of a stream.

@@ -23,6 +23,10 @@ type Push struct {
 	Leads func() bool
 	// Hosts may have private addresses, and need no TLS: names or addresses, each alone or with a port.
 	Hosts []string
+	// Key names the credentials that a bearer token is made of, and Holds reports whether they still hold, which held at a time: what was to be pushed for
+	// somebody whose credentials hold no longer is dropped. nil: nobody has a token.
+	Key   func(token string) string
+	Holds func(key string, then time.Time) bool
 	// Timeout is how long a receiver may take for a notification; 0 means 15 s.
 	Timeout time.Duration
 	// Rest waits for a time between two attempts, or returns the error of ctx when that ends; nil: by the clock of this machine.
@@ -144,6 +148,9 @@ func (s *Server) pushAlong(ctx context.Context, c *caller, b *begun, p *a2a.Push
 // newTarget returns what is kept of a config.
 func (s *Server) newTarget(c *caller, p *a2a.PushConfig, old bool) *target {
 	t := &target{ID: p.ID, URL: p.URL, Token: p.Token, Old: old, Made: c.Clock().UTC()}
+	if key := s.outbox.push.Key; key != nil && c.token != "" {
+		t.By = key(c.token)
+	}
 	if p.Auth != nil {
 		t.Scheme, t.Credentials = p.Auth.Scheme, p.Auth.Credentials
 	}

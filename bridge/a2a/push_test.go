@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
@@ -189,6 +190,45 @@ func TestPushMost(t *testing.T) {
 		_, err := c.CreateTaskPushConfig(t.Context(), &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "512 push notification configs of yours") {
 			t.Errorf("%s: %v", who, err)
+		}
+	}
+}
+
+// Nothing is pushed any more for whoever has been revoked, and the configs go; those of others stay.
+func TestPushOfRevoked(t *testing.T) {
+	w := newWorld(t, true)
+	revoked := atomic.Bool{}
+	url, _ := w.pushing(func(token string) (string, error) { return "user:" + token, nil }, func(c *a2a.Config) {
+		c.Push.Key = func(token string) string { return "key of " + token }
+		c.Push.Holds = func(key string, then time.Time) bool {
+			return !then.IsZero() && (key == "key of bob" || key == "key of ada" && !revoked.Load())
+		}
+	})
+	receiver := newReceiver(t)
+	for _, binding := range bindings {
+		for _, who := range []string{"ada", "bob"} {
+			w.send(w.join(binding, url, "Authorization", "Bearer "+who), pushTo(atOnce(said("slow "+string(binding)+" "+who)), receiver.url+"/"+who+"/"+string(binding)))
+			w.until("it works", func() bool { return len(receiver.all("/"+who+"/"+string(binding))) > 0 })
+		}
+	}
+	revoked.Store(true)
+	before := map[string]int{}
+	for _, binding := range bindings {
+		before[string(binding)] = len(receiver.all("/ada/" + string(binding)))
+	}
+	close(w.gate)
+	kept := func() (n int) {
+		for note, err := range w.store.Notes(t.Context(), "", storage.NotePush) {
+			must(t, err)
+			n += strings.Count(string(note.Value), "key of ada")
+		}
+		return n
+	}
+	w.until("the configs of who was revoked go", func() bool { return kept() == 0 })
+	for _, binding := range bindings {
+		w.until("bob is told", func() bool { return strings.Contains(receiver.words("/bob/"+string(binding)), "completed") })
+		if n := len(receiver.all("/ada/" + string(binding))); n != before[string(binding)] {
+			t.Errorf("%s: who was revoked was told: %s", binding, receiver.words("/ada/"+string(binding)))
 		}
 	}
 }

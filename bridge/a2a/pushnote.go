@@ -38,6 +38,7 @@ type target struct {
 	Credentials string    `json:"credentials,omitempty"`
 	Old         bool      `json:"old,omitempty"` // of a client of A2A 0.3
 	Made        time.Time `json:"made"`
+	By          string    `json:"by,omitempty"` // names the credentials of its client, see Push.Key
 
 	Next    spot      `json:"next"`              // all before it was taken by the receiver
 	Failing time.Time `json:"failing,omitzero"`  // since when the receiver takes nothing

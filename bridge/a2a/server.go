@@ -64,6 +64,7 @@ type caller struct {
 	*client.Client        // asks in their name
 	agent          string // "" is Cortex itself
 	held           *held
+	token          string // that the call has shown; "" where nobody has one
 }
 
 type callerKey struct{}
@@ -74,7 +75,18 @@ func (s *Server) With(ctx context.Context, user, agent string) context.Context {
 	if user != "" {
 		own.User = user
 	}
-	return context.WithValue(ctx, callerKey{}, &caller{&own, agent, &held{}})
+	return context.WithValue(ctx, callerKey{}, &caller{Client: &own, agent: agent, held: &held{}})
+}
+
+// WithToken returns the ctx of a call with the bearer token that it has shown.
+func (s *Server) WithToken(ctx context.Context, token string) context.Context {
+	c, err := callerOf(ctx)
+	if err != nil {
+		return ctx
+	}
+	own := *c
+	own.token = token
+	return context.WithValue(ctx, callerKey{}, &own)
 }
 
 func callerOf(ctx context.Context) (*caller, error) {

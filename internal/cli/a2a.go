@@ -38,9 +38,15 @@ func (n *node) newA2A(open *ports) *a2a.Server {
 	if open.grpc != nil {
 		_, port, _ = net.SplitHostPort(open.grpc.Addr().String()) // it has one
 	}
+	push := &a2a.Push{Leads: n.leads, Hosts: open.pushTo}
+	if n.sender != "" {
+		if by, err := open.bearer(); err == nil { // or nobody is let in, which identify says
+			push.Key, push.Holds = by.Key, by.Holds
+		}
+	}
 	return a2a.New(a2a.Config{
 		Client: n.forMany(), Store: n.store, Agents: online, Version: buildVersion(), GRPC: port, Old: open.old, Logger: n.log,
-		Push: &a2a.Push{Leads: n.leads, Hosts: open.pushTo},
+		Push: push,
 	})
 }
 

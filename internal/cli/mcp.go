@@ -109,16 +109,21 @@ func (n *node) mcp(identify mcp.Identify) http.Handler {
 	return mcp.New(mcp.Config{Client: n.forMany(), Store: n.store, Agents: online, Version: buildVersion(), Logger: n.log}).Handler(identify)
 }
 
+// bearer returns what knows the bearer tokens of a tenant.
+func (s *settings) bearer() (*auth.Bearer, error) {
+	file := s.creds
+	if s.node.auth != "" && s.node.auth != none {
+		file = auth.Admin(s.node.auth, s.tenant)
+	}
+	return auth.NewBearer(file)
+}
+
 // identify returns how those with one of the roles show who they are over HTTP; nil where nobody has to.
 func (s *settings) identify(n *node, roles ...auth.Role) func(token string) (id string, err error) {
 	if n.sender == "" {
 		return nil
 	}
-	file := s.creds
-	if s.node.auth != "" && s.node.auth != none {
-		file = auth.Admin(s.node.auth, s.tenant)
-	}
-	by, err := auth.NewBearer(file)
+	by, err := s.bearer()
 	if err != nil {
 		err = errors.New("this Cortex cannot tell who you are over HTTP: " + oneLine(err))
 		n.log.Warn("nobody can ask over HTTP", "err", oneLine(err))

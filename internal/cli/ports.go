@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"syscall"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // openAt is where a service listens, or none.
@@ -27,11 +29,12 @@ type ports struct {
 	old             bool        // A2A 0.3 at a2a as well
 	pushTo          []string    // hosts of A2A clients in this network
 	tls             *tls.Config // nil: without TLS
+	bearer          func() (*auth.Bearer, error)
 }
 
 // openPorts opens the ports of a service.
 func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *ports, err error) {
-	p := &ports{old: at.old, pushTo: at.pushTo}
+	p := &ports{old: at.old, pushTo: at.pushTo, bearer: sync.OnceValues(e.settings.bearer)}
 	defer func() {
 		if err != nil {
 			p.Close()

@@ -30,6 +30,7 @@ type admission struct {
 // call is a call whose sender is known.
 type call struct {
 	user    string
+	token   string // "" where nobody has one
 	arrived func() // its message is there, or will not come
 }
 
@@ -37,7 +38,7 @@ type callKey struct{}
 
 // arrive implements [tap.ServerInHandle]. It runs while the connection can do nothing else.
 func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context, error) {
-	user, again, err := caller(ctx, info.Header, a.identify)
+	user, token, err := caller(ctx, info.Header, a.identify)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +57,16 @@ func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context
 			delete(a.arriving, user)
 		}
 	})
-	ctx, end := lapse.While(ctx, again)
+	ctx, end := lapse.While(ctx, func() error {
+		if a.identify == nil {
+			return nil
+		}
+		_, err := a.identify(token)
+		return err
+	})
 	context.AfterFunc(ctx, end)
 	context.AfterFunc(ctx, arrived)
-	return context.WithValue(ctx, callKey{}, &call{user, arrived}), nil
+	return context.WithValue(ctx, callKey{}, &call{user, token, arrived}), nil
 }
 
 // admit returns the context of a call whose message has arrived, and its span, which the handler is to leave.
@@ -84,7 +91,7 @@ func (a *admission) admit(ctx context.Context, message any) (context.Context, *s
 	if host := meta.Get(":authority"); len(host) > 0 {
 		ctx = a.cortex.WithAuthority(ctx, host[0])
 	}
-	ctx = a.cortex.With(ctx, c.user, to)
+	ctx = a.cortex.WithToken(a.cortex.With(ctx, c.user, to), c.token)
 	of := newSpan(ctx, func() {
 		a.cortex.Done(ctx)
 		over()

@@ -173,30 +173,29 @@ func caught(log *slog.Logger, err *error) {
 	}
 }
 
-// caller returns who asks, and a function that returns an error when they may no longer; or the error that they may not.
-func caller(ctx context.Context, meta metadata.MD, identify a2a.Identify) (user string, again func() error, err error) {
+// caller returns who asks, and the token that says so, or the error that they may not.
+func caller(ctx context.Context, meta metadata.MD, identify a2a.Identify) (user, token string, err error) {
 	if identify == nil {
 		from, _ := peer.FromContext(ctx)
 		if from == nil || !isLocal(from.Addr, meta) {
-			return "", nil, status.Error(codes.PermissionDenied, "this Cortex has no keys, and lets in only programs on its own machine: see `cortex auth --help`")
+			return "", "", status.Error(codes.PermissionDenied, "this Cortex has no keys, and lets in only programs on its own machine: see `cortex auth --help`")
 		}
-		return "", func() error { return nil }, nil
+		return "", "", nil
 	}
 	err = errors.New("a bearer token is needed: `cortex auth token` makes one")
 	if all := meta.Get("authorization"); len(all) > 0 {
-		if kind, token, _ := strings.Cut(all[0], " "); strings.EqualFold(kind, "Bearer") {
-			token = strings.TrimSpace(token)
+		if kind, said, _ := strings.Cut(all[0], " "); strings.EqualFold(kind, "Bearer") {
+			token = strings.TrimSpace(said)
 			user, err = identify(token)
-			again = func() error { _, err := identify(token); return err }
 		}
 	}
 	if err == nil && user == "" {
 		err = errors.New("the token is nobody's")
 	}
 	if err != nil {
-		return "", nil, status.Error(codes.Unauthenticated, err.Error())
+		return "", "", status.Error(codes.Unauthenticated, err.Error())
 	}
-	return user, again, nil
+	return user, token, nil
 }
 
 // isLocal reports whether a call comes from this machine, and not by way of a proxy that says so.

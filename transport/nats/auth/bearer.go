@@ -78,6 +78,22 @@ func NewBearer(file string) (*Bearer, error) {
 	return &Bearer{claims.Issuer, i.Tenant, &revocations{path: filepath.Join(filepath.Dir(file), accountFile)}}, nil
 }
 
+// Key returns the public key of the credentials that a token was made of, which [Bearer.Holds] takes; "" for no token. It is for tokens that Identify has
+// accepted.
+func (b *Bearer) Key(token string) string {
+	claims, err := jwt.DecodeUserClaims(token[:max(strings.LastIndexByte(token, '.'), 0)])
+	if err != nil {
+		return ""
+	}
+	return claims.Subject
+}
+
+// Holds reports whether the credentials with a key, which held at a time, were not revoked since.
+func (b *Bearer) Holds(key string, then time.Time) bool {
+	used := &jwt.UserClaims{ClaimsData: jwt.ClaimsData{Subject: key, Issuer: b.account, IssuedAt: then.Unix()}}
+	return !b.revoked.have(used)
+}
+
 // Identify returns the person or agent that a token is for, or an error that wraps ErrBearer, ErrExpired or ErrRevoked.
 func (b *Bearer) Identify(token string) (*Identity, error) {
 	cut := strings.LastIndexByte(token, '.')

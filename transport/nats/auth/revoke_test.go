@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -49,11 +50,18 @@ func TestRevoke(t *testing.T) {
 	}
 	hers, his := token(ada), token(bob)
 	is("before", hers, nil)
+	before := time.Now()
+	if key := bearer.Key(hers); key == "" || key == bearer.Key(his) || bearer.Key("x") != "" || !bearer.Holds(key, before) {
+		t.Errorf("Key = %q, and of another one %q", key, bearer.Key(his))
+	}
 	who, err := auth.Revoke(dir, copied)
 	if err != nil || who.ID != "user:ada" {
 		t.Fatalf("Revoke = %v, %v", who, err)
 	}
 	is("revoked", hers, auth.ErrRevoked)
+	if bearer.Holds(bearer.Key(hers), before) || !bearer.Holds(bearer.Key(his), before) {
+		t.Error("Holds: hers hold, or his do not")
+	}
 	is("another one", his, nil)
 	if _, err := os.Stat(ada); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the credentials are still in the folder: %v", err)
