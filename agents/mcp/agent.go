@@ -49,6 +49,7 @@ type Agent struct {
 	away    error         // why session is nil
 	tools   map[string]*tool
 	card    *a2a.AgentCard
+	doubted []string // tools that are not what they were, or of which that is not known
 	closed  bool
 	parked  map[string]*parked // calls that wait for the user, by the paths of their tasks' records
 }

@@ -399,4 +399,9 @@ func TestPinsDamaged(t *testing.T) {
 			t.Errorf("%s needs no yes", name)
 		}
 	}
+	for _, tool := range a.Tools() {
+		if !tool.Doubted {
+			t.Errorf("%s is not doubted", tool.Name)
+		}
+	}
 }

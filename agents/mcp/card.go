@@ -163,10 +163,11 @@ func (a *Agent) list(ctx context.Context, s *session) error {
 	for _, name := range changed {
 		a.log.Warn("tool is not what it was, and needs a yes: what it says of itself has changed; its line in the file is what it was", "tool", name, "file", a.pins.Path)
 	}
-	card := a.newCard(s.InitializeResult(), list, append(changed, strange...))
+	doubted := append(changed, strange...)
+	card := a.newCard(s.InitializeResult(), list, doubted)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tools, a.card = by, card
+	a.tools, a.card, a.doubted = by, card, doubted
 	return nil
 }
 

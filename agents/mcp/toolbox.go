@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type Tool struct {
 	ReadOnly          bool
 	Repeatable        bool // a call that was cut off may be made again
 	Destructive       bool // a call may destroy something: the user should consent first
+	Doubted           bool // it says something else of itself than when it was first seen, or that is not known: likewise, whatever else it says
 }
 
 // Tools returns the tools that the server has now. It is empty while the server is unavailable for the first time.
@@ -37,6 +39,7 @@ func (a *Agent) Tools() []Tool {
 		all = append(all, Tool{
 			Name: t.Name, Description: shorten.To(t.Description, maxDescription), Input: t.input,
 			ReadOnly: t.Annotations != nil && t.Annotations.ReadOnlyHint, Repeatable: t.repeatable(), Destructive: t.destructive(),
+			Doubted: slices.Contains(a.doubted, t.Name),
 		})
 	}
 	return all

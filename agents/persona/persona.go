@@ -46,7 +46,7 @@ type Persona struct {
 	ReadOnly    bool                       // only tools that change nothing
 	EditFreely  bool                       // files may be changed without a yes
 	Memory      bool
-	Unconfirmed bool // no call needs a yes
+	Unconfirmed bool // no call needs a yes, but those of tools that are not what they were
 	Limits      Limits
 	Reflection  *evaluate.Reflection
 	Evaluators  []evaluate.Evaluator

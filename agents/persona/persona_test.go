@@ -371,6 +371,26 @@ func TestFileOfSeveral(t *testing.T) {
 	}
 }
 
+// A tool of which it is not known whether it is what it was needs a yes, also if it says that it changes nothing, and where no other call needs one.
+func TestConsentToDoubted(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "mcp_facts")
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "tools.json"), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	all, err := servers(t.Context(), dir, filepath.Join(t.TempDir(), "notes"))
+	for _, s := range all {
+		defer s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := open(t, "cortex: {confirm: false}", persona.Options{Servers: all}, call("mcp__facts__lookup", `{"name":"France"}`))
+	if got := w.do(task("look it up")); !strings.Contains(got, `wants to call mcp__facts__lookup with {"name":"France"}. May it?`) {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A question goes to the user, and its answer to the model.
 func TestAskUser(t *testing.T) {
 	w := open(t, "", persona.Options{}, call("ask_user", `{"question":"Which city?"}`), answer("Oslo it is."))

@@ -102,7 +102,7 @@ func (a *Agent) box() []*tool {
 
 // serverTool makes a tool of an MCP server's.
 func (a *Agent) serverTool(s *Server, of *mcp.Tool) *tool {
-	t := &tool{name: "mcp__" + s.Name + "__" + of.Name, about: of.Description, schema: of.Input, effect: writes, confirm: of.Destructive && !a.p.Unconfirmed}
+	t := &tool{name: "mcp__" + s.Name + "__" + of.Name, about: of.Description, schema: of.Input, effect: writes, confirm: of.Doubted || of.Destructive && !a.p.Unconfirmed}
 	switch {
 	case of.ReadOnly:
 		t.effect = readOnly
