@@ -354,7 +354,7 @@ func (c *checkup) keys() {
 	case c.s.creds != "":
 		c.good("keys", "credentials are in %s", c.s.creds)
 	case dir != "":
-		if _, err := auth.Load(dir); err != nil {
+		if err := auth.Check(dir); err != nil {
 			c.wrong("keys", "", "%s", oneLine(err))
 		} else if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 			c.wrong("keys", "chmod 700 "+shellWord(dir), "others on this machine can look into %s", dir)

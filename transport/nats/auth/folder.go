@@ -292,6 +292,52 @@ func check(dir string) error {
 	return nil
 }
 
+// Check returns an error for the first file of a folder that is damaged, also for those that a server does not read: a key that cannot sign is missed
+// only when somebody has to be kept out. A key that is not there may be kept elsewhere.
+func Check(dir string) error {
+	trust, err := Load(dir)
+	if err != nil {
+		return err
+	}
+	operator, err := readFile(trust.Operator)
+	if err != nil {
+		return err
+	}
+	if _, err := jwt.DecodeOperatorClaims(string(operator)); err != nil {
+		return fmt.Errorf("%s: %w", trust.Operator, err)
+	}
+	keys, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.nk"))
+	if err != nil {
+		return err
+	}
+	more, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountKey))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(keys, more...) {
+		key, err := readKey(path)
+		if err != nil {
+			return err
+		}
+		public, err := key.PublicKey()
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if filepath.Base(path) != accountKey {
+			continue
+		}
+		of, err := readFile(filepath.Join(filepath.Dir(path), accountFile))
+		if err != nil {
+			return err
+		}
+		if trust.Accounts[public] != string(of) {
+			return fmt.Errorf("%s: it is not the key of the account in %s", path, accountFile)
+		}
+	}
+	_, err = List(dir)
+	return err
+}
+
 func ensureCreds(dir string, i *Identity) error {
 	return ensureFile(i.File, func() ([]byte, error) {
 		account, err := readKey(filepath.Join(tenantDir(dir, i.Tenant), accountKey))
