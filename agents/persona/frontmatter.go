@@ -11,6 +11,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
+// ownKey is the key below which the keys of Cortex are.
+const ownKey = "cortex"
+
 // fence is the line around the front matter.
 const fence = "---"
 
@@ -53,7 +56,7 @@ func fields(front []byte) (all map[string]json.RawMessage, loose bool, err error
 		switch {
 		case text == "" || strings.HasPrefix(text, "#"):
 			continue
-		case m == nil:
+		case m == nil, m[1] == ownKey:
 			return nil, false, err // it needs YAML, and is none
 		}
 		value, _ := json.Marshal(unquoted(m[2]))

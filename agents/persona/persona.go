@@ -159,7 +159,7 @@ func parse(file string, b []byte) (*Persona, error) {
 		return nil, errors.New("it has no instructions: they are the text behind the front matter")
 	}
 	own := &own{}
-	if raw := all["cortex"]; len(raw) > 0 {
+	if raw := all[ownKey]; len(raw) > 0 {
 		d := json.NewDecoder(bytes.NewReader(raw))
 		d.DisallowUnknownFields()
 		if err := d.Decode(own); err != nil {
@@ -189,7 +189,7 @@ func (p *Persona) set(key string, raw json.RawMessage) (err error) {
 		return nil
 	}
 	switch key {
-	case "cortex":
+	case ownKey:
 	case "name":
 		return text(&p.Name)
 	case "description":

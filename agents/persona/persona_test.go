@@ -207,6 +207,8 @@ func TestReadWrong(t *testing.T) {
 		"---\nname: a\ndescription: b\ncortex: {reflection: {max_rounds: 6}}\n---\nb":       "max_rounds",
 		"---\nname: a\ndescription: b\ncortex: {evaluators: {x: {rules: ['(']}}}\n---\nb":   "no regular expression",
 		"---\nname: a\ndescription: b\ncortex: {evaluators: {x: {action: redact}}}\n---\nb": "a model cannot redact",
+		"---\nname: a\ndescription: b\ncortex: {max_cost: .nan}\n---\nb":                    "line 3: .nan is no number",
+		"---\nname: a\ndescription: see: b\ncortex: {confirm: false}\n---\nb":               "line 2",
 		"---\nname: [a\ndescription: b\n  c\n---\nbody":                                     "line",
 	} {
 		path := filepath.Join(t.TempDir(), "x.md")

@@ -58,6 +58,8 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\n---\nb: 2":        "line 2: a second document begins here",
 		"a: 1\n---\n":            "line 2: a second document begins here",
+		"a: 1\nb: [.NaN]":        "line 2: .NaN is no number",
+		"a: {c: -.inf}":          "line 1: -.inf is no number",
 		"---\n---\na: 1":         "line 2: a second document begins here",
 		"a: 1\n...\n---\n[":      "line ",
 		"a: 1\n--- |\n  b\n":     "line 2: a second document begins here",

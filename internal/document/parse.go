@@ -4,6 +4,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ func (w *weigher) weigh(n *yaml.Node, at int) (weight, error) {
 		}
 		return of, nil
 	}
-	if err := checkTag(n); err != nil {
+	if err := cmp.Or(checkTag(n), checkNumber(n)); err != nil {
 		return weight{}, err
 	}
 	all := weight{nodeCost + len(n.Value) + len(n.Tag), 1}
@@ -129,6 +130,18 @@ func checkTag(n *yaml.Node) error {
 	}
 	if n.Kind != kind {
 		return fmt.Errorf("line %d: the tag %s is of something else than what stands behind it: leave it out", n.Line, n.ShortTag())
+	}
+	return nil
+}
+
+// checkNumber returns an error for what is a number in YAML and cannot be one in JSON.
+func checkNumber(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!float" {
+		return nil
+	}
+	switch strings.ToLower(strings.TrimLeft(n.Value, "+-")) {
+	case ".nan", ".inf":
+		return fmt.Errorf("line %d: %.20s is no number that can be used here", n.Line, n.Value)
 	}
 	return nil
 }
