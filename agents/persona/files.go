@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +27,10 @@ const (
 	maxLine    = 500       // bytes of a line that is found
 	maxWritten = 1 << 20   // bytes of a file that is written
 	maxEditing = 512 << 10 // bytes of a replacement
+
+	maxPattern = 1000    // instructions of a compiled regular expression
+	maxMatched = 4 << 10 // bytes of a line that is matched without a look at the context
+	checkEach  = 256     // runes of a longer line, between two looks at the context
 )
 
 // fileTools returns the tools for the files in the folder of Options.Root, with the names of Claude Code's. Links that leave the folder are errors
@@ -233,9 +238,9 @@ func globPattern(pattern string) (*regexp.Regexp, error) {
 
 // grep lists lines.
 func grep(ctx context.Context, root *os.Root, pattern, dir string) (string, error) {
-	re, err := regexp.Compile(pattern)
+	re, err := searchPattern(pattern)
 	if err != nil {
-		return "", fmt.Errorf("the pattern is no regular expression: %w", err)
+		return "", err
 	}
 	if dir = local(dir); dir == "" {
 		dir = "."
@@ -254,7 +259,10 @@ func grep(ctx context.Context, root *os.Root, pattern, dir string) (string, erro
 		n := 0
 		for line := range strings.Lines(string(b)) {
 			n++
-			if line = strings.TrimRight(line, "\r\n"); re.MatchString(line) {
+			if ctx.Err() != nil {
+				return false
+			}
+			if line = strings.TrimRight(line, "\r\n"); matches(ctx, re, line) {
 				found = append(found, fmt.Sprintf("%s:%d: %s", name, n, strings.ToValidUTF8(line[:min(len(line), maxLine)], "")))
 				if len(found) == maxFound {
 					return false
@@ -266,10 +274,52 @@ func grep(ctx context.Context, root *os.Root, pattern, dir string) (string, erro
 	switch {
 	case err != nil:
 		return "", err
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
 	case len(found) == 0:
 		return "no line matches", nil
 	case len(found) == maxFound:
 		found = append(found, "[there may be more]")
 	}
 	return strings.Join(found, "\n"), nil
+}
+
+// searchPattern compiles a regular expression. Repetitions can make its compiled form so large that matching it takes hours, so that is bounded.
+func searchPattern(pattern string) (*regexp.Regexp, error) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is no regular expression: %w", err)
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is no regular expression: %w", err)
+	}
+	if len(prog.Inst) > maxPattern {
+		return nil, errors.New("the pattern is too large: use fewer or smaller repetitions")
+	}
+	return regexp.Compile(pattern)
+}
+
+// matches reports whether a line matches, or false when ctx ends. A long line can keep a pattern busy for minutes, so it is read rune by rune, and its end
+// comes early then; that is slower than [regexp.Regexp.MatchString].
+func matches(ctx context.Context, re *regexp.Regexp, line string) bool {
+	if len(line) <= maxMatched {
+		return re.MatchString(line)
+	}
+	return re.MatchReader(&runes{ctx: ctx, text: strings.NewReader(line)}) && ctx.Err() == nil
+}
+
+// runes reads a text until ctx ends.
+type runes struct {
+	ctx  context.Context //nolint:containedctx // of one call
+	text *strings.Reader
+	n    int
+}
+
+// ReadRune implements [io.RuneReader].
+func (r *runes) ReadRune() (rune, int, error) {
+	if r.n++; r.n%checkEach == 0 && r.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	return r.text.ReadRune()
 }
