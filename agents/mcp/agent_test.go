@@ -214,7 +214,7 @@ func TestCard(t *testing.T) {
 		}
 	}
 	want := map[string]effect{
-		"add": {}, "upper": {}, "read": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "deafen": {}, "nag": {}, "paid": {},
+		"add": {}, "upper": {}, "read": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "ask-on": {}, "deafen": {}, "nag": {}, "paid": {},
 		"note": {Once: true}, "hold": {Once: true}, "die": {true, true}, "order": {true, true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

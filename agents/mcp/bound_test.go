@@ -227,3 +227,14 @@ func TestEndlessResponse(t *testing.T) {
 		})
 	}
 }
+
+// A server that has very many requests open, and reads no answers, is lost, before they fill the memory.
+func TestManyRequests(t *testing.T) {
+	a := open(t, program(t), t.TempDir(), nil)
+	if got, err := do(t, a, task("1", "m", "ask-on", "", nil)); err == nil || !strings.Contains(err.Error(), "asks more than 256 things") {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if got, err := do(t, a, task("2", "m", "upper", "back", nil)); err != nil || got != "BACK" {
+		t.Errorf("behind it: %q, %v", got, err)
+	}
+}

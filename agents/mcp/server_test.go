@@ -115,6 +115,15 @@ func newServer() *sdk.Server {
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://x/notes.txt", MIMEType: "text/plain", Text: "notes"}},
 		}}, nil, nil
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "ask-on", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		deaf.Store(true)
+		for i := range 5000 {
+			if _, err := fmt.Printf(`{"jsonrpc":"2.0","id":"own%d","method":"ping"}`+"\n", i); err != nil {
+				return nil, nil, err
+			}
+		}
+		return text("asked"), nil, nil
+	})
 	sdk.AddTool(s, &sdk.Tool{Name: "long", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		return text(strings.Repeat("x", 300<<10)), nil, nil
 	})

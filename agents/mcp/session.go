@@ -55,7 +55,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 			stop()
 			return nil, err
 		}
-		tr = n.program.transport()
+		tr = owing{n.program.transport()}
 		defer context.AfterFunc(ctx, n.program.end)() // unblocks Connect
 	} else {
 		client := newHTTPClient(s)

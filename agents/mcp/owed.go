@@ -1,0 +1,48 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxOwed bounds the requests of a server that are not answered yet. The SDK keeps any number of them, and a server need not read the answers.
+const maxOwed = 256
+
+// owing is a transport whose connection ends when the server has more than maxOwed requests open.
+type owing struct{ sdk.Transport }
+
+// Connect implements [sdk.Transport].
+func (o owing) Connect(ctx context.Context) (sdk.Connection, error) {
+	c, err := o.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &owed{Connection: c}, nil
+}
+
+// owed is a connection that counts the answers that are owed to the server.
+type owed struct {
+	sdk.Connection
+	n atomic.Int32
+}
+
+// Read implements [sdk.Connection].
+func (o *owed) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := o.Connection.Read(ctx)
+	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() && o.n.Add(1) > maxOwed {
+		return nil, fmt.Errorf("the server asks more than %d things at a time", maxOwed)
+	}
+	return m, err
+}
+
+// Write implements [sdk.Connection].
+func (o *owed) Write(ctx context.Context, m jsonrpc.Message) error {
+	if _, ok := m.(*jsonrpc.Response); ok {
+		defer o.n.Add(-1)
+	}
+	return o.Connection.Write(ctx, m)
+}
