@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -13,6 +14,9 @@ import (
 
 // maxProgress bounds a progress message, in bytes.
 const maxProgress = 500
+
+// toldEach is the shortest time between two log lines about questions outside of calls.
+const toldEach = 10 * time.Second
 
 // calls tracks the calls in progress of a session.
 //
@@ -25,6 +29,7 @@ type calls struct {
 	under  map[string]*call // by progress token
 	asks   bool             // the server has asked a question
 	change chan struct{}    // closed when a call ends or is parked
+	told   time.Time        // when the log last had a line about a question outside of calls, of which a server can ask any number
 }
 
 // call is a call in progress.
@@ -126,8 +131,14 @@ func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitRe
 	c.asks = true
 	running := c.running()
 	if len(running) != 1 {
+		tell := time.Since(c.told) >= toldEach
+		if tell {
+			c.told = time.Now()
+		}
 		c.mu.Unlock()
-		c.log.Warn("server asks something, and it is not known for which call", "calls", len(running))
+		if tell {
+			c.log.Warn("server asks something, and it is not known for which call", "calls", len(running))
+		}
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	}
 	one := running[0]
