@@ -111,7 +111,7 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversati
 	}
 	err := o.cfg.Transport.Publish(ctx, out.Topic, &e)
 	if errors.Is(err, transport.ErrInvalid) { // then a task ends at its deadline
-		o.log.Error("answer dropped: it cannot be published", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
+		o.log.Warn("answer dropped: it cannot be published", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
 		return nil
 	}
 	if err != nil {

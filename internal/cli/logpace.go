@@ -53,14 +53,17 @@ func (p pacedLog) WithGroup(name string) slog.Handler {
 	return pacedLog{p.Handler.WithGroup(name), p.pace}
 }
 
-// sourceOf returns who caused r to be written; "" when no external source did. Lines about a conversation's work count only when they name a sender.
+// sourceOf returns who caused r to be written; "" when no external source did. Lines about a conversation's work count only when they name a sender, or
+// a receiver who does not take what is sent.
 func sourceOf(r slog.Record) string {
-	var from, about string
+	var from, to, about string
 	work := false
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "from":
 			from = a.Value.String()
+		case "to":
+			to = a.Value.String()
 		case "agent_id", "agent", "subject":
 			about = a.Value.String()
 		case "context_id":
@@ -71,7 +74,7 @@ func sourceOf(r slog.Record) string {
 	if work {
 		about = ""
 	}
-	source := cmp.Or(from, about)
+	source := cmp.Or(from, about, to)
 	return source[:min(len(source), maxSource)]
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestLogIsPaced lets one agent come and go endlessly, and one send events that are ignored: a few lines of each kind are written and the rest is
+// TestLogIsPaced lets one agent come and go endlessly, send events that are ignored, and leave its answers unread: a few lines of each kind are written and the rest is
 // counted. Other lines are still written: another agent comes, a task is sent, and something fails.
 func TestLogIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -20,6 +20,7 @@ func TestLogIsPaced(t *testing.T) {
 			l.Info("agent instances", "agent_id", "evil", "instance", fmt.Sprint(i))
 			l.With("tenant", "").Warn("two agents announce different cards", "agent_id", "evil", "instance", fmt.Sprint(i))
 			l.Info("event ignored", "context_id", fmt.Sprint(i), "task_id", fmt.Sprint(i), "from", "evil", "why", "no such task")
+			l.Warn("answer dropped: it cannot be published", "context_id", fmt.Sprint(i), "to", "evil", "err", "the inbox is full")
 		}
 		l.Info("agent instances", "agent_id", "good", "instance", "1")
 		for i := range 50 {
@@ -28,7 +29,7 @@ func TestLogIsPaced(t *testing.T) {
 			l.Warn("nats server", "text", "it is slow")
 		}
 		for kind, want := range map[string]int{
-			`msg="agent instances" agent_id=evil`: paceEach, `msg="agent instances" agent_id=good`: 1, `msg="two agents`: paceEach, `msg="event ignored"`: paceEach,
+			`msg="agent instances" agent_id=evil`: paceEach, `msg="agent instances" agent_id=good`: 1, `msg="two agents`: paceEach, `msg="event ignored"`: paceEach, `msg="answer dropped`: paceEach,
 			`msg="task sent"`: 50, `msg="handler panicked"`: 50, `msg="nats server"`: 50, `left_out`: 0,
 		} {
 			if got := strings.Count(log.String(), kind); got != want {
