@@ -118,7 +118,7 @@ func (a *Agent) dialGRPC(address string) (*grpc.ClientConn, error) {
 	}
 	if a.peer.Public {
 		d := a.dialer()
-		o = append(o, grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) { return d.DialContext(ctx, "tcp", at) }))
+		o = append(o, grpc.WithNoProxy(), grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) { return d.DialContext(ctx, "tcp", at) }))
 	}
 	return grpc.NewClient("dns:///"+net.JoinHostPort(u.Hostname(), port), o...)
 }

@@ -13,7 +13,6 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -66,7 +65,7 @@ func ReadDirectory(ctx context.Context, where string) (*Directory, error) {
 }
 
 // download reads a list from its server, and reports whether that is one on the internet: by the address that the list came from, since a name may lead
-// elsewhere the next time, or by the name when a proxy looks it up.
+// elsewhere the next time. A proxy looks up a name by itself, so what comes by it under a name is from the internet.
 func download(ctx context.Context, from *url.URL) (list []byte, public bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cardTimeout)
 	defer cancel()
@@ -84,7 +83,8 @@ func download(ctx context.Context, from *url.URL) (list []byte, public bool, err
 	}
 	if t.Proxy != nil {
 		if by, err := t.Proxy(r); err != nil || by != nil {
-			outside.Store(!inside(ctx, from.Hostname()))
+			at, err := netip.ParseAddr(from.Hostname())
+			outside.Store(err != nil || publicnet.Is(at))
 		}
 	}
 	client := &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
@@ -106,12 +106,6 @@ func download(ctx context.Context, from *url.URL) (list []byte, public bool, err
 		err = fmt.Errorf("%s: a list of agents has at most %d bytes", shownURL(from.String()), maxList)
 	}
 	return b, outside.Load(), err
-}
-
-// inside reports whether a host has private addresses only.
-func inside(ctx context.Context, host string) bool {
-	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	return err == nil && !slices.ContainsFunc(all, func(ip netip.Addr) bool { return publicnet.Is(ip) })
 }
 
 // entries parses a list.

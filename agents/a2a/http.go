@@ -64,7 +64,7 @@ func (a *Agent) may(u *url.URL) error {
 func (a *Agent) newHTTP() *http.Client {
 	t := httpclient.NewTransport(0)
 	if a.peer.Public {
-		t.DialContext = a.dialer().DialContext
+		t.Proxy, t.DialContext = nil, a.dialer().DialContext // behind a proxy, an address could not be checked
 	}
 	return &http.Client{
 		Transport: &exchange{a, t},
