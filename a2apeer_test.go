@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net"
@@ -15,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// a2apeer is an A2A agent for scripts. Its arguments are a file, to which it adds a line for each task that it begins, and a file for its URL, which stays
+// a2apeer is an A2A agent for scripts. Its arguments are a file, to which it adds a line for each task that it begins or cancels, and a file for its URL, which stays
 // the same when it is started again. It says a text loudly, says through whom it was asked, and takes orders, for which it
 // asks for details.
 func a2apeer() {
@@ -53,6 +54,16 @@ func a2apeer() {
 // crier does what the peer's tasks ask.
 type crier struct{ notes string }
 
+// note adds a line to the notes.
+func (c crier) note(line string) error {
+	f, err := os.OpenFile(c.notes, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, line)
+	return errors.Join(err, f.Close())
+}
+
 // Execute implements [a2asrv.AgentExecutor].
 func (c crier) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
@@ -61,12 +72,7 @@ func (c crier) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a
 			said += p.Text()
 		}
 		if x.StoredTask == nil {
-			f, err := os.OpenFile(c.notes, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-			if err == nil {
-				_, err = fmt.Fprintln(f, said)
-				f.Close()
-			}
-			if err != nil {
+			if err := c.note(said); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -95,8 +101,12 @@ func (c crier) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a
 }
 
 // Cancel implements [a2asrv.AgentExecutor].
-func (crier) Cancel(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
+func (c crier) Cancel(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
+		if err := c.note("canceled"); err != nil {
+			yield(nil, err)
+			return
+		}
 		yield(a2a.NewStatusUpdateEvent(x, a2a.TaskStateCanceled, nil), nil)
 	}
 }

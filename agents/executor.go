@@ -29,9 +29,24 @@ type Executor interface {
 
 // Canceler is implemented by an Executor that keeps something of a task that has asked and waits for the reply, such as a task of somebody else.
 type Canceler interface {
-	// Canceled is called when a task is canceled that is not worked on: its context cannot tell. It is called at most once, and never when the agent
-	// was away at that time. It must return at once, and be safe for concurrent use.
+	// Canceled is called when a task is canceled that is not worked on: its context cannot tell. It is not called when the agent was away at that time,
+	// unless it is a [Keeper], and may be called again. It must return at once, and be safe for concurrent use.
 	Canceled(tenant, contextID string, id a2a.TaskID)
+}
+
+// Keeper is a Canceler that knows the tasks of which it keeps something while it does not work on them. When it begins to be served, and now and then,
+// Cortex is asked whether they are still wanted, and Canceled is called for those that are not: they may have been canceled while the agent or Cortex was
+// away.
+type Keeper interface {
+	Canceler
+	// Kept returns the tasks, in any order. It must be safe for concurrent use.
+	Kept() []KeptTask
+}
+
+// KeptTask is a task of which something is kept.
+type KeptTask struct {
+	Tenant, ContextID string
+	ID                a2a.TaskID
 }
 
 // Execute makes h an [Executor].

@@ -223,6 +223,9 @@ func (a *agent) serve(ctx context.Context) error {
 			}
 		})
 	}
+	if k, ok := a.x.(Keeper); ok && !a.hosted {
+		background.Go(func() { a.inquire(present, k) })
+	}
 	if a.o.Once {
 		background.Go(func() { stopped <- a.untilEmpty(present, onceInterval, onceQuiet) })
 	}

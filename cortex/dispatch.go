@@ -129,7 +129,8 @@ func refusal(err error) string {
 	return conversation.Explain(conversation.Failure(text))
 }
 
-// ignore acknowledges an event that changes nothing. For a deadline it sets the next timer.
+// ignore acknowledges an event that changes nothing. For a deadline it sets the next timer. An agent that asks whether its task is still wanted is told to
+// stop if it is not.
 func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
 		if timer, ok := conv.Wake(d, now); ok {
@@ -137,6 +138,12 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transpor
 				return transport.Temporary(fmt.Errorf("set the timer: %w", err))
 			}
 			conv.Timer = timer.Event.DeliverAt
+		}
+	} else if _, ok := conversation.Inquiry(e); ok {
+		if stop, ok := conv.Stop(e, now); ok {
+			if err := o.cfg.Transport.Publish(ctx, stop.Topic, stop.Event); err != nil { // it asks again
+				o.log.Debug("live event not sent", "context_id", e.ContextID, "err", err)
+			}
 		}
 	} else {
 		o.stats.Ignored.Add(1)

@@ -129,7 +129,10 @@ func (w *work) do(ctx context.Context) (*agents.Result, error) {
 	return w.follow(ctx)
 }
 
-func (w *work) keep() error { return w.a.journal.write(w.t, w.r) }
+func (w *work) keep() error {
+	w.r.Of = agents.KeptTask{Tenant: w.t.Tenant, ContextID: w.t.ContextID, ID: w.t.ID}
+	return w.a.journal.write(w.t, w.r)
+}
 
 // begin sends the task to the peer. If perhaps, it may have been sent before, and is looked for first.
 func (w *work) begin(ctx context.Context, perhaps bool) (*agents.Result, error) {

@@ -17,7 +17,8 @@ import (
 )
 
 // An orphan is a task of the peer for which nobody waits any more: it was canceled, or its deadline passed, while the peer, this agent or Cortex was away,
-// or before the peer had named it. Cancellations are live, and a task that was canceled is not delivered again, so nothing but the journal knows of it.
+// or before the peer had named it. Cancellations are live, and a task that was canceled is not delivered again, so nothing but the journal knows of it: by it
+// Cortex is asked whether the task is still wanted.
 
 const (
 	orphanEach  = time.Minute            // how often the journal is read without a reason
@@ -102,6 +103,23 @@ func (a *Agent) Canceled(tenant, contextID string, id a2a.TaskID) {
 	case a.orphan <- struct{}{}:
 	default:
 	}
+}
+
+// Kept implements [agents.Keeper]: the tasks that the peer may be at work on, or for which it waits for a reply, while nobody works on them here.
+func (a *Agent) Kept() []agents.KeptTask {
+	entries, err := os.ReadDir(a.journal.open.Dir)
+	if err != nil {
+		a.log.Warn("tasks that were left are unknown", "err", err)
+	}
+	var all []agents.KeptTask
+	for _, e := range entries {
+		r := &record{}
+		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.tasks.Dir, e.Name()), maxRecord, r)
+		if ok && err == nil && r.Of.ID != "" && !a.isBusy(e.Name()) && time.Now().Before(r.Until) {
+			all = append(all, r.Of)
+		}
+	}
+	return all
 }
 
 // abandon cancels a task for which nobody waits any more, now or as soon as that is possible.

@@ -313,3 +313,44 @@ func TestLeftTaskIsForgotten(t *testing.T) {
 		t.Errorf("%d tasks are open (%v)", opened(t, dir), err)
 	}
 }
+
+// TestKept has tasks that wait for a reply, or are done, or are worked on, or were left: only of those that nobody works on, and which are not over, Cortex is
+// asked whether they are still wanted, also by the next process.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	kept := func() string {
+		var ids []string
+		for _, k := range a.Kept() {
+			if ids = append(ids, string(k.ID)); k.ContextID != "conversation" {
+				t.Errorf("%s is in the conversation %q", k.ID, k.ContextID)
+			}
+		}
+		slices.Sort(ids)
+		return strings.Join(ids, " ")
+	}
+	for _, id := range []string{"asks1", "asks2"} {
+		give(t.Context(), a, given{id: id, message: id, text: "ask me"})
+	}
+	give(t.Context(), a, given{id: "done", message: "done", text: "say sun"})
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- give(ctx, a, given{id: "left", message: "left", text: "wait here"}) }()
+	eventually(t, "the task is named", func() bool { return named(t, dir) == 4 })
+	if got := kept(); got != "asks1 asks2" {
+		t.Errorf("while one is worked on: %q", got)
+	}
+	stop(agents.ErrStopping)
+	<-ended
+	a.Close()
+	a = open(t, dir, &peers.Peer{URL: p.server.URL})
+	if got := kept(); got != "asks1 asks2 left" {
+		t.Errorf("the next process: %q", got)
+	}
+	a.Canceled("", "conversation", "asks1")
+	a.Canceled("", "conversation", "left")
+	if left := a.CancelDue(t.Context()); left || len(p.cancels()) != 2 || kept() != "asks2" {
+		t.Errorf("left: %v; canceled: %q; kept: %q", left, p.cancels(), kept())
+	}
+}

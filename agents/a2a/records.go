@@ -53,6 +53,8 @@ type record struct {
 	Failed string       `json:"failed,omitempty"` // why there is no task
 
 	Until time.Time `json:"until,omitzero"` // when nobody waits for it any more, by this machine's clock
+
+	Of agents.KeptTask `json:"of,omitzero"` // the task here
 }
 
 // records has the records of an agent's tasks, and the peer's ids of conversations, in a folder that is locked by one process.

@@ -82,6 +82,14 @@ func (w worklog) Canceled(tenant, contextID string, id a2a.TaskID) {
 	}
 }
 
+// Kept implements [agents.Keeper].
+func (w worklog) Kept() []agents.KeptTask {
+	if k, ok := w.Executor.(agents.Keeper); ok {
+		return k.Kept()
+	}
+	return nil
+}
+
 // Changes implements the optional interface of executors; it returns nil when the agent announces no changes.
 func (w worklog) Changes() <-chan agents.Change {
 	if c, ok := w.Executor.(interface{ Changes() <-chan agents.Change }); ok {
