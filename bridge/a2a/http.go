@@ -192,16 +192,31 @@ func (s *Server) carry(w http.ResponseWriter, r *http.Request, path string, next
 			return
 		}
 	}
+	query = camelQuery(query)
 	if before := old.pick(r, path, body); before != nil {
 		next = before
-	} else if body != nil {
-		body = camelBody(body, rest)
+	} else {
+		if body != nil {
+			body = camelBody(body, rest)
+		}
+		var why string
+		if body, why = mendRequest(out, r, path, body, query, rest); why != "" {
+			code, reason := http.StatusOK, a2a.ErrInvalidRequest
+			if rest {
+				code, reason = http.StatusBadRequest, a2a.ErrInvalidParams
+			}
+			out.fail(rest, code, -32600, "INVALID_ARGUMENT", reason, why)
+			return
+		}
+		if rest {
+			r = r.WithContext(context.WithValue(r.Context(), pageKey{}, query))
+		}
 	}
 	if body != nil {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	_ = c.SetReadDeadline(time.Time{}) // or the request would end with it; a test's writer has none
-	r.URL = &url.URL{Path: path, RawQuery: camelQuery(query).Encode()}
+	r.URL = &url.URL{Path: path, RawQuery: query.Encode()}
 	next.ServeHTTP(out, r)
 }
 
@@ -253,10 +268,17 @@ type reply struct {
 	held    bool         // a stream is about to begin
 	done    bool         // an error was given in its place
 	first   bytes.Buffer // its first event
+	wrote   bool
+
+	body    []byte // of the request
+	path    string
+	rest    bool
+	deletes bool // the answer has nothing to say
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *reply) WriteHeader(code int) {
+	w.wrote = true
 	if code == http.StatusOK && w.Header().Get("Content-Type") == "text/event-stream" {
 		w.held = true
 		return
@@ -267,11 +289,16 @@ func (w *reply) WriteHeader(code int) {
 // Write implements http.ResponseWriter.
 func (w *reply) Write(b []byte) (int, error) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(writeTime)) // a test's writer has none
+	w.wrote = true
 	switch {
 	case w.done:
 		return len(b), nil
 	case !w.held:
-		return w.ResponseWriter.Write(b)
+		out := w.mended(b)
+		if _, err := w.ResponseWriter.Write(out); err != nil {
+			return 0, err
+		}
+		return len(b), nil
 	}
 	w.first.Write(b)
 	if !bytes.HasSuffix(w.first.Bytes(), []byte("\n\n")) {
@@ -284,7 +311,7 @@ func (w *reply) Write(b []byte) (int, error) {
 		h.Del("X-Accel-Buffering")
 		h.Del("Connection")
 		w.ResponseWriter.WriteHeader(code)
-		_, err := w.ResponseWriter.Write(append(said, '\n'))
+		_, err := w.ResponseWriter.Write(w.mended(append(said, '\n')))
 		return len(b), err
 	}
 	return len(b), w.release()
@@ -306,10 +333,13 @@ func (w *reply) Flush() {
 	}
 }
 
-// end ends a stream without events.
+// end ends a stream without events, or an answer that has nothing to say.
 func (w *reply) end() {
-	if w.held {
+	switch {
+	case w.held:
 		_ = w.release()
+	case w.rest && w.deletes && !w.wrote:
+		_, _ = w.ResponseWriter.Write([]byte("{}\n"))
 	}
 }
 

@@ -190,18 +190,19 @@ func (s *Server) pushOf(ctx context.Context, id a2a.TaskID) (*caller, *pushNote,
 
 // ListTaskPushConfigs implements a2asrv.RequestHandler. The order is that of the ids.
 func (s *Server) ListTaskPushConfigs(ctx context.Context, req *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
-	size := cmp.Or(req.PageSize, defaultPage)
+	asked, token := pageOf(ctx, req)
+	size := cmp.Or(asked, defaultPage)
 	_, n, err := s.pushOf(ctx, req.TaskID)
 	switch {
 	case err != nil:
 		return nil, err
 	case size < 1 || size > mostPage:
-		return nil, invalid("pageSize is %d: it is from 1 to %d", req.PageSize, mostPage)
+		return nil, invalid("pageSize is %d: it is from 1 to %d", asked, mostPage)
 	}
 	slices.SortFunc(n.Targets, func(a, b *target) int { return strings.Compare(a.ID, b.ID) })
 	out := &a2a.ListTaskPushConfigResponse{Configs: []*a2a.PushConfig{}}
 	for _, t := range n.Targets {
-		if t.ID <= req.PageToken { // which is the id that was last
+		if t.ID <= token { // which is the id that was last
 			continue
 		}
 		if len(out.Configs) == size {
