@@ -94,24 +94,39 @@ func open(conv *conversation.Conversation) []task {
 	return list
 }
 
-// remembered lists the tasks of the turns that conv still holds, also those that are done.
+// remembered lists the tasks of the turns that conv still holds, also those that are done. A task that asked the user is in the turn of each reply,
+// too: it is listed once, with what was asked first, as it was in the last of them.
 func remembered(conv *conversation.Conversation) []task {
 	var list, kept []task
-	listed := map[a2a.TaskID]bool{}
+	held := map[a2a.TaskID]int{} // the places in kept
 	for _, t := range conv.TaskList() {
-		kept, listed[t.ID] = append(kept, newTask(conv.ContextID, t)), true
+		held[t.ID] = len(kept)
+		kept = append(kept, newTask(conv.ContextID, t))
 	}
+	listed := map[a2a.TaskID]int{} // the places in list, -1 for one that is in kept
 	for _, turn := range conv.Turns {
 		if turn.Past == nil {
 			continue
 		}
 		for _, step := range turn.Past.Steps {
 			for _, t := range step.Tasks {
-				if !listed[t.ID] && t.State != a2a.TaskStateAuthRequired { // a task that waited for consent is listed in the turn of the reply
-					listed[t.ID] = true
-					if t.Sent.IsZero() { // answered by a build that did not keep it
-						t.Sent = turn.Began
-					}
+				if t.State == a2a.TaskStateAuthRequired { // a task that waited for consent is listed in the turn of the reply
+					continue
+				}
+				if t.Sent.IsZero() { // answered by a build that did not keep it
+					t.Sent = turn.Began
+				}
+				at, again := listed[t.ID]
+				i, isHeld := held[t.ID]
+				switch {
+				case again && at >= 0:
+					old := &list[at]
+					old.State, old.Sent, old.Settled, old.Result = t.State, t.Sent, t.Settled, t.Result
+				case again:
+				case isHeld:
+					listed[t.ID], kept[i].Text = -1, t.Text
+				default:
+					listed[t.ID] = len(list)
 					list = append(list, task{
 						ContextID: conv.ContextID, TaskID: t.ID, Agent: t.Agent, State: t.State, Tried: []string{}, Text: t.Text, Sent: t.Sent,
 						Settled: t.Settled, Result: t.Result,
