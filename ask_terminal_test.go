@@ -21,24 +21,24 @@ func TestAskForAYes(t *testing.T) {
 	}
 	ask := open(t, "ask", "--data", data, "--config", config, "echo the house")
 	ask.shows("Do it? Answer yes or no.")
-	ask.shows("> ")
+	ask.shows("reply> ")
 	ask.types("yes\r")
 	ask.shows("Echo: the house")
 	ask.ends(0)
 
 	ask = open(t, "ask", "--data", data, "--config", config, "--conversation", "left", "echo the garden")
 	ask.shows("Do it? Answer yes or no.")
-	ask.shows("> ")
+	ask.shows("reply> ")
 	ask.types("\r")
 	ask.shows("it waits for your yes or no: cortex ask")
 	ask.ends(3)
 
 	// A yes is for what this terminal has shown.
 	ask = open(t, "ask", "--data", data, "--config", config, "--conversation", "both", "echo the roof")
-	ask.shows("> ")
+	ask.shows("reply> ")
 	other := open(t, "ask", "--data", data, "--conversation", "both", "echo the cellar")
 	other.shows(`is to: "the cellar". Do it?`)
-	other.shows("> ")
+	other.shows("reply> ")
 	ask.types("yes\r")
 	ask.shows("This question is not waited for any more: nothing was done.")
 	ask.ends(1)

@@ -52,7 +52,7 @@ type chat struct {
 	others     others
 	typed      history
 	interrupts chan os.Signal
-	warned     time.Time // when Ctrl-C on an empty line was answered with a hint; zero after other input
+	warned     bool // Ctrl-C on an empty line was answered with a hint, and nothing was entered since
 	files      sync.Mutex
 	got        []gotFile // files of answers in the order of their numbers; guarded by files
 	last       string    // the last message of the user; lastFiles has its files
@@ -210,7 +210,7 @@ func (c *chat) loop(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		c.warned = time.Time{}
+		c.warned = false
 		text, done, err := typing.add(line)
 		if err != nil {
 			c.warn(err.Error())
@@ -245,11 +245,11 @@ func (c *chat) loop(ctx context.Context) error {
 // interrupted handles a Ctrl-C at the prompt, and reports whether the user wants to leave.
 func (c *chat) interrupted(discarded bool) bool {
 	if discarded {
-		c.warned = time.Time{}
+		c.warned = false
 		return false
 	}
-	if now := c.Client.Clock(); c.warned.IsZero() || now.Sub(c.warned) > time.Second {
-		c.warned = now
+	if !c.warned { // what follows may be much later: the hint is still on the screen
+		c.warned = true
 		c.ui.Say("(Ctrl-C again, or Ctrl-D, to leave)", lookDim)
 		return false
 	}

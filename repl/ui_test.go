@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hinshun/vt10x"
+
+	"github.com/cortex-orchestrator/cortex/client"
 )
 
 // glass is a terminal's screen without a process.
@@ -115,5 +118,21 @@ func TestExportFails(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// TestSecondInterruptLeaves checks that Ctrl-C leaves behind its hint, however much later, unless a text was discarded meanwhile.
+func TestSecondInterruptLeaves(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	g := glass{vt10x.New()}
+	c := &chat{ui: &ui{screen: screen{w: g}}}
+	c.Client = &client.Client{Now: func() time.Time { now = now.Add(time.Hour); return now }}
+	for i, press := range []struct{ discarded, leaves bool }{{false, false}, {true, false}, {false, false}, {false, true}} {
+		if got := c.interrupted(press.discarded); got != press.leaves {
+			t.Errorf("press %d leaves: %v, want %v", i+1, got, press.leaves)
+		}
+	}
+	if n := strings.Count(g.text(), "Ctrl-C again"); n != 2 {
+		t.Errorf("the hint was shown %d times, want twice:\n%s", n, g.text())
 	}
 }

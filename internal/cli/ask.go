@@ -305,7 +305,7 @@ const deliveredTimeout = 10 * time.Second
 
 // readReply reads a line from the terminal. An empty line is no reply.
 func (e *env) readReply(ctx context.Context) (string, error) {
-	fmt.Fprint(e.stdout, "> ")
+	fmt.Fprint(e.stdout, "reply> ") // as in the chat
 	line := make(chan string, 1)
 	go func() { // ends with the process when the user does not reply
 		text, _ := bufio.NewReader(e.stdin).ReadString('\n')
