@@ -30,7 +30,8 @@ func TestAskForAYes(t *testing.T) {
 	ask.shows("Do it? Answer yes or no.")
 	ask.shows("reply> ")
 	ask.types("\r")
-	ask.shows("it waits for your yes or no: cortex ask")
+	ask.shows("it waits for your yes or no:")
+	ask.shows("cortex ask --config")
 	ask.ends(3)
 
 	// A yes is for what this terminal has shown.

@@ -183,7 +183,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 				if waits != nil && waits.Phase == conversation.Held {
 					what, reply = "yes or no", "yes"
 				}
-				fmt.Fprintf(e.stderr, "cortex: it waits for your %s: %s --conversation %s %s\n", what, a.again, shellWord(cfg.ContextID), reply)
+				e.sayCommand("cortex: it waits for your "+what+":", fmt.Sprintf("%s --conversation %s %s", a.again, shellWord(cfg.ContextID), reply))
 				return errWaits
 			}
 			text, cfg.Files, cfg.To, cfg.ReplyTo = reply, nil, nil, ""

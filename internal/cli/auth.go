@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -299,25 +300,30 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 	return c
 }
 
-// advise prints what may be done next: commands in a column, each with its purpose, or below its purpose on a narrow terminal. No command is broken
-// into lines, since users copy it.
+// advise prints what may be done next: commands in a column, each with its purpose, or below its purpose on a narrow terminal. What is below
+// "Next:" can be copied as it is: each line of a purpose is a comment, and a long command has backslashes.
 func (e *env) advise(pairs ...string) {
-	fmt.Fprint(e.stderr, "\nNext:\n")
-	width := screenWidth(e.stderr)
-	for i := 0; i < len(pairs) && width > 0; i += 2 {
-		if table.Width(pairs[i])+table.Width(pairs[i+1])+6 > width {
-			for i := 0; i < len(pairs); i += 2 {
-				e.say("    # %s", pairs[i+1])
-				fmt.Fprintf(e.stderr, "    %s\n", pairs[i])
-			}
-			return
-		}
-	}
+	_, _ = io.WriteString(e.stderr, "\nNext:\n"+adviceText(screenWidth(e.stderr), pairs))
+}
+
+func adviceText(width int, pairs []string) string {
 	t := table.Table{Columns: make([]table.Column, 2)}
+	fits := true
 	for i := 0; i < len(pairs); i += 2 {
 		t.Row("    "+pairs[i], pairs[i+1])
+		fits = fits && (width == 0 || table.Width(pairs[i])+table.Width(pairs[i+1])+6 <= width)
 	}
-	_, _ = io.WriteString(e.stderr, t.Render(cmp.Or(width, 1000), nil))
+	if fits {
+		return t.Render(cmp.Or(width, 1000), nil)
+	}
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		for line := range strings.Lines(repl.WrapText(pairs[i+1]+"\n", max(width-len("    # "), 1))) {
+			b.WriteString("    # " + line)
+		}
+		b.WriteString(commandLines(pairs[i], "    ", width) + "\n")
+	}
+	return b.String()
 }
 
 func tenantFlag(tenant string) string {

@@ -216,10 +216,11 @@ func (e *env) beginAgent(name, lang, dir string) error {
 	}
 	program.about, program.program = "its program", lang != "go"
 	files, from = append(files, program), append(from, lang)
-	run := "    cortex agent exec --card " + card + speaks + " -- ./" + shellWord(filepath.ToSlash(filepath.Join(dir, program.name))) + "\n"
+	run := "cortex agent exec --card " + card + speaks + " -- ./" + shellWord(filepath.ToSlash(filepath.Join(dir, program.name)))
 	if filepath.IsAbs(dir) {
 		run = strings.Replace(run, "-- ./", "-- ", 1)
 	}
+	run = commandLines(run, "    ", screenWidth(e.stdout)) + "\n"
 	if lang == "go" {
 		files, from = append(files, starter{name: "go.mod", about: "its module"}), append(from, "go.mod.txt")
 		clone := ""
