@@ -110,5 +110,9 @@ func (d *decision) missing(agent string) string {
 	for i := range nearest {
 		nearest[i] = prompt.Clean(nearest[i], 64)
 	}
-	return fmt.Sprintf("Nothing was done: there is no agent %s. The nearest names: %s.", name, strings.Join(nearest, ", "))
+	there := strings.Join(nearest, ", ")
+	if more := len(d.agents) - len(nearest); more > 0 {
+		there += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("Nothing was done: there is no agent %s; there are %s.", name, there)
 }

@@ -20,7 +20,7 @@ func (e *env) sentencesOr(level slog.Level, say func(line string)) *slog.Logger 
 	return slog.New(paced(boundedLog{sentences{level: level, say: say}}))
 }
 
-// sentences is a log handler that writes sentences: "warning: what: err (key value)".
+// sentences is a log handler that writes sentences: "warning: what: err (key value); advice".
 type sentences struct {
 	level slog.Level
 	say   func(line string)
@@ -41,17 +41,22 @@ func (s sentences) Handle(_ context.Context, r slog.Record) error {
 	if s.hides != nil && s.hides(r.Message, r.Level, all) {
 		return nil
 	}
-	text, more := r.Message, []string{}
+	text, advice, more := r.Message, "", []string{}
 	for _, a := range all {
-		if a.Key == "err" {
+		switch {
+		case a.Key == "err":
 			text += ": " + a.Value.String()
-		} else if a.Value.String() != "" {
+		case a.Value.String() == "":
+		case a.Key == "advice":
+			advice = "; " + a.Value.String()
+		default:
 			more = append(more, strings.ReplaceAll(a.Key, "_", " ")+" "+a.Value.String())
 		}
 	}
 	if len(more) > 0 {
 		text += " (" + strings.Join(more, ", ") + ")"
 	}
+	text += advice
 	word := ""
 	switch {
 	case r.Level >= slog.LevelError:
