@@ -21,16 +21,42 @@ const (
 )
 
 // Answer returns the time and date at now in every place that text names, a line each, and in now's own zone when it names none.
-// For tomorrow or yesterday it returns that date; for any other time it says that it only knows the present one. It adds a line for each unknown
-// place, with the known one whose name is nearly the same; when no place is known, it returns an error that names them.
+// For tomorrow or yesterday it returns that date; of a date it tells the weekday and how far it is away; for any other time it says that it only knows
+// the present one. It takes an unknown place for the known one whose name is nearly the same, and says so; it adds a line for those without any. When no
+// place is known, it returns an error that names them.
 func Answer(text string, now time.Time) (string, error) {
 	if len(text) > maxText {
 		text = text[:maxText]
 	}
-	found, unknown := places(anotherTime.ReplaceAllString(text, " "))
+	dates, asked := datesIn(text)
+	found, unknown := places(anotherTime.ReplaceAllString(asked, " "))
+	found, unknown, taken := nearlyNamed(found, unknown)
 	if len(found) == 0 && len(unknown) > 0 {
-		return "", errors.New(dontKnow(unknown) + meant(unknown, "; name a large city, or a time zone such as Europe/Berlin or UTC+2"))
+		return "", errors.New(dontKnow(unknown) + "; name a large city, or a time zone such as Europe/Berlin or UTC+2")
 	}
+	var lines []string
+	if len(dates) > 0 {
+		past := pastDate.MatchString(asked)
+		for _, p := range found {
+			for _, line := range tellDates(dates, past, now.In(p.zone)) {
+				lines = append(lines, p.String()+": "+line)
+			}
+		}
+		if len(found) == 0 {
+			lines = tellDates(dates, past, now)
+		}
+	} else {
+		lines = tellTimes(asked, found, now)
+	}
+	lines = append(lines, taken...)
+	if len(unknown) > 0 {
+		lines = append(lines, dontKnow(unknown)+".")
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// tellTimes returns a line for each place, or for here without any, and what else a text without dates asks about their times.
+func tellTimes(text string, found []place, now time.Time) []string {
 	tell := func(p place) string { return p.String() + ": " + p.format(now) }
 	if day := strings.ToLower(anotherDay.FindString(text)); day != "" {
 		days := map[string]int{"tomorrow": 1, "yesterday": -1}[day]
@@ -51,16 +77,16 @@ func Answer(text string, now time.Time) (string, error) {
 	if anotherTime.MatchString(text) {
 		lines = append(lines, "That is now: I do not know about other times.")
 	}
-	if len(unknown) > 0 {
-		lines = append(lines, dontKnow(unknown)+meant(unknown, "."))
-	}
-	return strings.Join(lines, "\n"), nil
+	return lines
 }
 
-// Understands reports whether text plainly asks if it is some day of the week, such as "is it friday in Tokyo?", and nothing more.
+// Understands reports whether text plainly asks if it is some day of the week, such as "is it friday in Tokyo?", or about a date, and nothing more.
 func Understands(text string) bool {
 	if len(text) > maxText {
 		return false
+	}
+	if asksForDate(text) {
+		return true
 	}
 	words := split(text)
 	if len(words) == 0 || words[0].plain != "is" {
@@ -99,18 +125,23 @@ func dontKnow(names []string) string {
 	return "I know no place called " + strings.Join(quoted, " or ")
 }
 
-// meant asks whether other places were meant, which have nearly the same names; without any it returns otherwise.
-func meant(names []string, otherwise string) string {
-	var all []string
-	for _, name := range names {
-		if n := index().nearest(fold(name)); n != "" {
-			all = append(all, n)
+// nearlyNamed moves the unknown names to the places that are found whose names are nearly the same, and returns a line for each.
+func nearlyNamed(found []place, unknown []string) (all []place, strange, taken []string) {
+	for _, name := range unknown {
+		near := index().nearest(fold(name))
+		if near == "" {
+			strange = append(strange, name)
+			continue
+		}
+		taken = append(taken, "I took "+strconv.Quote(name)+" for "+near+".")
+		_, ps := index().match(split(near))
+		for _, p := range ps {
+			if len(found) < maxPlaces && !slices.ContainsFunc(found, func(q place) bool { return p.name == q.name && p.sameZone(q) }) {
+				found = append(found, p)
+			}
 		}
 	}
-	if len(all) == 0 {
-		return otherwise
-	}
-	return ": did you mean " + strings.Join(all, " or ") + "?"
+	return found, strange, taken
 }
 
 // place is a place whose time is requested.

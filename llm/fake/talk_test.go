@@ -205,7 +205,9 @@ func TestTalk(t *testing.T) {
 		},
 		{{"how many pounds are 5 kg?", "5 kg ≈ 11.0"}, {"and in ounces?", "5 kg ≈ 176."}, {"and 6 kg?", "6 kg ≈ 211."}},
 		{{"24 plus 10", "24 plus 10 = 34"}, {"no, I meant 20%", "24 plus 20% = 28.8"}, {"no, 30", "24 plus 30 = 54"}, {"and 7?", lost}},
-		{{"waht tiem is it in Berln", `agent_clock could not do it: I know no place called "Berln": did you mean Berlin?`}, {"Berlin", "Berlin (Europe/Berlin)"}},
+		{{"waht tiem is it in Berln", "Berlin (Europe/Berlin): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nI took \"Berln\" for Berlin."}, {"and in Rome", "Rome (Europe/Rome)"}},
+		{{"how many days until christmas?", "25 December "}, {"and until 5 May", "5 May "}},
+		{{"what day of the week was 14 July 1789?", "14 July 1789 was a Tuesday, "}},
 		// Material behind a blank line, as it comes from a pipe, or in single quotes; a unit is no place.
 		{{"count the words\n\nthe sky is blue", "4"}, {"and of: one two", "2"}, {"Count the words!\r\n\r\nwhat time is it: now\n\nand in Rome", "8"}},
 		{{"how many words are in this?\n\nthe sky is blue", "4"}, {"how many words?\n\n" + strings.Repeat("word ", 3000), "3000"}, {"weather in Rome\n\nand in Oslo", "@weather: weather in Rome\n\nand in Oslo"}},
