@@ -49,12 +49,12 @@ func echo(_ context.Context, t *Task) (*Result, error) {
 
 func clockCard() *a2a.AgentCard {
 	return textCard("agent_clock", "Tells the current time and date in any time zone, city or country", a2a.AgentSkill{
-		ID:          "time",
-		Name:        "Current Time and Date",
+		ID:   "time",
+		Name: "Current Time and Date",
 		Description: "Tells the current time, date and weekday in one or more cities, countries or IANA time zones, or the local one when no place is named; " +
 			"of a date, its weekday and how many days it is away",
-		Tags:        []string{"time", "date", "clock", "timezone", "weekday", "tomorrow", "yesterday"},
-		Examples:    []string{"What time is it in Tokyo?", "Date in New York", "What day is it in Sydney and in London?", "Time in Europe/Berlin", "How many days until Christmas?"},
+		Tags:     []string{"time", "date", "clock", "timezone", "weekday", "tomorrow", "yesterday"},
+		Examples: []string{"What time is it in Tokyo?", "Date in New York", "What day is it in Sydney and in London?", "Time in Europe/Berlin", "How many days until Christmas?"},
 	})
 }
 

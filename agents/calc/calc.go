@@ -50,6 +50,9 @@ func Answer(text string) (string, error) {
 			v, err = evaluate(inner)
 		}
 	}
+	if m := aQuantity.FindStringSubmatch(request); err != nil && m != nil && IsUnit(m[1]) {
+		return "", fmt.Errorf("%s in which unit? Ask for it as in \"10 km in miles\"", request)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -104,8 +107,10 @@ func equation(left string, v *big.Rat, unit string) string {
 var (
 	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|how much (?:is|are)|calculate|` +
 		`compute|evaluate|solve|work out|calc|the (?:result|value|answer) (?:of|to)|(?:result|value) of|the expression|the following)\b[\s:,]*)+`)
-	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|,?\s*please|\bfor me))+\s*$`)
+	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|,?\s*please|\bfor me))+\s*$`)
 	spaces  = regexp.MustCompile(`\s+`)
+	// aQuantity is a number with what may be a unit.
+	aQuantity = regexp.MustCompile(`^[-−]?\d[\d.,]*\s*(\p{L}[\p{L}\s]*)$`)
 )
 
 // clean reduces a request to its expression.

@@ -192,6 +192,8 @@ func TestAnswerRefuses(t *testing.T) {
 		{"sqrt(1, 2)", "sqrt does not take 2 numbers"},
 		{"sqrt", "sqrt needs a number"},
 		{"% of 3", "no number before a percent sign"},
+		{"5 miles", `5 miles in which unit? Ask for it as in "10 km in miles"`},
+		{"what is 5 apples", `I do not understand "apples"`},
 		{"5!", "I do not understand \"!\""},
 		{"2x + 3 = 7", "I do not understand \"x\""},
 		{"I have 5 apples and eat 2", "I do not understand \"I\""},

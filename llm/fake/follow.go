@@ -51,11 +51,22 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 			return []piece{{agent: c.agent, skill: c.skill, task: whole, about: whole, reason: m.agents[c.agent].ID + ": it goes on with the last result"}}
 		}
 	}
-	for _, way := range []func(before prompt.Task, at int) string{
+	ways := []func(before prompt.Task, at int) string{
 		func(before prompt.Task, at int) string { return m.goOn(before, at, rest, opened) },
 		func(before prompt.Task, at int) string { return m.goFurther(before, at, rest) },
-	} {
-		for _, before := range last {
+	}
+	turns := [][]prompt.Task{last, last}
+	if opened && namesPlace.MatchString(rest) { // what was asked in between may be about no place
+		ways = append(ways, func(before prompt.Task, at int) string {
+			if !m.speaksOfSome(at, somePlace) {
+				return ""
+			}
+			return m.goOn(before, at, rest, opened)
+		})
+		turns = append(turns, all[min(len(last), len(all)):])
+	}
+	for i, way := range ways {
+		for _, before := range turns[i] {
 			at := m.find(before.Agent)
 			if at < 0 {
 				continue
@@ -141,6 +152,8 @@ var (
 		`(?:this|next|last|in the) (?:week|weekend|month|year|morning|afternoon|evening)\b)`)
 	// somePlace is what the card of an agent has that is asked about places.
 	somePlace = regexp.MustCompile(`\b(?:[iI]n|[aA]t|[nN]ear|[aA]round|[fF]or) \p{Lu}|(?i:\b(?:places?|city|cities|country|countries|locations?|where|anywhere)\b)`)
+	// namesPlace is nothing but a place, by its name.
+	namesPlace = regexp.MustCompile(`^(?:in|at|near) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*[?.! ]*$`)
 	// placeList is a phrase with several places, by their names.
 	placeList = regexp.MustCompile(`\b(?:in|at|for|near|around) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*(?:(?:,? (?:and|or)|,) (?:(?:in|at|for|near|around) )?\p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*)+`)
 	theOf     = regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`)

@@ -54,9 +54,9 @@ func (m *matcher) split(text string, narrow bool) []span {
 // bullet matches the beginning of a list item.
 var bullet = regexp.MustCompile(`^([-*•]|\d{1,2}[.)])\s+`)
 
-// asksOn reports whether next continues the question before it: "what is the time in Rome", "the weather in Oslo".
+// asksOn reports whether next continues the question before it: "what is the time in Rome", "the weather in Oslo"; also behind "please tell me".
 func asksOn(before, next string) bool {
-	first, _ := nextWord(before[:min(len(before), 20)])
+	first, _ := nextWord(skipWords(before[:min(len(before), 60)], leadsIn))
 	word, _ := nextWord(next[:min(len(next), 20)])
 	return questions[strings.ToLower(first)] && (strings.EqualFold(word, "the") || strings.EqualFold(word, "my"))
 }

@@ -138,7 +138,7 @@ func TestTalk(t *testing.T) {
 		{words, {"and what is 2+2?", "2+2 = 4"}},
 		{words, {"and of: " + strings.Repeat("word ", 200), "200"}},
 		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"same for Paris", "Paris (Europe/Paris)"}},
-		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"and of: d e", "2"}, {"and in Bergen?", lost}},
+		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"and of: d e", "2"}, {"and in Bergen?", "Bergen (Europe/Oslo)"}},
 		{{"how many words are in this: hello there world", "3"}, {"and in this: one two", "2"}},
 		{{`count the words of "the quick brown fox"`, "4"}, {`and "hello"?`, "1"}, {"and of: one two", "2"}},
 		{{"count the words of to be or not to be", "@wordcount: to be or not to be"}, {"and of: one two three", "3"}},
@@ -160,6 +160,9 @@ func TestTalk(t *testing.T) {
 		{{"how many words has this sentence", "6"}, {"count the words that are in a b", "2"}},
 		{{"count the words", "wordcount needs a text for this. Say it behind a colon: count the words: …"}, {"how many words?", "wordcount needs a text"}},
 		{{"translate to Italian good night", "@translator: translate to Italian good night"}, {"what is the weather in Rome", "@weather: what is the weather in Rome"}},
+		{{"Could you please tell me what 3 * (4+5) is and the time in Kyoto? thx", "@agent_calc: Could you please tell me what 3 * (4+5) is@agent_clock: the time in Kyoto"}},
+		{tokyo, {"count the words: a b", "2"}, {"and in Paris?", "Paris (Europe/Paris)"}, {"17*23", "17*23 = 391"}, {"and in New York?", "New York (America/New_York)"}},
+		{tokyo, {"never mind", "All right."}, {"count the words: a b", "2"}, {"in Bergen", lost}},
 		// What stands behind the result, or in the place of something, in other words.
 		{{"add 5 and 7", "5 + 7 = 12"}, {"then multiply by 3", "12 multiply by 3 = 36"}, {"no, by 4", "12 multiply by 4 = 48"}, {"subtract 8", "48 subtract 8 = 40"}, {"add 5 and 7", "5 + 7 = 12"}},
 		{{"10 / 4", "10 / 4 = 2.5"}, {"no, by 5", "10 / 5 = 2"}, {"sorry, no, I meant 3*4", "3*4 = 12"}},

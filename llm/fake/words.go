@@ -162,6 +162,8 @@ var (
 	// Words that a request can begin with, besides questions and words on the cards.
 	requests = set(`can could do does did will would should tell give show please ask use`)
 	polite   = set(`please can could would will you kindly hey hi hello ok okay so and then also now cortex just`)
+	// What a question may stand behind, besides a question word.
+	leadsIn = set(`please can could would will you kindly hey hi hello ok okay so and then also now cortex just tell give show me us`)
 	// References to the text after a colon: "count the words of the following sentence: …".
 	deictic = stems(`text sentence line following message phrase string paragraph input word list item`)
 	// Words followed by something that the agent has to know: "translate to French: …".
@@ -284,6 +286,7 @@ var courtesies = []struct {
 	{set(`bye goodbye`), false, "Goodbye."},
 	{set(`why`), true, "In the chat, /why says how the last answer came about."},
 	{set(`ok okay alright great cool nice fine good well very perfect awesome wonderful excellent amazing wow lol haha done`), true, "All right."},
+	{set(`never mind nevermind`), true, "All right."},
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
 }
 
