@@ -382,7 +382,7 @@ func TestChatCommands(t *testing.T) {
 		}
 		term.prompts("")
 	}
-	run("/help", "/export FILE.md      write it all to a new file; /export! replaces one", "Tab completes commands")
+	run("/help", "/export FILE.md      write it all to a new file; /export! replaces one", "Tab completes.")
 	run("/agents", "agent_evil", "red alert and more", "in every city of the world, and…")
 	run("/why", "respond: because nothing fits")
 	run("/prompt foo bar", "PROMPT for foo bar")

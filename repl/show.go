@@ -8,18 +8,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
+// help lists the commands. At 80 columns it has no more rows than a small terminal shows above the prompt.
 func (c *chat) help(context.Context, string) error {
 	width, _ := c.ui.size()
 	t := table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	for _, cmd := range commands() {
-		if cmd.help != "" {
+		if cmd.help != "" && cmd.name != "/help" { // it is known by now, and the list fits 24 rows
 			t.Row(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
 		}
 	}
 	notes := []string{
-		`Anything else is a message. End a line with \ to go on in the next, or put several lines between """ and """.`,
-		"exit, quit or bye leave; a space before them, or before a command, makes it a message.",
-		"Tab completes commands, @agents, ids and files. Ctrl-X Ctrl-E has the line changed in your $EDITOR. Ctrl-C stops what is running.",
+		`Anything else is a message; \ at its end, or """ around it, for several lines.`,
+		"exit, quit and bye leave; behind a space they, or a command, are a message.",
+		"Tab completes. Ctrl-X Ctrl-E opens $EDITOR. Ctrl-C stops what is running.",
 	}
 	if c.Decides != "" {
 		notes = append(notes, strings.ToUpper(c.Decides[:1])+oneLine(c.Decides[1:]))

@@ -136,3 +136,22 @@ func TestSecondInterruptLeaves(t *testing.T) {
 		t.Errorf("the hint was shown %d times, want twice:\n%s", n, g.text())
 	}
 }
+
+// TestHelpFits checks that all of /help is on a terminal of 80 columns and 24 rows, with the prompt below it.
+func TestHelpFits(t *testing.T) {
+	var b bytes.Buffer
+	c := &chat{ui: &ui{screen: screen{w: &b}}}
+	c.Decides = "deciding offline by words; for a language model: --llm … (cortex llm list)"
+	if err := c.help(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if len(rows) > 23 {
+		t.Errorf("it has %d rows, want 23 at most:\n%s", len(rows), &b)
+	}
+	for _, row := range rows {
+		if len([]rune(row)) > 79 {
+			t.Errorf("%q is wider than 79 columns", row)
+		}
+	}
+}
