@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,13 +20,31 @@ func Builtin() []string { return []string{"calc", "clock", "echo"} }
 func Lookup(name string) (*a2a.AgentCard, Handler, bool) {
 	switch strings.TrimPrefix(name, "agent_") {
 	case "calc":
-		return calcCard(), calculate, true
+		return calcCard(), wordsOnly(calculate), true
 	case "clock":
-		return clockCard(), Clock(time.Now), true
+		return clockCard(), wordsOnly(Clock(time.Now)), true
 	case "echo":
-		return echoCard(), echo, true
+		return echoCard(), wordsOnly(echo), true
 	}
 	return nil, nil, false
+}
+
+// wordsOnly returns a handler that reads no files, and says so when it gets some.
+func wordsOnly(h Handler) Handler {
+	return func(ctx context.Context, t *Task) (*Result, error) {
+		r, err := h(ctx, t)
+		files := transport.FilesOf(t.Message.Parts)
+		if err != nil || len(files) == 0 {
+			return r, err
+		}
+		name, kind, _, _ := transport.FileOf(files[0])
+		left := transport.FileName(name, kind, 1) + " was not read"
+		if n := len(files); n > 1 {
+			left = fmt.Sprintf("The %d files were not read", n)
+		}
+		r.Parts = append(r.Parts, a2a.NewTextPart("("+left+": I take words only.)"))
+		return r, nil
+	}
 }
 
 func echoCard() *a2a.AgentCard {

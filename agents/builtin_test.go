@@ -99,3 +99,18 @@ func TestCalc(t *testing.T) {
 		t.Error("calc of 1/0 has no error")
 	}
 }
+
+// TestFilesAreNotRead checks that the agents that only read words say so of files.
+func TestFilesAreNotRead(t *testing.T) {
+	for name, want := range map[string]string{
+		"echo": "Echo: 2+2\n(n.txt was not read: I take words only.)", "calc": "2+2 = 4\n(n.txt was not read: I take words only.)",
+	} {
+		_, h, _ := agents.Lookup(name)
+		file := a2a.NewRawPart([]byte("three words here"))
+		file.Filename = "n.txt"
+		r, err := h(t.Context(), &agents.Task{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("2+2"), file)})
+		if err != nil || transport.Text(r.Parts) != want {
+			t.Errorf("%s = %+v, %v, want %q", name, r, err, want)
+		}
+	}
+}

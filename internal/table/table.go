@@ -167,6 +167,14 @@ func (l *layout) fit() {
 		}
 		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return i == first })
 	}
+	if last := l.shown[len(l.shown)-1]; l.fits(func(i int) int { // the words at the end rather than what names something
+		if i == last {
+			return narrowest
+		}
+		return l.columns[i].Least
+	}) {
+		return
+	}
 	for !l.fits(l.narrowest) && len(l.shown) > 1 {
 		l.shown = l.shown[:len(l.shown)-1]
 	}

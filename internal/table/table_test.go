@@ -215,3 +215,17 @@ func TestHead(t *testing.T) {
 		t.Errorf("an empty table is %q", got)
 	}
 }
+
+// TestWordsGiveWayToNames checks that the words at the end of a row are cut further before the name of something is.
+func TestWordsGiveWayToNames(t *testing.T) {
+	tab := &table.Table{Columns: []table.Column{{Title: "TASK", Least: 13}, {Title: "AGENT", Least: 16}, {Title: "STATE"}, {Title: "TEXT", Least: 24}}}
+	tab.Row("0f42d511-b2c8", "agent_clock", "completed", "what time is it in Lima, in Oslo and in Cairo")
+	tab.Row("619bf652-1246", "slow", "submitted", "bake a cake")
+	want := `TASK           AGENT        STATE      TEXT
+0f42d511-b2c8  agent_clock  completed  what time…
+619bf652-1246  slow         submitted  bake a cake
+`
+	if got := tab.Render(50, nil); got != want {
+		t.Errorf("it shows\n%s\nwant\n%s", got, want)
+	}
+}
