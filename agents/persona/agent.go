@@ -107,7 +107,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	if t.Message != nil {
 		message = t.Message.ID
 	}
-	w := &work{a: a, task: t, r: r, box: a.box(), began: time.Now()}
+	w := &work{a: a, task: t, r: r, box: a.box(), began: time.Now(), kept: r != nil}
 	switch {
 	case r == nil && t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true:
 		return nil, errors.New("the question that this answers was asked by an agent that kept it elsewhere: ask again for all of it")
@@ -118,6 +118,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		if err := w.keep(); err != nil {
 			return nil, err
 		}
+		w.kept = true
 	case r.Outcome != nil:
 		return w.result(), nil
 	case r.Asked != nil && r.Message == message: // the question was not acknowledged

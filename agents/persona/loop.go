@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +39,7 @@ type work struct {
 	r     *record
 	box   []*tool
 	began time.Time
+	kept  bool // the record is in the journal
 	// unaffordable says that the tokens that are left do not suffice for another question.
 	unaffordable bool
 }
@@ -79,10 +82,27 @@ var errTime = errors.New("the time for the task is over")
 
 // keep writes the record.
 func (w *work) keep() error {
+	if err := w.forgotten(); err != nil {
+		return err
+	}
 	now := time.Now()
 	w.r.Worked += now.Sub(w.began)
 	w.began = now
 	return w.a.journal.write(w.task, w.r)
+}
+
+// errForgotten ends the work on a task whose conversation was erased meanwhile: nothing more is kept of it.
+var errForgotten = errors.New("what is kept of the task was erased")
+
+// forgotten returns errForgotten if the record, which was there, is there no more.
+func (w *work) forgotten() error {
+	if !w.kept {
+		return nil
+	}
+	if _, err := os.Stat(w.a.journal.path(w.task)); errors.Is(err, fs.ErrNotExist) {
+		return errForgotten
+	}
+	return nil
 }
 
 // bound returns which bound the work has reached, in words; "": none.

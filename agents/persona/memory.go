@@ -67,6 +67,9 @@ func (m *memory) remember(w *work, key, value string, minutes int) (string, erro
 	if minutes > 0 {
 		life = min(time.Duration(min(minutes, 1<<20))*time.Minute, maxMemory)
 	}
+	if err := w.forgotten(); err != nil {
+		return "", err
+	}
 	all, err := m.read(w)
 	switch _, exists := all[key]; {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -390,6 +391,36 @@ func TestConsentToDoubted(t *testing.T) {
 	w := open(t, "cortex: {confirm: false}", persona.Options{Servers: all}, call("mcp__facts__lookup", `{"name":"France"}`))
 	if got := w.do(task("look it up")); !strings.Contains(got, `wants to call mcp__facts__lookup with {"name":"France"}. May it?`) {
 		t.Errorf("got %s", got)
+	}
+}
+
+// erasing is a model during whose first answer the conversation is erased.
+type erasing struct {
+	*llmtest.Client
+	dir string
+}
+
+func (e erasing) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	if len(e.Requests()) == 0 {
+		if err := persona.Forget(e.dir, "", "context"); err != nil {
+			panic(err)
+		}
+	}
+	return e.Client.Generate(ctx, r)
+}
+
+// What is erased while a task is at work is not written again.
+func TestErasedAtWork(t *testing.T) {
+	dir := t.TempDir()
+	model := llmtest.Script(llmtest.Answer{Text: call("remember", `{"key":"k","value":"secret"}`)}, llmtest.Answer{Text: answer("done")})
+	w := open(t, "cortex: {memory: true}", persona.Options{Dir: dir, Model: llm.NewAsker(erasing{model, dir}, nil)})
+	if got := w.do(task("remember")); got != "failed: what is kept of the task was erased" {
+		t.Errorf("got %s", got)
+	}
+	for _, of := range []string{"tasks", "memory"} {
+		if all, err := os.ReadDir(filepath.Join(dir, "helper", of)); err != nil && !errors.Is(err, os.ErrNotExist) || len(all) > 0 {
+			t.Errorf("%s has %v, %v", of, all, err)
+		}
 	}
 }
 
