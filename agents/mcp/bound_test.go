@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -236,5 +238,61 @@ func TestManyRequests(t *testing.T) {
 	}
 	if got, err := do(t, a, task("2", "m", "upper", "back", nil)); err != nil || got != "BACK" {
 		t.Errorf("behind it: %q, %v", got, err)
+	}
+}
+
+// At an address, the answers that the server does not take do not use up connections: those above the bound are not sent.
+func TestManyRequestsAtAddress(t *testing.T) {
+	var arrived atomic.Int32
+	release := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			ID     any
+			Method string
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&q) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		say := func(result string) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%v,"result":%s}`, q.ID, result)
+		}
+		switch q.Method {
+		case "": // an answer
+			arrived.Add(1)
+			<-release
+		case "initialize":
+			say(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
+		case "tools/list":
+			say(`{"tools":[{"name":"ask-on","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}`)
+		case "tools/call":
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range 1000 {
+				fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":"own%d","method":"ping"}`+"\n\n", i)
+			}
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(2 * time.Second): // more of them would have arrived
+				fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%v,"result":{"content":[{"type":"text","text":"asked"}]}}`+"\n\n", q.ID)
+			}
+		case "server/discover":
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	t.Cleanup(func() {
+		close(release)
+		web.CloseClientConnections()
+		web.Close()
+	})
+	a := open(t, at(t, web.URL), t.TempDir(), nil)
+	if got, err := do(t, a, task("1", "m", "ask-on", "", nil)); err != nil || got != "asked" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if n := arrived.Load(); n == 0 || n > 256 {
+		t.Errorf("%d answers were on their way at the same time, want 1 to 256", n)
 	}
 }

@@ -47,8 +47,9 @@ func postsOf(r *http.Request) *posts {
 	return p
 }
 
-// exchange watches requests for [posts], and bounds their responses.
+// exchange watches requests for [posts], and bounds their responses, and how many answers to the server are on their way.
 type exchange struct {
+	owed  atomic.Int32
 	home  *url.URL                // the server's
 	moved atomic.Pointer[url.URL] // where it has redirected to; nil if it has not
 	next  http.RoundTripper
@@ -61,8 +62,14 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.URL = to
 	}
 	p := postsOf(r)
-	if p != nil {
+	switch {
+	case p != nil:
 		p.n.Add(1)
+	case r.Method == http.MethodPost: // an answer to the server, most likely
+		defer x.owed.Add(-1)
+		if x.owed.Add(1) > maxOwed {
+			return nil, errOwed
+		}
 	}
 	resp, err := x.next.RoundTrip(r)
 	if err != nil {

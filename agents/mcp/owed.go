@@ -9,8 +9,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxOwed bounds the requests of a server that are not answered yet. The SDK keeps any number of them, and a server need not read the answers.
+// maxOwed bounds the requests of a server that are not answered yet. The SDK keeps any number of them, and a server need not read the answers. A program
+// with more of them is ended; a server at an address gets no more answers until it has taken some.
 const maxOwed = 256
+
+var errOwed = fmt.Errorf("the server asks more than %d things at a time", maxOwed)
 
 // owing is a transport whose connection ends when the server has more than maxOwed requests open.
 type owing struct{ sdk.Transport }
@@ -34,7 +37,7 @@ type owed struct {
 func (o *owed) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := o.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() && o.n.Add(1) > maxOwed {
-		return nil, fmt.Errorf("the server asks more than %d things at a time", maxOwed)
+		return nil, errOwed
 	}
 	return m, err
 }
