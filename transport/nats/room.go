@@ -20,7 +20,7 @@ const (
 
 	// maxPending is how many unread bytes the server keeps for a connection.
 	maxPending = 24 << 20
-	ownPending = 64 << 20  // for connections of this process to a server with keys: far above crowd
+	ownPending = 64 << 20  // for connections of this process to a server with keys: far above what others may have
 	maxUnread  = 512 << 20 // unread bytes of all connections together
 )
 
