@@ -474,3 +474,65 @@ func TestPushReplaced(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// interrupted is a store in which something happens just before a note is deleted, once.
+type interrupted struct {
+	*memstore.Store
+	meanwhile func()
+	once      sync.Once
+	deleted   chan error // what came of it
+}
+
+// DeleteNote implements storage.Notes.
+func (s *interrupted) DeleteNote(ctx context.Context, tenant, kind, key string, version conversation.Version) error {
+	first := false
+	s.once.Do(func() {
+		first = true
+		s.meanwhile()
+	})
+	err := s.Store.DeleteNote(ctx, tenant, kind, key, version)
+	if first {
+		s.deleted <- err
+	}
+	return err
+}
+
+// TestPushMadeMeanwhile makes a config just when what is kept of the ones before is removed: it stays, and its receiver is told.
+func TestPushMadeMeanwhile(t *testing.T) {
+	for _, before := range []string{"over", "deleted"} {
+		t.Run(before, func(t *testing.T) {
+			w := newWorld(t, false)
+			var at clock
+			store := &interrupted{Store: w.store, deleted: make(chan error, 1)}
+			url, _ := w.pushing(nil, func(c *a2a.Config) { c.Client.Now, c.Store = at.now, store })
+			c := w.join(sdk.TransportProtocolJSONRPC, url)
+			r := newReceiver(t)
+			task := w.send(c, said("hello"))
+			config := func(id string) {
+				_, err := c.CreateTaskPushConfig(t.Context(), &sdk.PushConfig{TaskID: task.ID, ID: id, URL: r.url + "/" + id})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			store.meanwhile = func() { config("second") }
+			config("first")
+			w.until("the first is told", func() bool { return strings.HasSuffix(r.words("/first"), "completed") })
+			if before == "deleted" {
+				must(t, c.DeleteTaskPushConfig(t.Context(), &sdk.DeleteTaskPushConfigRequest{TaskID: task.ID, ID: "first"}))
+			}
+			w.until("what is kept of it is removed", func() bool {
+				at.goOn(2 * time.Hour)
+				select {
+				case err := <-store.deleted:
+					if !errors.Is(err, storage.ErrConflict) {
+						t.Errorf("the second goes with it: %v", err)
+					}
+					return true
+				default:
+					return false
+				}
+			})
+			w.until("the second is told", func() bool { return strings.HasSuffix(r.words("/second"), "completed") })
+		})
+	}
+}
