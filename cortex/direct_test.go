@@ -79,11 +79,11 @@ func TestDirectRequest(t *testing.T) {
 		"a name, and input": {text: "@shop", to: transport.Direct{Agent: "shop", Skill: "find", Input: json.RawMessage(`{"query":"a","price":1}`)}, task: "@shop", input: `{"price":1,"query":"a"}`, answer: "did @shop"},
 		"another's name":    {text: "@beta hello", to: transport.Direct{Agent: "alpha"}, task: "@beta hello", answer: "did @beta hello"},
 		"a skill":           {text: "hello", to: transport.Direct{Agent: "alpha", Skill: "skill"}, task: "hello", answer: "did hello"},
-		"unknown agent":     {text: "hello", to: transport.Direct{Agent: "alhpa"}, answer: `Nothing was done: there is no agent "alhpa"; there are alpha, beta, gamma, shop.`},
+		"unknown agent":     {text: "hello", to: transport.Direct{Agent: "alhpa"}, answer: `Nothing was done: there is no agent "alhpa"; who is there: alpha, beta, gamma, shop.`},
 		"draining agent":    {text: "hello", to: transport.Direct{Agent: "resting"}, answer: `Nothing was done: "resting" takes no work at the moment, as when it is started again. Ask again in a while.`},
 		"forbidden, drains": {
 			text: "hello", to: transport.Direct{Agent: "resting"}, policy: `rules: [{agents: [resting], only_from: ["user:alice"]}]`,
-			answer: `Nothing was done: there is no agent "resting"; there are `,
+			answer: `Nothing was done: there is no agent "resting"; who is there: `,
 		},
 		"unknown skill":     {text: "hello", to: transport.Direct{Agent: "shop", Skill: "fnid"}, answer: `Nothing was done: agent "shop" has no skill "fnid"; it has "find", "chat", "list".`},
 		"no skill":          {text: "hello", to: transport.Direct{Agent: "shop"}, answer: `Nothing was done: no skill is named, and some of those that agent "shop" has take structured input; it has "find", "chat", "list". Name it behind the agent, as in @shop/find.`},
@@ -94,7 +94,7 @@ func TestDirectRequest(t *testing.T) {
 		"deep input":        {text: "hello", to: transport.Direct{Agent: "alpha", Input: json.RawMessage(strings.Repeat("[", 3000) + strings.Repeat("]", 3000))}, answer: "Nothing was done: input \"[[["},
 		"denied": {
 			text: "hello", to: transport.Direct{Agent: "alpha"}, policy: `rules: [{agents: [alpha], only_from: ["user:alice"]}]`,
-			answer: `Nothing was done: there is no agent "alpha"; there are beta, gamma, shop.`,
+			answer: `Nothing was done: there is no agent "alpha"; who is there: beta, gamma, shop.`,
 		},
 		"needs a yes": {
 			text: "pay Bob", to: transport.Direct{Agent: "alpha"}, policy: "rules: [{agents: [alpha], confirm: true}]",

@@ -114,5 +114,5 @@ func (d *decision) missing(agent string) string {
 	if more := len(d.agents) - len(nearest); more > 0 {
 		there += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("Nothing was done: there is no agent %s; there are %s.", name, there)
+	return fmt.Sprintf("Nothing was done: there is no agent %s; who is there: %s.", name, there)
 }

@@ -139,7 +139,7 @@ func (e *env) listServers(cmd *cobra.Command, f *mcpFlags) error {
 	if cmd.Flags().Changed("config") {
 		own = " --config " + shellWord(f.config)
 	}
-	fmt.Fprintf(e.stderr, "nothing was started: cortex agent mcp %s%s\n", shellWord(names[0]), own)
+	fmt.Fprintf(e.stderr, "nothing was started; to start one: cortex agent mcp %s%s\n", shellWord(names[0]), own)
 	return nil
 }
 

@@ -88,14 +88,14 @@ func TestCommandsToCopyStayWhole(t *testing.T) {
 // TestSentencesAreWrapped checks that no sentence is printed without regard to the width of the terminal, which would break it within a word.
 func TestSentencesAreWrapped(t *testing.T) {
 	apart := []string{ // why it is printed as it is
-		"it waits for your %s: %s", // a command to be copied
-		"To log in at %s, open",    // an address to be copied
-		"nothing was started: ",    // a command to be copied
-		"kept in %s",               // a path to be copied
-		"repaired conversation %s", // a path to be copied
-		"set aside %s",             // a path to be copied
-		"of %d killed",             // a line that is written over
-		"--seed %d does it again",  // a path to be copied
+		"it waits for your %s: %s",            // a command to be copied
+		"To log in at %s, open",               // an address to be copied
+		"nothing was started; to start one: ", // a command to be copied
+		"kept in %s",                          // a path to be copied
+		"repaired conversation %s",            // a path to be copied
+		"set aside %s",                        // a path to be copied
+		"of %d killed",                        // a line that is written over
+		"--seed %d does it again",             // a path to be copied
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -87,7 +87,9 @@ func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl
 		case *a2a.Task:
 			add(repl.LineTask, transport.MetaString(p, transport.MetaAgentID), transport.Text(p.History[0].Parts), transport.FilesOf(p.History[0].Parts)...)
 		case *a2a.Message:
-			if p.Role == a2a.MessageRoleAgent {
+			// An agent that asked gets the answer on topics of its own, too.
+			told := slices.ContainsFunc(lines, func(l *repl.Line) bool { return l.Kind == repl.LineAnswer && l.ID == p.ID })
+			if p.Role == a2a.MessageRoleAgent && !told {
 				add(repl.LineAnswer, transport.Cortex, transport.Text(p.Parts), transport.FilesOf(p.Parts)...)
 				lines[len(lines)-1].ID = p.ID
 			}
