@@ -64,7 +64,7 @@ func printed(t *testing.T, columns uint16, print func(tty *os.File)) string {
 	return regexp.MustCompile(`\r|\x1b\[\d*m`).ReplaceAllString(strings.TrimSuffix(out, end), "")
 }
 
-// TestCommandsToCopyStayWhole checks that a command that is shown to be copied has no line end in it, however narrow the terminal.
+// TestCommandsToCopyStayWhole checks that a command that is shown to be copied is one command for a shell, however narrow the terminal.
 func TestCommandsToCopyStayWhole(t *testing.T) {
 	dir := t.TempDir()
 	for _, test := range []struct {
@@ -79,6 +79,7 @@ func TestCommandsToCopyStayWhole(t *testing.T) {
 		{[]string{"history", "--help"}, "\n  cortex conversations history demo --json\n"},
 	} {
 		out := printed(t, 45, func(tty *os.File) { (&Program{}).Run(t.Context(), test.args, strings.NewReader(""), tty, tty) })
+		out = regexp.MustCompile(` \\\n +`).ReplaceAllString(out, " ") // as a shell does
 		if !strings.Contains(out, test.want) {
 			t.Errorf("cortex %s does not print %q, but:\n%s", strings.Join(test.args, " "), test.want, out)
 		}
@@ -88,7 +89,6 @@ func TestCommandsToCopyStayWhole(t *testing.T) {
 // TestSentencesAreWrapped checks that no sentence is printed without regard to the width of the terminal, which would break it within a word.
 func TestSentencesAreWrapped(t *testing.T) {
 	apart := []string{ // why it is printed as it is
-		"it waits for your %s: %s",            // a command to be copied
 		"To log in at %s, open",               // an address to be copied
 		"nothing was started; to start one: ", // a command to be copied
 		"kept in %s",                          // a path to be copied
