@@ -97,6 +97,24 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	return h.announce(ctx, a)
 }
 
+// Update gives the agent of that name another card, and announces it while Serve runs. It returns an error when the host has no such agent.
+func (h *Host) Update(ctx context.Context, card *a2a.AgentCard) error {
+	id, err := transport.AgentID(card.Name)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	g, serving := h.agents[id], h.watch != nil
+	h.mu.Unlock()
+	if g == nil {
+		return fmt.Errorf("host %s: there is no agent %s", h.self.id, id)
+	}
+	if err := g.agent.change(card); err != nil || !serving {
+		return err
+	}
+	return h.announce(ctx, g.agent)
+}
+
 // Remove removes an agent: it takes no more tasks, and its present ones get [Options].Grace. It has announced that it left when Remove returns.
 func (h *Host) Remove(id string) {
 	h.mu.Lock()

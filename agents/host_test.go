@@ -77,6 +77,16 @@ func TestHost(t *testing.T) {
 		if err := h.Add(t.Context(), &a2a.AgentCard{Name: "a4"}, agents.Handler(shout)); err == nil {
 			t.Error("an agent was added twice")
 		}
+		if err := h.Update(t.Context(), &a2a.AgentCard{Name: "a4", Description: "Whispers"}); err != nil {
+			t.Error(err)
+		}
+		there()
+		if a4, ok := r.Snapshot().Get("a4"); !ok || a4.Card.Description != "Whispers" {
+			t.Errorf("after its update the agent is %+v", a4)
+		}
+		if err := h.Update(t.Context(), &a2a.AgentCard{Name: "a5"}); err == nil {
+			t.Error("an agent was updated that there is not")
+		}
 		h.Remove("a2")
 		give("a4", "t4")
 		give("a2", "t5")

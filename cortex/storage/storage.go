@@ -88,6 +88,10 @@ const NoteDeletion = "deletion"
 // dots. They hold addresses and secrets of strangers, and are erased with the conversation.
 const NotePush = "push"
 
+// NoteReply is the kind of the notes that say to whom a bridge owes the answer to a message: the key is the conversation's id, a dot, and a word
+// without dots. They hold names and ids of strangers, and are erased with the conversation.
+const NoteReply = "reply"
+
 // Clock is implemented by stores that date what they store by a clock that is not the caller's, as Entry.Time is.
 type Clock interface {
 	// Clock returns the time by that clock, and the time by it when an entry was last stored. Either is zero if it is unknown.

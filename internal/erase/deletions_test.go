@@ -95,8 +95,10 @@ func TestDeletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"bare.a", "alone.a", "alone.b", "alone.a.b", "kept.a", "on.a"} {
-		if _, err := dead.PutNote(ctx, "", storage.NotePush, storage.Note{Key: key, Value: []byte("{}")}); err != nil {
-			t.Fatal(err)
+		for _, kind := range []string{storage.NotePush, storage.NoteReply} {
+			if _, err := dead.PutNote(ctx, "", kind, storage.Note{Key: key, Value: []byte("{}")}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	for _, id := range []string{"alone", "on"} {
@@ -124,16 +126,18 @@ func TestDeletions(t *testing.T) {
 	if diff := cmp.Diff([]string{"kept", "on"}, left); diff != "" {
 		t.Errorf("the conversations that are left differ (-want +got):\n%s", diff)
 	}
-	left = nil
-	for n, err := range dead.Notes(ctx, "", storage.NotePush) {
-		if err != nil {
-			t.Fatal(err)
+	for _, kind := range []string{storage.NotePush, storage.NoteReply} {
+		left = nil
+		for n, err := range dead.Notes(ctx, "", kind) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, n.Key)
 		}
-		left = append(left, n.Key)
-	}
-	slices.Sort(left)
-	if diff := cmp.Diff([]string{"alone.a.b", "kept.a", "on.a"}, left); diff != "" {
-		t.Errorf("the notes about where events are sent differ (-want +got):\n%s", diff)
+		slices.Sort(left)
+		if diff := cmp.Diff([]string{"alone.a.b", "kept.a", "on.a"}, left); diff != "" {
+			t.Errorf("the notes of kind %s differ (-want +got):\n%s", kind, diff)
+		}
 	}
 	for n, err := range dead.Notes(ctx, "", storage.NoteDeletion) {
 		t.Errorf("a note is left: %s, %v", n.Key, err)

@@ -116,20 +116,23 @@ func eraseLog(ctx context.Context, store Store, tenant, contextID string) error 
 	if !ok {
 		return store.Erase(ctx, tenant, contextID)
 	}
-	var keys []string // listed before a new conversation with this id can have some
-	for n, err := range notes.Notes(ctx, tenant, storage.NotePush) {
-		if err != nil {
-			return err
-		}
-		if i := strings.LastIndexByte(n.Key, '.'); i >= 0 && n.Key[:i] == contextID {
-			keys = append(keys, n.Key)
+	type beside struct{ kind, key string }
+	var all []beside // listed before a new conversation with this id can have some
+	for _, kind := range []string{storage.NotePush, storage.NoteReply} {
+		for n, err := range notes.Notes(ctx, tenant, kind) {
+			if err != nil {
+				return err
+			}
+			if i := strings.LastIndexByte(n.Key, '.'); i >= 0 && n.Key[:i] == contextID {
+				all = append(all, beside{kind, n.Key})
+			}
 		}
 	}
 	if err := store.Erase(ctx, tenant, contextID); err != nil {
 		return err
 	}
-	for _, key := range keys {
-		if err := notes.DeleteNote(ctx, tenant, storage.NotePush, key, 0); err != nil {
+	for _, n := range all {
+		if err := notes.DeleteNote(ctx, tenant, n.kind, n.key, 0); err != nil {
 			return err
 		}
 	}
