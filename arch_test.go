@@ -21,7 +21,7 @@ const module = "github.com/cortex-orchestrator/cortex"
 // allowed lists, for each package, the packages of this module that it may import. The package tree and these imports are the architecture: adding a
 // line here is a decision.
 var allowed = map[string][]string{
-	"":                               {"app"},
+	"":                               {"app", "bridge/agenthub"},
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
@@ -106,6 +106,9 @@ var allowed = map[string][]string{
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/shorten"},
 	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook"},
 	"bridge/a2a/grpc":                          {"bridge/a2a", "internal/httpserver", "internal/lapse"},
+	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "internal/recent", "internal/shorten", "transport"},
+	"bridge/agenthub/hubpb":                    {},
+	"bridge/agenthub/hubtest":                  {"bridge/agenthub/hubpb"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
 	"sdk":                                      {},
 	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},

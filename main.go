@@ -2,6 +2,9 @@
 // yours, `cortex help` shows the rest.
 package main
 
-import "github.com/cortex-orchestrator/cortex/app"
+import (
+	"github.com/cortex-orchestrator/cortex/app"
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub"
+)
 
-func main() { app.Main(app.Options{}) }
+func main() { app.Main(app.Options{Roles: []app.Role{agenthub.Role()}}) }

@@ -52,6 +52,15 @@ func (c *Cache[K, V]) Oldest() V { return c.order.Back().Value.(*entry[K, V]).va
 // Drop removes the oldest value. It panics if the cache is empty.
 func (c *Cache[K, V]) Drop() { c.remove(c.order.Back()) }
 
+// Values returns the values, the latest first.
+func (c *Cache[K, V]) Values() []V {
+	all := make([]V, 0, c.Len())
+	for el := c.order.Front(); el != nil; el = el.Next() {
+		all = append(all, el.Value.(*entry[K, V]).value)
+	}
+	return all
+}
+
 // Len returns the number of values.
 func (c *Cache[K, V]) Len() int { return len(c.byKey) }
 

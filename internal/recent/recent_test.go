@@ -1,6 +1,7 @@
 package recent_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/internal/recent"
@@ -17,6 +18,9 @@ func TestCache(t *testing.T) {
 	c.Put("c", 3, 30)
 	c.Put("b", 4, 25) // replaces the other
 	c.Get("a")
+	if all := c.Values(); !slices.Equal(all, []int{1, 4, 3}) {
+		t.Errorf("Values = %v", all)
+	}
 	if v, ok := c.Take("c"); !ok || v != 3 {
 		t.Errorf("Take = %d, %t, want 3", v, ok)
 	}

@@ -1,0 +1,135 @@
+package agenthub
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of the texts of a card, in bytes.
+const (
+	maxAbout = 4 << 10
+	maxWord  = agentcard.MaxWord
+	maxWords = 32
+)
+
+// cardOf returns the card by which a peer's agent is known in Cortex. A skill is known by its name, since the programs number their skills anew at each
+// start, and the name is what they want to be told.
+func cardOf(c *hubpb.AgentCard, prefix string) (*a2a.AgentCard, error) {
+	card := &a2a.AgentCard{
+		Name: prefix + c.Name, Description: shorten.To(c.Description, maxAbout), Version: shorten.To(c.Version, maxWord), Skills: []a2a.AgentSkill{},
+		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+	}
+	if p := c.Provider; p != nil {
+		card.Provider = &a2a.AgentProvider{Org: shorten.To(p.Organization, maxWord), URL: shorten.To(p.Url, maxWord)}
+	}
+	abilities := map[string]agentcard.Ability{}
+	skills := slices.SortedFunc(slices.Values(c.Skills), func(a, b *hubpb.AgentSkill) int { return strings.Compare(a.Name, b.Name) }) // they come in any order
+	for _, s := range skills {
+		name := cmp.Or(s.Name, s.Id)
+		if name == "" {
+			continue
+		}
+		if len(name) > maxWord {
+			return nil, fmt.Errorf("card of %s: a skill's name has more than %d bytes", c.Name, maxWord)
+		}
+		id := slug(name)
+		for n := 2; abilities[id].DispatchKey != ""; n++ {
+			id = fmt.Sprintf("%s-%d", slug(name), n)
+		}
+		abilities[id] = agentcard.Ability{DispatchKey: name}
+		card.Skills = append(card.Skills, a2a.AgentSkill{
+			ID: id, Name: name, Description: shorten.To(s.Description, maxAbout), Tags: few(s.Tags), Examples: few(s.Examples),
+			InputModes: few(s.InputModes), OutputModes: few(s.OutputModes),
+		})
+		if len(card.Skills) > transport.MaxSkills {
+			return nil, fmt.Errorf("card of %s: it has more than %d skills", c.Name, transport.MaxSkills)
+		}
+	}
+	card = agentcard.Attach(card, &agentcard.Spec{Abilities: abilities})
+	return card, transport.ValidateCard(card)
+}
+
+// slug returns a text in lower-case letters and digits, with - between its words.
+func slug(text string) string {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return cmp.Or(strings.Join(words, "-"), "skill")
+}
+
+// few returns words within their bounds.
+func few(words []string) []string {
+	some := make([]string, 0, min(len(words), maxWords))
+	for _, w := range words[:min(len(words), maxWords)] {
+		some = append(some, shorten.To(w, maxWord))
+	}
+	return some
+}
+
+// taskType returns the name of the skill that a task is for, as the agent has it: the only one when the task names none.
+func taskType(card *a2a.AgentCard, given string) (string, error) {
+	var names []string
+	for id, ability := range agentcard.SpecOf(card).Abilities {
+		if given == ability.DispatchKey || given == id {
+			return ability.DispatchKey, nil
+		}
+		names = append(names, ability.DispatchKey)
+	}
+	switch {
+	case given != "":
+		return given, nil // the card has changed since, and the agent itself says what it thinks of it
+	case len(names) == 1:
+		return names[0], nil
+	}
+	return "", fmt.Errorf("the agent has %d skills, and wants to be told which", len(names))
+}
+
+// shownCard returns the card of an agent of Cortex for peers.
+func shownCard(c *a2a.AgentCard) *hubpb.AgentCard {
+	card := &hubpb.AgentCard{
+		ProtocolVersion: wireVersion, Name: valid(c.Name), Description: valid(c.Description), Version: valid(c.Version), PreferredTransport: "GRPC",
+		Capabilities: &hubpb.AgentCapabilities{},
+	}
+	for _, s := range c.Skills {
+		card.Skills = append(card.Skills, &hubpb.AgentSkill{
+			Id: valid(s.ID), Name: valid(s.Name), Description: valid(s.Description), Tags: valids(s.Tags), Examples: valids(s.Examples),
+			InputModes: valids(s.InputModes), OutputModes: valids(s.OutputModes),
+		})
+	}
+	return card
+}
+
+// wireVersion is the protocol version that cards of AgentHub have.
+const wireVersion = "0.2.9"
+
+// hubCard returns the card of the hub itself.
+func hubCard() *hubpb.AgentCard {
+	skill := func(id, name, about string) *hubpb.AgentSkill {
+		return &hubpb.AgentSkill{Id: id, Name: name, Description: about, Tags: []string{id}, InputModes: []string{"text/plain"}, OutputModes: []string{"text/plain"}}
+	}
+	return &hubpb.AgentCard{
+		ProtocolVersion: wireVersion, Name: transport.Cortex, Description: "Answers, has agents work, and passes on what they tell each other", Version: "1.0.0",
+		PreferredTransport: "GRPC", Capabilities: &hubpb.AgentCapabilities{Streaming: true}, Skills: []*hubpb.AgentSkill{
+			skill("message-routing", "Message routing", "Passes messages on"), skill("task-coordination", "Task coordination", "Keeps tasks and what becomes of them"),
+		},
+	}
+}
+
+// valid returns text without what the wire cannot carry.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+func valids(words []string) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = valid(w)
+	}
+	return all
+}

@@ -1,0 +1,236 @@
+package agenthub
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of chats.
+const (
+	maxChats    = 1024 // messages that have no answer yet
+	maxOwnChats = 128  // likewise, of one peer
+	maxAnswered = 10_000
+)
+
+// chatPause is the pause before a turn is watched again when that has failed.
+const chatPause = time.Second
+
+// chat is a message of a peer that is to be answered.
+type chat struct {
+	Peer    string      `json:"peer"`
+	Context string      `json:"context"` // the peer's
+	Message string      `json:"message"` // likewise
+	Turn    client.Turn `json:"turn"`
+	At      time.Time   `json:"at"`
+
+	conn     string        // that the message came by
+	own      bool          // the peer was subscribed on it
+	accepted chan struct{} // closed when the message is stored, or err set
+	err      error
+}
+
+// chats are the messages of peers that are to be answered. They are safe for concurrent use.
+type chats struct {
+	b *bridge
+
+	mu       sync.Mutex
+	open     map[string]*chat // by the id of the message in Cortex
+	answered recent.Cache[string, receipt]
+}
+
+// receipt says who has got an answer: the ends of their streams. It is nil when that cannot be known.
+type receipt []<-chan struct{}
+
+// holds reports whether somebody of them is still there.
+func (r receipt) holds() bool {
+	for _, ended := range r {
+		select {
+		case <-ended:
+		default:
+			return true
+		}
+	}
+	return r == nil
+}
+
+func newChats(b *bridge) *chats { return &chats{b: b, open: map[string]*chat{}} }
+
+// begin begins a turn with a peer's message, and returns when it is stored. The same message again is the same turn: it is answered once, unless whoever
+// got the answer has gone since.
+func (cs *chats) begin(ctx context.Context, m *hubpb.Message, from, conn string, own bool) error {
+	parts := partsOf(m.Content)
+	id := messageID(from, m.ContextId, m.MessageId, words(m))
+	in := m.ContextId
+	if in == "" {
+		in = "message " + m.MessageId // it belongs to no conversation
+	}
+	c := &chat{
+		Peer: from, Context: m.ContextId, Message: m.MessageId, At: time.Now(), conn: conn, own: own, accepted: make(chan struct{}),
+		Turn: client.Turn{ContextID: contextID(from, in), From: sender(from), MessageID: id},
+	}
+	c, first, err := cs.enter(c)
+	if err != nil || c == nil {
+		return err
+	}
+	if first {
+		cs.b.wg.Go(func() { cs.run(c, cs.ask(c, parts)) })
+	}
+	select {
+	case <-c.accepted:
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// enter adds a chat, or returns the open one with its id; nil when it was answered, and whoever got the answer is there.
+func (cs *chats) enter(c *chat) (_ *chat, first bool, err error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	id := c.Turn.MessageID
+	if is := cs.open[id]; is != nil {
+		is.conn, is.own = c.conn, c.own
+		return is, false, nil
+	}
+	if r, ok := cs.answered.Get(id); ok && r.holds() {
+		return nil, false, nil
+	}
+	theirs := 0
+	for _, is := range cs.open {
+		if is.Peer == c.Peer {
+			theirs++
+		}
+	}
+	if len(cs.open) >= maxChats || theirs >= maxOwnChats {
+		return nil, false, status.Error(codes.ResourceExhausted, "too many messages wait for their answers: ask again later")
+	}
+	cs.open[id] = c
+	return c, true, nil
+}
+
+// came returns the connection by which a chat's message came last, and whether the peer was subscribed on it.
+func (cs *chats) came(c *chat) (conn string, own bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return c.conn, c.own
+}
+
+// accept says what became of a chat's message.
+func (cs *chats) accept(c *chat, err error) {
+	select {
+	case <-c.accepted:
+	default:
+		c.err = err
+		close(c.accepted)
+	}
+}
+
+// ask sends the message, and yields the events of its turn.
+func (cs *chats) ask(c *chat, parts a2a.ContentParts) iter.Seq2[*transport.Event, error] {
+	asking := *cs.b.at.Client
+	asking.OnSent = func(*transport.Event) { cs.accept(c, cs.keep(c)) }
+	return asking.Follow(cs.b.ctx, &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts})
+}
+
+// run waits for the answer to a chat, and passes it on. Who asks is told when that takes long.
+func (cs *chats) run(c *chat, events iter.Seq2[*transport.Event, error]) {
+	answer := make(chan *a2a.Message, 1)
+	cs.b.wg.Go(func() { answer <- cs.answer(c, events) })
+	late := time.Since(c.At) >= cs.b.times.answer // it has been told before a restart
+	slow := time.NewTimer(time.Until(c.At.Add(cs.b.times.answer)))
+	defer slow.Stop()
+	if late {
+		slow.Stop()
+	}
+	for {
+		select {
+		case <-slow.C:
+			ctx, cancel := context.WithTimeout(cs.b.ctx, cs.b.times.answer/5)
+			_, err := cs.b.line.answer(ctx, c, longer(c), func() {})
+			cancel()
+			late = err == nil
+		case m := <-answer:
+			if (m == nil || !cs.deliver(c, replyOf(c, m, late))) && cs.b.ctx.Err() == nil {
+				cs.drop(c)
+			}
+			cs.leave(c)
+			return
+		}
+	}
+}
+
+// answer returns the answer to a chat; nil when there is none.
+func (cs *chats) answer(c *chat, events iter.Seq2[*transport.Event, error]) *a2a.Message {
+	ctx, cancel := context.WithTimeout(cs.b.ctx, cs.b.times.open)
+	defer cancel()
+	for {
+		for e, err := range events {
+			if err != nil {
+				cs.accept(c, unsent(err))
+				break
+			}
+			if m, ok := e.Payload.(*a2a.Message); ok {
+				return m
+			}
+		}
+		if c.err != nil {
+			return nil
+		}
+		select {
+		case <-time.After(chatPause):
+		case <-ctx.Done():
+			return nil
+		}
+		events = cs.b.at.Client.Watch(ctx, c.Turn)
+	}
+}
+
+// unsent returns the error for a peer whose message could not be stored.
+func unsent(err error) error {
+	switch {
+	case errors.Is(err, transport.ErrInvalid):
+		return status.Error(codes.InvalidArgument, err.Error())
+	case errors.Is(err, transport.ErrFull), errors.Is(err, transport.ErrTooLarge):
+		return status.Error(codes.ResourceExhausted, err.Error())
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// deliver passes an answer on, and reports whether somebody got it.
+func (cs *chats) deliver(c *chat, r *reply) bool {
+	ctx, cancel := context.WithTimeout(cs.b.ctx, cs.b.times.undelivered)
+	defer cancel()
+	got, err := cs.b.line.answer(ctx, c, r, func() { cs.drop(c) })
+	if err != nil {
+		if cs.b.ctx.Err() == nil {
+			cs.b.at.Logger.Info("answer not delivered: whoever has asked is not there", "peer", c.Peer, "context_id", c.Turn.ContextID, "err", err)
+		}
+		return false
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.answered.Put(c.Turn.MessageID, got, 1)
+	for cs.answered.Len() > maxAnswered {
+		cs.answered.Drop()
+	}
+	return true
+}
+
+// leave removes a chat.
+func (cs *chats) leave(c *chat) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.open, c.Turn.MessageID)
+}

@@ -1,0 +1,177 @@
+package agenthub
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+)
+
+// kind is a kind of stream.
+type kind int
+
+// The kinds of streams.
+const (
+	messages kind = iota
+	tasks
+	events
+	kinds
+)
+
+// Bounds of streams.
+const (
+	maxStreams    = 1024    // of all peers
+	maxOwnStreams = 64      // of one kind and peer
+	maxQueue      = 256     // events that wait in a stream
+	maxQueueBytes = 4 << 20 // likewise, unless it is only one
+)
+
+// stream is a subscription. Its events are sent in the order in which they were put.
+type stream struct {
+	of    string // the peer's id
+	conn  string // the address of its connection
+	since time.Time
+	ended <-chan struct{}
+
+	more chan struct{} // holds one while the queue is not empty
+
+	mu    sync.Mutex
+	queue []*hubpb.AgentEvent
+	bytes int
+	room  chan struct{} // closed when something was taken
+}
+
+func newStream(ctx context.Context, of, conn string, now time.Time) *stream {
+	return &stream{of: of, conn: conn, since: now, ended: ctx.Done(), more: make(chan struct{}, 1), room: make(chan struct{})}
+}
+
+// put adds an event, and waits for room for it. It returns false when the stream or ctx has ended before.
+func (s *stream) put(ctx context.Context, e *hubpb.AgentEvent) bool {
+	size := proto.Size(e)
+	for {
+		s.mu.Lock()
+		room := s.room
+		if n := len(s.queue); n == 0 || n < maxQueue && s.bytes+size <= maxQueueBytes {
+			s.queue = append(s.queue, e)
+			s.bytes += size
+			s.mu.Unlock()
+			select {
+			case s.more <- struct{}{}:
+			default:
+			}
+			return true
+		}
+		s.mu.Unlock()
+		select {
+		case <-room:
+		case <-s.ended:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// take removes and returns what waits.
+func (s *stream) take() []*hubpb.AgentEvent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.queue
+	s.queue, s.bytes = nil, 0
+	close(s.room)
+	s.room = make(chan struct{})
+	return all
+}
+
+// exchange has the streams of all peers. It is safe for concurrent use.
+type exchange struct {
+	mu      sync.Mutex
+	streams [kinds]map[string][]*stream // by the peer's id
+	count   int
+	next    map[string]int // whose turn it is to get a task
+	opened  chan struct{}  // closed when a stream opens
+}
+
+func newExchange() *exchange {
+	x := &exchange{next: map[string]int{}, opened: make(chan struct{})}
+	for k := range x.streams {
+		x.streams[k] = map[string][]*stream{}
+	}
+	return x
+}
+
+// open adds a stream.
+func (x *exchange) open(k kind, s *stream) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.count >= maxStreams {
+		return fmt.Errorf("there are %d subscriptions: no more are allowed", x.count)
+	}
+	if n := len(x.streams[k][s.of]); n >= maxOwnStreams {
+		return fmt.Errorf("%s has %d subscriptions: no more are allowed", s.of, n)
+	}
+	x.count++
+	x.streams[k][s.of] = append(x.streams[k][s.of], s)
+	close(x.opened)
+	x.opened = make(chan struct{})
+	return nil
+}
+
+// close removes a stream.
+func (x *exchange) close(k kind, s *stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var rest []*stream
+	for _, one := range x.streams[k][s.of] {
+		if one != s {
+			rest = append(rest, one)
+		}
+	}
+	x.count--
+	if x.streams[k][s.of] = rest; len(rest) == 0 {
+		delete(x.streams[k], s.of)
+	}
+	if len(x.streams[tasks][s.of]) == 0 {
+		delete(x.next, s.of)
+	}
+}
+
+// to returns the streams of a kind that an event goes to: those of one peer or, if to is "", those of all but its sender.
+func (x *exchange) to(k kind, to, from string) []*stream {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if to != "" {
+		return append([]*stream(nil), x.streams[k][to]...)
+	}
+	var all []*stream
+	for of, some := range x.streams[k] {
+		if of != from {
+			all = append(all, some...)
+		}
+	}
+	return all
+}
+
+// one returns the stream that gets the next task of a peer, and its kind; nil if there is none. wait is closed when a stream opens.
+func (x *exchange) one(of string) (s *stream, k kind, wait <-chan struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, k := range []kind{tasks, messages} {
+		if all := x.streams[k][of]; len(all) > 0 {
+			x.next[of]++
+			return all[x.next[of]%len(all)], k, x.opened
+		}
+	}
+	return nil, 0, x.opened
+}
+
+// has reports whether a peer has a stream of a kind, and returns a channel that is closed when a stream opens.
+func (x *exchange) has(k kind, of string) (bool, <-chan struct{}) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.streams[k][of]) > 0, x.opened
+}

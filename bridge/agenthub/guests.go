@@ -1,0 +1,232 @@
+package agenthub
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// maxGuests bounds the registered agents.
+const maxGuests = 4096
+
+// guest is a registered agent. It is one of Cortex's as long as it has a stream, and a little longer.
+type guest struct {
+	bridge *bridge
+	name   string // as its programs know it
+	id     string // as Cortex does
+
+	turn chan struct{} // holds one while nobody changes what Cortex knows of the agent
+
+	mu      sync.Mutex
+	card    *a2a.AgentCard
+	streams int
+	came    bool        // it has had a stream
+	until   time.Time   // when it is forgotten, without a stream
+	timer   *time.Timer // then
+	known   *a2a.AgentCard
+	refused string // why it is left out
+}
+
+// shown returns the agent's card.
+func (g *guest) shown() *a2a.AgentCard {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.card
+}
+
+// guests are the registered agents, by name. They are safe for concurrent use.
+type guests struct {
+	b *bridge
+
+	mu      sync.Mutex
+	by      map[string]*guest
+	streams map[string]int // of peers, by name: they may subscribe before they register
+}
+
+// register takes an agent, or its new card. The error says why Cortex cannot have it.
+func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard) error {
+	id, err := transport.AgentID(card.Name)
+	if err != nil {
+		return err
+	}
+	if transport.IsReserved(id) {
+		return fmt.Errorf("the name %s is Cortex's own: choose another, or start Cortex with --agenthub-prefix", id)
+	}
+	gs.mu.Lock()
+	g := gs.by[name]
+	if g == nil {
+		for _, other := range gs.by {
+			if other.id == id {
+				gs.mu.Unlock()
+				return fmt.Errorf("%s is called %s in Cortex, as %s is: choose another name", name, id, other.name)
+			}
+		}
+		if len(gs.by) >= maxGuests {
+			gs.mu.Unlock()
+			return fmt.Errorf("%d agents are registered: no more are allowed", maxGuests)
+		}
+		g = &guest{bridge: gs.b, name: name, id: id, turn: make(chan struct{}, 1), streams: gs.streams[name]}
+		g.came = g.streams > 0
+		g.turn <- struct{}{}
+		gs.by[name] = g
+	}
+	g.mu.Lock()
+	g.card = card
+	if g.streams == 0 {
+		g.expire(gs.b.times.registered)
+	}
+	g.mu.Unlock()
+	gs.mu.Unlock()
+	return g.settle(ctx)
+}
+
+// opened takes note of a stream of a peer.
+func (gs *guests) opened(ctx context.Context, name string) {
+	gs.mu.Lock()
+	gs.streams[name]++
+	g := gs.by[name]
+	if g != nil {
+		g.mu.Lock()
+		g.streams++
+		g.came = true
+		g.mu.Unlock()
+	}
+	gs.mu.Unlock()
+	if g != nil {
+		_ = g.settle(ctx) // it has been told when it registered
+	}
+}
+
+// closed takes note of the end of a stream of a peer.
+func (gs *guests) closed(name string) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if gs.streams[name]--; gs.streams[name] == 0 {
+		delete(gs.streams, name)
+	}
+	if g := gs.by[name]; g != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.streams--; g.streams == 0 {
+			g.expire(gs.b.times.grace)
+		}
+	}
+}
+
+// expire forgets the agent after d, unless it has a stream by then. g.mu is held.
+func (g *guest) expire(d time.Duration) {
+	g.until = time.Now().Add(d)
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.timer = time.AfterFunc(d, func() { _ = g.settle(g.bridge.ctx) })
+}
+
+// changed looks again at the agents with an id, of whom somebody else may be there or gone.
+func (gs *guests) changed(ctx context.Context, id string) {
+	gs.mu.Lock()
+	all := []*guest{}
+	for _, g := range gs.by {
+		if g.id == id {
+			all = append(all, g)
+		}
+	}
+	gs.mu.Unlock()
+	for _, g := range all {
+		g.mu.Lock()
+		left := g.refused != ""
+		g.mu.Unlock()
+		if left {
+			_ = g.settle(ctx) // logged
+		}
+	}
+}
+
+// settle makes Cortex know what there is to know of the agent: that it is there, its card, or that it is not.
+func (g *guest) settle(ctx context.Context) error {
+	select {
+	case <-g.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { g.turn <- struct{}{} }()
+	b := g.bridge
+	wanted := b.guests.keep(g)
+	g.mu.Lock()
+	card, known := g.card, g.known
+	g.mu.Unlock()
+	var err error
+	switch {
+	case !wanted && known != nil:
+		b.host.Remove(g.id)
+		card = nil
+	case !wanted || known != nil && reflect.DeepEqual(card, known):
+		return nil
+	case known != nil:
+		err = b.host.Update(ctx, card)
+	default:
+		if why := b.watch.other(g.id); why != "" {
+			err = fmt.Errorf("another agent called %s is there (%s): it is left out; start Cortex with --agenthub-prefix to have both", g.id, shorten.Line(why, 100))
+		} else if err = b.host.Add(ctx, card, g); err != nil {
+			b.host.Remove(g.id) // it may be there without having been announced
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		if g.refused != err.Error() {
+			b.at.Logger.Warn("agent of AgentHub is left out", "agent", g.id, "err", err)
+		}
+		g.refused = err.Error()
+		return err
+	}
+	g.known, g.refused = card, ""
+	return nil
+}
+
+// keep reports whether Cortex is to know the agent. It forgets an agent that nobody waits for any more.
+func (gs *guests) keep(g *guest) (wanted bool) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.streams > 0 || time.Now().Before(g.until) {
+		return g.came
+	}
+	if gs.by[g.name] == g {
+		delete(gs.by, g.name)
+	}
+	return false
+}
+
+// named returns the name that the agent with this id in Cortex has among its peers: the id itself for others' agents.
+func (gs *guests) named(id string) string {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for _, g := range gs.by {
+		if g.id == id {
+			return g.name
+		}
+	}
+	return id
+}
+
+// names returns the names of the registered agents.
+func (gs *guests) names() []string {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	var all []string
+	for name := range gs.by {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,103 @@
+package agenthub
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+)
+
+// Bounds of the server. A stream lasts as long as its program: one that has ended is never opened again.
+const (
+	maxCalls  = 256      // at the same time, beside streams
+	maxBody   = 4 << 20  // bytes of a message, as with the real hub
+	maxHeader = 16 << 10 // bytes of the metadata of a call
+	maxOnConn = 256      // streams and calls of a connection
+	helloTime = 10 * time.Second
+	pingTime  = time.Minute // after which a silent connection is looked after
+	pongTime  = 20 * time.Second
+	stopTime  = 2 * time.Second // for running calls at the end
+)
+
+// serve serves the hub on l until ctx ends.
+func (h *hub) serve(ctx context.Context, l net.Listener) error {
+	h.stopping = ctx
+	guard := httpserver.NewGuard(l, openfiles.HTTP(h.at.Listeners), h.at.Logger)
+	calls := make(chan struct{}, maxCalls)
+	s := grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pongTime}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true),
+		grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+			if isStream[info.FullMethodName] {
+				return ctx, nil
+			}
+			select {
+			case calls <- struct{}{}:
+				context.AfterFunc(ctx, func() { <-calls })
+				return ctx, nil
+			default:
+				return nil, status.Error(codes.ResourceExhausted, "too many calls at the same time: make it again")
+			}
+		}),
+		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
+			defer h.caught(&err)
+			defer enter(ctx, guard)()
+			return next(ctx, req)
+		}),
+		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+			defer h.caught(&err)
+			defer enter(stream.Context(), guard)()
+			return next(srv, stream)
+		}),
+	)
+	hubpb.RegisterAgentHubServer(s, h)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(guard) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	hard := time.AfterFunc(stopTime, s.Stop)
+	defer hard.Stop()
+	s.GracefulStop()
+	if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// isStream has the methods that last.
+var isStream = map[string]bool{
+	hubpb.AgentHub_SubscribeToMessages_FullMethodName: true, hubpb.AgentHub_SubscribeToTasks_FullMethodName: true, hubpb.AgentHub_SubscribeToAgentEvents_FullMethodName: true,
+}
+
+// enter takes note of a call on its connection.
+func enter(ctx context.Context, guard *httpserver.Guard) (end func()) {
+	if from, ok := peer.FromContext(ctx); ok {
+		return guard.Begin(from.Addr)
+	}
+	return func() {}
+}
+
+// caught makes an error of a panic.
+func (h *hub) caught(err *error) {
+	if cause := recover(); cause != nil {
+		h.at.Logger.Error("a call has panicked", "panic", cause, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "internal error")
+	}
+}
