@@ -1,0 +1,261 @@
+package agenthub
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+)
+
+// cli starts a session of a chat_cli, and waits until the hub knows it.
+func (w *world) cli() *hubtest.CLI {
+	w.t.Helper()
+	c := &hubtest.CLI{Hub: w.dial()}
+	w.subscribe(c.Subscribe, "agent_chat_cli")
+	return c
+}
+
+// repl starts a chat_repl, whose clock never ends its waiting.
+func (w *world) repl(stamp int64) *hubtest.REPL {
+	w.t.Helper()
+	c := &hubtest.REPL{Hub: w.dial(), After: func(time.Duration) <-chan time.Time { return nil }, Stamp: func() int64 { return stamp }}
+	w.subscribe(c.Subscribe, "agent_chat_repl")
+	return c
+}
+
+// subscribe calls f, and waits until the hub has another stream of a peer.
+func (w *world) subscribe(f func(context.Context) error, of string) {
+	w.t.Helper()
+	before := len(w.hub.exchange.to(messages, of, ""))
+	must(w.t, f(w.t.Context()))
+	w.until(of+" has subscribed", func() bool { return len(w.hub.exchange.to(messages, of, "")) > before })
+}
+
+func kindOf(m *hubpb.Message) string { return meta(m.Metadata, "task_type") }
+
+// notes returns the chats that are noted.
+func (w *world) notes() (keys []string) {
+	for n, err := range w.store.Notes(context.Background(), "", storage.NoteReply) {
+		must(w.t, err)
+		keys = append(keys, n.Key)
+	}
+	return keys
+}
+
+// TestCLI has a chat_cli talk, whose context is a conversation.
+func TestCLI(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c := w.cli()
+	for _, text := range []string{"hello", "and again"} {
+		id, err := c.Say(t.Context(), text)
+		must(t, err)
+		m := receive(t, "the answer", c.Shown)
+		if m.Content[0].GetText() != "you said "+text || kindOf(m) != chatResponse || meta(m.Metadata, "original_message_id") != id || m.ContextId != c.Context ||
+			m.TaskId != "" || m.Role != hubpb.Role_ROLE_AGENT || meta(m.Metadata, "from_agent") != "cortex" {
+			t.Errorf("the answer is %v", m)
+		}
+	}
+	w.until("nothing is noted", func() bool { return len(w.notes()) == 0 })
+}
+
+// TestREPL has a chat_repl talk: each line has one answer.
+func TestREPL(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c := w.repl(1)
+	for i := range 3 {
+		text := fmt.Sprint("line ", i)
+		if shown, ok, err := c.Line(t.Context(), text); shown != "you said "+text || !ok || err != nil {
+			t.Fatalf("%s: it shows %q, %t, %v", text, shown, ok, err)
+		}
+	}
+}
+
+// TestTwoREPLs checks that two chat_repls do not get each other's answers, although they have one name and the same ids: what one shows is never the
+// answer to the other's line, and no line stays without an answer.
+func TestTwoREPLs(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	a, b := w.repl(7), w.repl(7)
+	for i := range 3 {
+		for name, c := range map[string]*hubtest.REPL{"a": a, "b": b} {
+			text := fmt.Sprint(name, i)
+			if shown, ok, err := c.Line(t.Context(), text); shown != "you said "+text || !ok || err != nil {
+				t.Fatalf("%s: it shows %q, %t, %v", text, shown, ok, err)
+			}
+		}
+	}
+}
+
+// TestLate checks that whoever waits gets one response in time, and the answer as a result, which a chat_repl shows at its next line.
+func TestLate(t *testing.T) {
+	w := newWorld(t)
+	w.times.answer = 50 * time.Millisecond
+	w.serve()
+	c, r := w.cli(), w.repl(1)
+	_, err := c.Say(t.Context(), "slow one")
+	must(t, err)
+	if m := receive(t, "the response", c.Shown); kindOf(m) != chatResponse || m.Content[0].GetText() != "This takes longer. The answer comes when it is there." {
+		t.Errorf("the response is %v", m)
+	}
+	if shown, ok, err := r.Line(t.Context(), "slow two"); !ok || err != nil || shown != "This takes longer. The answer comes when it is there." {
+		t.Errorf("it shows %q, %t, %v", shown, ok, err)
+	}
+	close(w.gate)
+	m := receive(t, "the result", c.Shown)
+	if kindOf(m) != taskResult || m.Content[0].GetText() != "you said slow one" || meta(m.Metadata, "task_id") == "" || m.ContextId != c.Context || m.TaskId != "" {
+		t.Errorf("the result is %v", m)
+	}
+	w.until("all is answered", func() bool { return len(w.notes()) == 0 })
+	if shown, ok, err := r.Line(t.Context(), "next"); !ok || err != nil || shown != "you said slow two" {
+		t.Errorf("it shows %q, %t, %v", shown, ok, err)
+	}
+}
+
+// TestSaidAgain checks that a message that is sent again is one turn, with one answer as long as whoever got it is there, and that the same id with
+// another text is another message.
+func TestSaidAgain(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c := w.cli()
+	must(t, c.Send(t.Context(), "m1", "slow"))
+	must(t, c.Send(t.Context(), "m1", "slow"))
+	close(w.gate)
+	receive(t, "the answer", c.Shown)
+	w.until("it is answered", func() bool { return len(w.notes()) == 0 })
+	must(t, c.Send(t.Context(), "m1", "slow"))
+	must(t, c.Send(t.Context(), "m1", "another"))
+	if m := receive(t, "the answer to the other message", c.Shown); m.Content[0].GetText() != "you said another" {
+		t.Errorf("the answer is %v", m)
+	}
+	again := w.cli()
+	again.Context = c.Context
+	must(t, again.Send(t.Context(), "m1", "slow"))
+	select {
+	case m := <-again.Shown:
+		t.Errorf("an answer came again although its receiver is there: %v", m)
+	default:
+	}
+}
+
+// TestAnsweredAgain checks that a message that is sent again is answered again when whoever got the answer has gone.
+func TestAnsweredAgain(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	hub, end, err := hubtest.Dial(w.address)
+	must(t, err)
+	c := &hubtest.CLI{Hub: hub}
+	w.subscribe(c.Subscribe, "agent_chat_cli")
+	must(t, c.Send(t.Context(), "m1", "hello"))
+	receive(t, "the answer", c.Shown)
+	end()
+	w.until("it has gone", func() bool { return len(w.hub.exchange.to(messages, "agent_chat_cli", "")) == 0 })
+	again := &hubtest.CLI{Hub: w.dial(), Context: c.Context}
+	w.subscribe(again.Subscribe, "agent_chat_cli")
+	must(t, again.Send(t.Context(), "m1", "hello"))
+	if m := receive(t, "the answer", again.Shown); m.Content[0].GetText() != "you said hello" {
+		t.Errorf("the answer is %v", m)
+	}
+}
+
+// TestAway checks that an answer waits for whoever has asked, and comes as a result, since a program that subscribes later waits for no response.
+func TestAway(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c := &hubtest.CLI{Hub: w.dial(), Context: "x"}
+	must(t, c.Send(t.Context(), "m1", "hello"))
+	must(t, c.Subscribe(t.Context()))
+	if m := receive(t, "the answer", c.Shown); kindOf(m) != taskResult || m.Content[0].GetText() != "you said hello" {
+		t.Errorf("the answer is %v", m)
+	}
+}
+
+// TestNobodyAsks checks that an answer that nobody takes is dropped some time later.
+func TestNobodyAsks(t *testing.T) {
+	w := newWorld(t)
+	w.times.undelivered = 50 * time.Millisecond
+	w.serve()
+	c := &hubtest.CLI{Hub: w.dial(), Context: "x"}
+	must(t, c.Send(t.Context(), "m1", "hello"))
+	w.until("it is dropped", func() bool { return len(w.notes()) == 0 })
+}
+
+// TestHubAgain checks that a hub that is started again answers what was accepted before.
+func TestHubAgain(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c := w.cli()
+	must(t, c.Send(t.Context(), "m1", "slow"))
+	w.stop()
+	if len(w.notes()) != 1 {
+		t.Fatalf("noted: %q", w.notes())
+	}
+	w.serve()
+	again := w.cli()
+	close(w.gate)
+	m := receive(t, "the answer", again.Shown)
+	if kindOf(m) != taskResult || m.Content[0].GetText() != "you said slow" || m.ContextId != c.Context || meta(m.Metadata, "original_message_id") != "m1" {
+		t.Errorf("the answer is %v", m)
+	}
+	w.until("nothing is noted", func() bool { return len(w.notes()) == 0 })
+}
+
+// TestResponder checks that Cortex leaves AgentHub's chats to a chat_responder that is there.
+func TestResponder(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	go hubtest.Responder(t.Context(), w.dial()) //nolint:errcheck // it ends with the test
+	w.until("it has subscribed", func() bool { return len(w.hub.exchange.to(messages, responder, "")) == 1 })
+	c := w.repl(1)
+	if shown, ok, err := c.Line(t.Context(), "hello"); shown != "responder: hello" || !ok || err != nil {
+		t.Errorf("it shows %q, %t, %v", shown, ok, err)
+	}
+	if len(w.notes()) > 0 {
+		t.Errorf("Cortex answers as well: %q", w.notes())
+	}
+}
+
+// TestFull checks that a peer has only so many messages without an answer.
+func TestFull(t *testing.T) {
+	w := newWorld(t)
+	w.times.answer = time.Minute
+	w.client.Poll = time.Second
+	w.serve()
+	c := w.cli()
+	for i := range maxOwnChats {
+		must(t, c.Send(t.Context(), fmt.Sprint(i), "slow"))
+	}
+	if err := c.Send(t.Context(), "more", "slow"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more: %v", err)
+	}
+	close(w.gate)
+	var got []string
+	for range maxOwnChats {
+		m := receive(t, "the answers", c.Shown)
+		got = append(got, meta(m.Metadata, "original_message_id"))
+	}
+	slices.Sort(got)
+	if n := len(slices.Compact(got)); n != maxOwnChats {
+		t.Errorf("%d of %d are answered", n, maxOwnChats)
+	}
+}
+
+// TestUnstored checks that a message is not accepted while Cortex cannot store it.
+func TestUnstored(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c := w.cli()
+	w.bus.Close()
+	if err := c.Send(t.Context(), "m1", "hello"); status.Code(err) != codes.Unavailable {
+		t.Errorf("the error is %v", err)
+	}
+}
