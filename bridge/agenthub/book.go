@@ -109,24 +109,22 @@ func (b *book) status(u *hubpb.TaskStatusUpdateEvent) error {
 	return err
 }
 
-// artifact adds an artifact to a task, or parts to an artifact, and returns the artifact as it is then.
-func (b *book) artifact(u *hubpb.TaskArtifactUpdateEvent) (whole *hubpb.Artifact, err error) {
-	_, err = b.change(u.TaskId, func(t *hubpb.Task) error {
+// artifact adds an artifact to a task, or parts to an artifact.
+func (b *book) artifact(u *hubpb.TaskArtifactUpdateEvent) error {
+	_, err := b.change(u.TaskId, func(t *hubpb.Task) error {
 		begin(t, u.ContextId)
 		at := slices.IndexFunc(t.Artifacts, func(a *hubpb.Artifact) bool { return a.ArtifactId == u.Artifact.ArtifactId })
 		switch {
 		case at < 0:
-			at = len(t.Artifacts)
 			t.Artifacts = append(t.Artifacts, u.Artifact)
 		case u.Append:
 			t.Artifacts[at].Parts = append(t.Artifacts[at].Parts, u.Artifact.Parts...)
 		default:
 			t.Artifacts[at] = u.Artifact
 		}
-		whole = t.Artifacts[at]
 		return nil
 	})
-	return whole, err
+	return err
 }
 
 // begin fills in a task that was not in the book.

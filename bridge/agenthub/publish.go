@@ -117,14 +117,13 @@ func (h *hub) PublishTaskArtifact(ctx context.Context, r *hubpb.PublishTaskArtif
 	if err := checkNames(u.TaskId, u.ContextId, u.Artifact.ArtifactId, from, r.Routing.GetToAgentId()); err != nil {
 		return nil, err
 	}
-	whole, err := h.book.artifact(u)
-	if err != nil {
+	if err := h.book.artifact(u); err != nil {
 		return nil, err
 	}
 	if r.Routing == nil {
 		return unrouted, nil
 	}
-	if err := h.works.artifact(u, whole, from); err != nil {
+	if err := h.works.artifact(u, from); err != nil {
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
 	now := h.now()

@@ -27,9 +27,11 @@ type work struct {
 
 	mu    sync.Mutex
 	last  *hubpb.TaskStatus // the status that ends the task; nil while it has none
-	open  map[string]bool   // artifacts, by id: whether parts can be added
-	whole chan struct{}     // closed when an artifact is complete
-	done  bool
+	begun map[string]bool   // artifacts, by id
+	done  bool              // nothing is added any more
+
+	whole    chan struct{} // closed when an artifact is complete
+	complete func()
 }
 
 // works are the tasks that agents work on. They are safe for concurrent use.
@@ -40,7 +42,8 @@ type works struct {
 
 // begin adds a task, which ends with ctx or by a report.
 func (w *works) begin(ctx context.Context, agent string, t *agents.Task) *work {
-	one := &work{agent: agent, task: t, open: map[string]bool{}, whole: make(chan struct{})}
+	one := &work{agent: agent, task: t, begun: map[string]bool{}, whole: make(chan struct{})}
+	one.complete = sync.OnceFunc(func() { close(one.whole) })
 	one.over, one.end = context.WithCancel(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,8 +97,8 @@ func (one *work) settle(s *hubpb.TaskStatus) {
 	}
 }
 
-// artifact takes an output of a task, or a piece of one. whole is the artifact as it is with it.
-func (w *works) artifact(u *hubpb.TaskArtifactUpdateEvent, whole *hubpb.Artifact, from string) error {
+// artifact takes an output of a task, or a piece of one.
+func (w *works) artifact(u *hubpb.TaskArtifactUpdateEvent, from string) error {
 	one := w.of(u.TaskId, from)
 	if one == nil || from == "" {
 		return nil
@@ -105,26 +108,19 @@ func (w *works) artifact(u *hubpb.TaskArtifactUpdateEvent, whole *hubpb.Artifact
 	if one.done {
 		return nil
 	}
-	id := u.Artifact.ArtifactId
-	e := &a2a.TaskArtifactUpdateEvent{Append: u.Append && one.open[id], LastChunk: u.LastChunk}
-	if e.Append {
-		whole = u.Artifact
-	}
-	e.Artifact = &a2a.Artifact{
-		ID: a2a.ArtifactID(id), Name: whole.Name, Description: whole.Description, Parts: partsOf(whole.Parts), Metadata: asMap(whole.Metadata),
-	}
-	if len(e.Artifact.Parts) > 0 || e.Append {
+	// Programs may add to what they called complete, so it stays open.
+	a := u.Artifact
+	e := &a2a.TaskArtifactUpdateEvent{Append: u.Append && one.begun[a.ArtifactId], Artifact: &a2a.Artifact{
+		ID: a2a.ArtifactID(a.ArtifactId), Name: a.Name, Description: a.Description, Parts: partsOf(a.Parts), Metadata: asMap(a.Metadata),
+	}}
+	if len(e.Artifact.Parts) > 0 {
 		if err := one.task.Update(e); err != nil {
 			return err
 		}
-		one.open[id] = !u.LastChunk
+		one.begun[a.ArtifactId] = true
 	}
 	if u.LastChunk {
-		select {
-		case <-one.whole:
-		default:
-			close(one.whole)
-		}
+		one.complete()
 	}
 	return nil
 }

@@ -1,0 +1,213 @@
+package agenthub
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
+)
+
+// listen returns what comes on a stream that open opens.
+func (w *world) listen(k kind, of string, open func(context.Context) (grpc.ServerStreamingClient[hubpb.AgentEvent], error)) <-chan *hubpb.AgentEvent {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w.t.Cleanup(cancel)
+	before := len(w.hub.exchange.to(k, of, ""))
+	stream, err := open(ctx)
+	must(w.t, err)
+	w.until(of+" has subscribed", func() bool { return len(w.hub.exchange.to(k, of, "")) > before })
+	all := make(chan *hubpb.AgentEvent, 1000)
+	go func() {
+		for {
+			e, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			all <- e
+		}
+	}()
+	return all
+}
+
+func (w *world) messagesOf(of string) <-chan *hubpb.AgentEvent {
+	return w.listen(messages, of, func(ctx context.Context) (grpc.ServerStreamingClient[hubpb.AgentEvent], error) {
+		return w.dial().SubscribeToMessages(ctx, &hubpb.SubscribeToMessagesRequest{AgentId: of, MessageTypes: []string{"none"}})
+	})
+}
+
+func (w *world) tasksOf(of string) <-chan *hubpb.AgentEvent {
+	return w.listen(tasks, of, func(ctx context.Context) (grpc.ServerStreamingClient[hubpb.AgentEvent], error) {
+		return w.dial().SubscribeToTasks(ctx, &hubpb.SubscribeToTasksRequest{AgentId: of})
+	})
+}
+
+func (w *world) eventsOf(of string) <-chan *hubpb.AgentEvent {
+	return w.listen(events, of, func(ctx context.Context) (grpc.ServerStreamingClient[hubpb.AgentEvent], error) {
+		return w.dial().SubscribeToAgentEvents(ctx, &hubpb.SubscribeToAgentEventsRequest{AgentId: of})
+	})
+}
+
+// TestPublisher has the publisher give tasks to the subscriber, which never registers.
+func TestPublisher(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	did := make(chan string, 10)
+	w.join(hubtest.Subscriber(func(kind string) { did <- kind }))
+	seen := w.tasksOf("watcher")
+	must(t, hubtest.Publish(t.Context(), w.dial()))
+	got := []string{receive(t, "work", did), receive(t, "work", did), receive(t, "work", did)}
+	slices.Sort(got)
+	if want := []string{"greeting", "math_calculation", "random_number"}; !slices.Equal(got, want) {
+		t.Errorf("the subscriber did %q", got)
+	}
+	ends := map[string]int{}
+	for ends["TASK_STATE_COMPLETED"]+ends["TASK_STATE_FAILED"] < 4 {
+		e := receive(t, "what the subscriber reports", seen)
+		if u := e.GetStatusUpdate(); u != nil {
+			ends[u.Status.State.String()]++
+		}
+	}
+	if ends["TASK_STATE_FAILED"] != 1 {
+		t.Errorf("the tasks ended as %v", ends)
+	}
+	if w.knows("agent_demo_subscriber") {
+		t.Error("Cortex knows an agent that has not registered")
+	}
+}
+
+// TestRouting checks who gets what, in order.
+func TestRouting(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	hub := w.dial()
+	a1, a2, aTasks, aEvents := w.messagesOf("a"), w.messagesOf("a"), w.tasksOf("a"), w.eventsOf("a")
+	b, bTasks, sender := w.messagesOf("b"), w.tasksOf("b"), w.messagesOf("sender")
+	publish := func(id, task, to string) {
+		t.Helper()
+		r, err := hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
+			Message: &hubpb.Message{MessageId: id, TaskId: task, Role: hubpb.Role_ROLE_AGENT, Content: []*hubpb.Part{hubtest.Text(id)}},
+			Routing: &hubpb.AgentEventMetadata{FromAgentId: "sender", ToAgentId: to, EventType: "x"},
+		})
+		if err != nil || !r.Success {
+			t.Errorf("PublishMessage = %v, %v", r, err)
+		}
+	}
+	want := func(what string, from <-chan *hubpb.AgentEvent, all ...string) {
+		t.Helper()
+		for _, want := range all {
+			e := receive(t, what, from)
+			got := "message " + e.GetMessage().GetMessageId()
+			if task := e.GetTask(); task != nil {
+				got = fmt.Sprint("task ", task.Id, " ", len(task.History))
+			}
+			if u := e.GetStatusUpdate(); u != nil {
+				got = "status " + u.TaskId
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
+	}
+	publish("1", "", "a")
+	publish("2", "T", "a")
+	publish("3", "T", "a")
+	publish("4", "", "")
+	publish("5", "U", "")
+	_, err := hub.PublishTaskUpdate(t.Context(), &hubpb.PublishTaskUpdateRequest{Update: &hubpb.TaskStatusUpdateEvent{TaskId: "T"}, Routing: &hubpb.AgentEventMetadata{FromAgentId: "sender"}})
+	must(t, err)
+	publish("6", "", "sender")
+	for _, s := range []<-chan *hubpb.AgentEvent{a1, a2} {
+		want("a's messages", s, "message 1", "message 2", "message 3", "message 4", "message 5")
+	}
+	want("a's tasks", aTasks, "task T 1", "task T 2", "task U 1", "status T")
+	want("b's messages", b, "message 4", "message 5")
+	want("b's tasks", bTasks, "task U 1", "status T")
+	want("a's events", aEvents, "message 1", "message 2", "task T 1", "message 3", "task T 2", "message 4", "message 5", "task U 1", "status T")
+	want("the sender's messages", sender, "message 6")
+}
+
+// TestDirectory checks that subscribers are told which agents are there, come and go.
+func TestDirectory(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	w.hand("early")
+	seen := w.eventsOf("watcher")
+	want := func(want string) {
+		t.Helper()
+		e := receive(t, want, seen)
+		c := e.GetAgentCard()
+		if got := c.GetEventType() + " " + c.GetAgentId() + " " + c.GetAgentCard().GetName(); got != want || e.Routing.EventType != "agent."+c.GetEventType() || !strings.HasPrefix(e.EventId, "agent_"+c.GetEventType()+"_") {
+			t.Errorf("the event is %v, want %s", e, want)
+		}
+	}
+	want("registered early early")
+	h := w.hand("worker")
+	want("registered worker worker")
+	_, err := h.hub.RegisterAgent(t.Context(), &hubpb.RegisterAgentRequest{AgentCard: &hubpb.AgentCard{Name: "worker", Description: "Digs"}})
+	must(t, err)
+	want("updated worker worker")
+	h.leave()
+	want("unregistered worker worker")
+}
+
+// TestBehind checks that a subscriber that takes nothing delays its senders only for so long, and disturbs nobody else.
+func TestBehind(t *testing.T) {
+	w := newWorld(t)
+	w.times.behind = 0
+	w.serve()
+	s := newStream(t.Context(), "stuck", "", w.hub.now()) // nobody takes
+	must(t, w.hub.exchange.open(messages, s))
+	seen := w.messagesOf("other")
+	hub := w.dial()
+	for i := range maxQueue + 10 {
+		for _, to := range []string{"stuck", "other"} {
+			_, err := hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
+				Message: &hubpb.Message{MessageId: fmt.Sprint(i), Role: hubpb.Role_ROLE_AGENT}, Routing: &hubpb.AgentEventMetadata{FromAgentId: "sender", ToAgentId: to},
+			})
+			must(t, err)
+		}
+		if e := receive(t, "the message", seen); e.GetMessage().MessageId != fmt.Sprint(i) {
+			t.Errorf("message %d is %v", i, e)
+		}
+	}
+	if n := len(s.take()); n != maxQueue {
+		t.Errorf("%d events wait", n)
+	}
+}
+
+// TestMany checks that there are only so many subscriptions.
+func TestMany(t *testing.T) {
+	x := newExchange()
+	var all []*stream
+	open := func(of string) error {
+		s := newStream(t.Context(), of, "", time.Time{})
+		err := x.open(messages, s)
+		if err == nil {
+			all = append(all, s)
+		}
+		return err
+	}
+	for range maxOwnStreams {
+		must(t, open("a"))
+	}
+	if open("a") == nil {
+		t.Error("a peer has one more than are allowed")
+	}
+	for i := range maxStreams - maxOwnStreams {
+		must(t, open(fmt.Sprint(i)))
+	}
+	if open("b") == nil {
+		t.Error("there is one more than are allowed")
+	}
+	for _, s := range all {
+		x.close(messages, s)
+	}
+	must(t, open("a"))
+}
