@@ -1,6 +1,7 @@
 package hubtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -84,13 +85,16 @@ func kindOf(m *hubpb.Message) string {
 // CLI behaves as the program chat_cli. What it shows comes on Shown.
 type CLI struct {
 	Hub     hubpb.AgentHubClient
+	ID      string // "": agent_chat_cli
 	Context string
 	Shown   chan *hubpb.Message
 }
 
+func (c *CLI) id() string { return cmp.Or(c.ID, "agent_chat_cli") }
+
 // Subscribe begins a session.
 func (c *CLI) Subscribe(ctx context.Context) error {
-	stream, err := c.Hub.SubscribeToMessages(ctx, &hubpb.SubscribeToMessagesRequest{AgentId: "agent_chat_cli"})
+	stream, err := c.Hub.SubscribeToMessages(ctx, &hubpb.SubscribeToMessagesRequest{AgentId: c.id()})
 	if err != nil {
 		return err
 	}
@@ -128,9 +132,9 @@ func (c *CLI) Send(ctx context.Context, id, text string) error {
 	_, err := c.Hub.PublishMessage(ctx, &hubpb.PublishMessageRequest{
 		Message: &hubpb.Message{
 			MessageId: id, ContextId: c.Context, Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{Text(text)},
-			Metadata: Metadata("task_type", "chat_request", "from_agent", "agent_chat_cli", "created_at", time.Now().Format(time.RFC3339)),
+			Metadata: Metadata("task_type", "chat_request", "from_agent", c.id(), "created_at", time.Now().Format(time.RFC3339)),
 		},
-		Routing: &hubpb.AgentEventMetadata{FromAgentId: "agent_chat_cli", ToAgentId: "cortex", EventType: "a2a.message.chat_request", Priority: hubpb.Priority_PRIORITY_HIGH},
+		Routing: &hubpb.AgentEventMetadata{FromAgentId: c.id(), ToAgentId: "cortex", EventType: "a2a.message.chat_request", Priority: hubpb.Priority_PRIORITY_HIGH},
 	})
 	return err
 }
