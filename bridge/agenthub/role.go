@@ -19,38 +19,67 @@ func Role() role.Role {
 	}
 }
 
+// options are the role's flags.
+type options struct {
+	hub, broker string // addresses
+	id, prefix  string
+}
+
 // open adds the flags.
 func open(f *flag.FlagSet) role.Run {
-	var at, prefix string
-	address(f, "agenthub", &at, "`ADDRESS`: where Cortex is AgentHub's broker, such as 127.0.0.1:50051")
-	f.Func("agenthub-prefix", "`TEXT`: what the names of AgentHub's agents begin with in Cortex, such as hub.", func(text string) error {
-		if err := transport.CheckID(text); text != "" && err != nil {
-			return err
-		}
-		prefix = text
-		return nil
-	})
-	return func(ctx context.Context, site *role.Site) error {
-		if at == "" {
-			return nil
-		}
-		h, err := newHub(site, prefix, usual)
+	o := options{id: transport.Cortex}
+	address(f, "agenthub", &o.hub, "`ADDRESS`: where Cortex is AgentHub's broker, such as 127.0.0.1:50051")
+	address(f, "agenthub-broker", &o.broker, "`ADDRESS`: of AgentHub's own broker, whose agents Cortex has work, and whose chats it answers")
+	word(f, "agenthub-id", &o.id, "`NAME`: of Cortex at --agenthub-broker, where a cortex may be already (default cortex)")
+	word(f, "agenthub-prefix", &o.prefix, "`TEXT`: what the names of AgentHub's agents begin with in Cortex, such as hub.")
+	return o.run
+}
+
+func (o *options) run(ctx context.Context, at *role.Site) error {
+	switch {
+	case o.hub != "" && o.broker != "":
+		return transport.Permanent(errors.New("--agenthub and --agenthub-broker: give one of them"))
+	case o.hub != "":
+		return o.runHub(ctx, at)
+	case o.broker != "":
+		return o.runBroker(ctx, at)
+	}
+	return nil
+}
+
+// runHub has Cortex be the broker.
+func (o *options) runHub(ctx context.Context, at *role.Site) error {
+	h, err := newHub(at, o.prefix, usual)
+	if err != nil {
+		return err
+	}
+	return h.run(ctx, func(ctx context.Context) error {
+		l, err := at.Listen(ctx, o.hub)
 		if err != nil {
 			return err
 		}
-		return h.run(ctx, func(ctx context.Context) error {
-			l, err := site.Listen(ctx, at)
-			if err != nil {
-				return err
-			}
-			site.Logger.Info("AgentHub's broker", "address", l.Addr().String())
-			if !isLoopback(l.Addr()) {
-				site.Logger.Warn("AgentHub has no keys: whoever reaches this address can ask Cortex, and be an agent of it", "address", l.Addr().String())
-			}
-			site.Ready()
-			return h.serve(ctx, l)
-		})
+		at.Logger.Info("AgentHub's broker", "address", l.Addr().String())
+		if !isLoopback(l.Addr().String()) {
+			at.Logger.Warn("AgentHub has no keys: whoever reaches this address can ask Cortex, and be an agent of it", "address", l.Addr().String())
+		}
+		at.Ready()
+		return h.serve(ctx, l)
+	})
+}
+
+// runBroker has Cortex be a client of a broker.
+func (o *options) runBroker(ctx context.Context, at *role.Site) error {
+	b, err := newBroker(at, o.prefix, o.id, usual)
+	if err != nil {
+		return err
 	}
+	return b.run(ctx, func(ctx context.Context) error {
+		if !isLoopback(o.broker) {
+			at.Logger.Warn("AgentHub has neither keys nor encryption: whoever is between here and its broker can read and change all", "address", o.broker)
+		}
+		at.Ready() // the broker may come later
+		return b.connect(ctx, o.broker)
+	})
 }
 
 // address adds a flag for the address host:port. The host has to be given, so that nobody listens to a network by chance.
@@ -71,8 +100,20 @@ func address(f *flag.FlagSet, name string, to *string, about string) {
 	})
 }
 
+// word adds a flag for a part of a name.
+func word(f *flag.FlagSet, name string, to *string, about string) {
+	f.Func(name, about, func(text string) error {
+		if err := transport.CheckID(text); err != nil {
+			return fmt.Errorf("%w: want a word", err)
+		}
+		*to = text
+		return nil
+	})
+}
+
 // isLoopback reports whether only this machine reaches an address.
-func isLoopback(a net.Addr) bool {
-	at, err := netip.ParseAddrPort(a.String())
-	return err == nil && at.Addr().Unmap().IsLoopback()
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	at, none := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || none == nil && at.Unmap().IsLoopback())
 }

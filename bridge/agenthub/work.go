@@ -183,9 +183,11 @@ func (g *guest) request(ctx context.Context, t *agents.Task) (*hubpb.Task, error
 	if err != nil {
 		return nil, err
 	}
+	replies := ""
 	if t.Message.Metadata[transport.MetaContinued] == true { // the agent has forgotten what its question is about
 		parts = slices.DeleteFunc(parts, func(p *hubpb.Part) bool { return p.GetText() != "" })
 		parts = append([]*hubpb.Part{textPart(g.bridge.questions.first(t) + t.Text())}, parts...)
+		replies = string(t.ID)
 	}
 	kind = valid(kind)
 	now := timestamppb.New(g.bridge.now())
@@ -196,9 +198,12 @@ func (g *guest) request(ctx context.Context, t *agents.Task) (*hubpb.Task, error
 	return &hubpb.Task{
 		Id: string(t.ID), ContextId: t.ContextID, Status: &hubpb.TaskStatus{State: hubpb.TaskState_TASK_STATE_SUBMITTED, Timestamp: now},
 		History:  []*hubpb.Message{m},
-		Metadata: metadata("task_type", kind, "from_agent", transport.Cortex, "original_message_id", m.MessageId),
+		Metadata: metadata("task_type", kind, "from_agent", transport.Cortex, "original_message_id", m.MessageId, repliesTo, replies),
 	}, nil
 }
+
+// repliesTo is the name of the metadata of a task that replies to the question of its agent.
+const repliesTo = "replies_to"
 
 // result returns how a task has ended. An agent sends its artifact after its status: result waits for it a little.
 func (one *work) result(ctx context.Context, s *hubpb.TaskStatus, patience time.Duration) *a2a.TaskStatus {

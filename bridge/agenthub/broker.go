@@ -1,0 +1,301 @@
+package agenthub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"google.golang.org/grpc"
+	connect "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	brokerPing   = 6 * time.Minute // a server that allows nothing else ends a connection with pings within five
+	brokerPause  = 200 * time.Millisecond
+	maxPause     = 10 * time.Second
+	callTime     = 10 * time.Second // for a call that nobody waits for
+	chatPatience = 20 * time.Second // how long a message waits for Cortex's transport
+)
+
+// replyMark separates the id of a task from a word, in the id that a reply to the agent's question has at the broker. There, a message with the id of a
+// task has the agent do the task's first message again.
+const replyMark = "~"
+
+// broker is Cortex as a client of a broker that runs elsewhere. That keeps nothing for who is not there, and acknowledges nothing: Cortex knows the agents
+// that have registered while it was connected, and a task that gets lost runs into its deadline.
+type broker struct {
+	*bridge
+	id  string // Cortex's, at the broker
+	hub hubpb.AgentHubClient
+
+	mu    sync.Mutex
+	up    bool
+	known map[string]bool // agents, by name: they are there while the broker is
+}
+
+func newBroker(at *role.Site, prefix, id string, t times) (*broker, error) {
+	b := &broker{id: id, known: map[string]bool{}}
+	var err error
+	b.bridge, err = newBridge(at, prefix, t, b)
+	return b, err
+}
+
+// connect works with the broker at an address until ctx ends.
+func (b *broker) connect(ctx context.Context, address string) error {
+	soon := connect.DefaultConfig
+	soon.BaseDelay, soon.MaxDelay = brokerPause, maxPause
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: brokerPing, Timeout: pongTime}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: soon, MinConnectTimeout: maxPause}))
+	if err != nil {
+		return transport.Permanent(err)
+	}
+	defer conn.Close() //nolint:errcheck // its streams have ended
+	b.hub = hubpb.NewAgentHubClient(conn)
+	pauses := &backoff.ExponentialBackOff{InitialInterval: brokerPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
+	pauses.Reset()
+	told := false
+	for {
+		up, err := b.session(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if up {
+			pauses.Reset()
+			told = false
+		}
+		if !told {
+			b.at.Logger.Warn("AgentHub's broker is away, and is tried again and again", "address", address, "err", err)
+			told = true
+		}
+		select {
+		case <-time.After(pauses.NextBackOff()):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// session subscribes, registers, and handles what comes until a stream ends. up says whether it was connected.
+func (b *broker) session(ctx context.Context) (up bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var receiving sync.WaitGroup
+	defer receiving.Wait()
+	defer cancel()
+	failed := make(chan error, 4)
+	receive := func(stream grpc.ServerStreamingClient[hubpb.AgentEvent], err error, handle func(*hubpb.AgentEvent)) {
+		receiving.Go(func() {
+			for err == nil {
+				var e *hubpb.AgentEvent
+				if e, err = stream.Recv(); err == nil {
+					handle(e)
+				}
+			}
+			failed <- err
+		})
+	}
+	ready := grpc.WaitForReady(true)
+	names := []string{b.id}
+	if b.id == transport.Cortex {
+		names = append(names, responder)
+	}
+	for _, name := range names {
+		s, err := b.hub.SubscribeToMessages(ctx, &hubpb.SubscribeToMessagesRequest{AgentId: name}, ready)
+		receive(s, err, b.message)
+	}
+	s, err := b.hub.SubscribeToTasks(ctx, &hubpb.SubscribeToTasksRequest{AgentId: b.id}, ready)
+	receive(s, err, b.report)
+	s, err = b.hub.SubscribeToAgentEvents(ctx, &hubpb.SubscribeToAgentEventsRequest{AgentId: b.id}, ready)
+	receive(s, err, func(e *hubpb.AgentEvent) { b.card(ctx, e.GetAgentCard()) })
+	own := hubCard()
+	own.Name = b.id
+	r, err := b.hub.RegisterAgent(ctx, &hubpb.RegisterAgentRequest{AgentCard: own}, ready)
+	if err == nil && !r.Success {
+		err = errors.New(r.Error)
+	}
+	if err != nil {
+		return false, err
+	}
+	b.at.Logger.Info("connected to AgentHub's broker", "id", b.id)
+	b.presence(ctx, true)
+	err = <-failed
+	cancel()
+	receiving.Wait()
+	b.presence(ctx, false)
+	return true, err
+}
+
+// presence takes note that the broker is there, and with it the agents that are known, or not.
+func (b *broker) presence(ctx context.Context, up bool) {
+	b.mu.Lock()
+	b.up = up
+	var names []string
+	for name := range b.known {
+		names = append(names, name)
+	}
+	b.mu.Unlock()
+	for _, name := range names {
+		if up {
+			b.guests.opened(ctx, name)
+		} else {
+			b.guests.closed(name)
+		}
+	}
+}
+
+// card takes the card of an agent that has registered.
+func (b *broker) card(ctx context.Context, e *hubpb.AgentCardEvent) {
+	name := e.GetAgentCard().GetName()
+	if name == "" || name == b.id || checkNames(name) != nil {
+		return
+	}
+	b.mu.Lock()
+	known, up := b.known[name], b.up
+	gone := e.EventType == "unregistered"
+	if gone {
+		delete(b.known, name)
+	} else if !known && len(b.known) < maxGuests {
+		b.known[name] = true
+	}
+	b.mu.Unlock()
+	switch {
+	case gone && known:
+		b.guests.closed(name)
+	case !gone:
+		if !known && up {
+			b.guests.opened(ctx, name)
+		}
+		card, err := cardOf(e.AgentCard, b.prefix)
+		if err == nil {
+			err = b.guests.register(ctx, name, card)
+		}
+		if err != nil {
+			b.at.Logger.Warn("agent of AgentHub is left out", "agent", name, "err", err)
+		}
+	}
+}
+
+// message begins a turn with a message that is for Cortex.
+func (b *broker) message(e *hubpb.AgentEvent) {
+	m, r := e.GetMessage(), e.Routing
+	if m.GetRole() != hubpb.Role_ROLE_USER || r.GetToAgentId() != b.id && r.GetToAgentId() != responder || r.FromAgentId == "" || r.FromAgentId == b.id ||
+		m.MessageId == "" || checkNames(m.MessageId, m.ContextId, r.FromAgentId) != nil {
+		return
+	}
+	b.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, chatPatience)
+		defer cancel()
+		for {
+			err := b.chats.begin(ctx, m, r.FromAgentId, "", false)
+			if err == nil {
+				return
+			}
+			select {
+			case <-time.After(chatPause):
+			case <-ctx.Done():
+				b.at.Logger.Warn("message is lost: it could not be stored", "peer", r.FromAgentId, "err", err)
+				return
+			}
+		}
+	})
+}
+
+// report takes what an agent says of a task of Cortex.
+func (b *broker) report(e *hubpb.AgentEvent) {
+	from := e.Routing.GetFromAgentId()
+	if from == b.id {
+		return
+	}
+	if u := e.GetStatusUpdate(); u != nil {
+		u.TaskId, _, _ = strings.Cut(u.TaskId, replyMark)
+		b.works.status(u, from)
+	}
+	if u := e.GetArtifactUpdate(); u.GetArtifact() != nil {
+		u.TaskId, _, _ = strings.Cut(u.TaskId, replyMark)
+		if err := b.works.artifact(u, from); err != nil {
+			b.at.Logger.Warn("artifact is left out", "agent", from, "task_id", u.TaskId, "err", err)
+		}
+	}
+}
+
+// give implements line.
+func (b *broker) give(ctx context.Context, t *hubpb.Task, agent string) (lost <-chan struct{}, err error) {
+	m := proto.CloneOf(t.History[0])
+	m.TaskId, m.Metadata = wireID(t), t.Metadata
+	return nil, b.publish(ctx, m, agent, "a2a.task."+meta(t.Metadata, "task_type"))
+}
+
+// wireID returns the id of a task at the broker.
+func wireID(t *hubpb.Task) string {
+	if meta(t.Metadata, repliesTo) == "" {
+		return t.Id
+	}
+	return t.Id + replyMark + derived(t.History[0].MessageId)[:8]
+}
+
+// publish has the broker pass a message on.
+func (b *broker) publish(ctx context.Context, m *hubpb.Message, to, eventType string) error {
+	routing := route(to, eventType, hubpb.Priority_PRIORITY_MEDIUM)
+	routing.FromAgentId = b.id
+	r, err := b.hub.PublishMessage(ctx, &hubpb.PublishMessageRequest{Message: m, Routing: routing}, grpc.WaitForReady(true))
+	switch {
+	case err != nil:
+		return fmt.Errorf("AgentHub's broker: %s", status.Convert(err).Message())
+	case !r.Success:
+		return fmt.Errorf("AgentHub's broker: %s", r.Error)
+	}
+	return nil
+}
+
+// cancel implements line.
+func (b *broker) cancel(t *hubpb.Task, agent, reason string) {
+	id, now := wireID(t), b.now()
+	routing := route(agent, "task_cancelled", hubpb.Priority_PRIORITY_HIGH)
+	routing.FromAgentId = b.id
+	b.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, callTime)
+		defer cancel()
+		u := &hubpb.TaskStatusUpdateEvent{TaskId: id, ContextId: t.ContextId, Status: cancelled(t, reason, now), Final: true}
+		u.Status.Timestamp = timestamppb.New(now)
+		if _, err := b.hub.PublishTaskUpdate(ctx, &hubpb.PublishTaskUpdateRequest{Update: u, Routing: routing}); err != nil {
+			b.at.Logger.Info("agent is not told that its task is canceled", "agent", agent, "task_id", t.Id, "err", err)
+		}
+	})
+}
+
+// answer implements line. What may have been sent is sent again as a result, which disturbs nobody.
+func (b *broker) answer(ctx context.Context, c *chat, r *reply, sent func()) (receipt, error) {
+	sent()
+	kind := chatResponse
+	if r.late {
+		kind = taskResult
+	}
+	for {
+		err := b.publish(ctx, r.message(c, kind, b.now()), c.Peer, "a2a.message."+kind)
+		if err == nil {
+			return nil, nil
+		}
+		kind = taskResult
+		select {
+		case <-time.After(chatPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// agent implements line: the broker has no way to be told.
+func (b *broker) agent(*transport.AgentEvent) {}

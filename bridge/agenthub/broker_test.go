@@ -1,0 +1,186 @@
+package agenthub
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
+	"github.com/cortex-orchestrator/cortex/client"
+)
+
+// elsewhere starts a broker, at the same address as before.
+func (w *world) elsewhere() (b *hubtest.Broker, stop func()) {
+	w.t.Helper()
+	at := w.address
+	if at == "" {
+		at = "127.0.0.1:0"
+	}
+	b = &hubtest.Broker{}
+	var err error
+	w.address, stop, err = b.Serve(at)
+	must(w.t, err)
+	stop = sync.OnceFunc(stop)
+	w.t.Cleanup(stop)
+	return b, stop
+}
+
+// connect connects Cortex to the broker.
+func (w *world) connect(b *hubtest.Broker, id string) *broker {
+	w.t.Helper()
+	is, err := newBroker(w.site(), w.prefix, id, w.times)
+	must(w.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- is.run(ctx, func(ctx context.Context) error { return is.connect(ctx, w.address) })
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	if b != nil {
+		w.connected(b, is)
+	}
+	return is
+}
+
+// connected waits until Cortex has subscribed.
+func (w *world) connected(b *hubtest.Broker, is *broker) {
+	w.t.Helper()
+	w.until("Cortex has subscribed", func() bool {
+		is.mu.Lock()
+		defer is.mu.Unlock()
+		return is.up && b.Has("messages", is.id) && b.Has("tasks", is.id) && b.Has("events", is.id) && (is.id != "cortex" || b.Has("messages", responder))
+	})
+}
+
+// begin runs an agent at the broker, and waits until it has subscribed there.
+func (w *world) begin(b *hubtest.Broker, a *hubtest.SubAgent) (leave func()) {
+	w.t.Helper()
+	leave = w.run(a)
+	w.until(a.ID+" has subscribed", func() bool { return b.Has("tasks", a.ID) })
+	return leave
+}
+
+// TestBrokersAgent has Cortex give work to an agent by way of a broker, which is started again.
+func TestBrokersAgent(t *testing.T) {
+	w := newWorld(t)
+	b, stop := w.elsewhere()
+	is := w.connect(b, "cortex")
+	leave := w.begin(b, hubtest.Echo())
+	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	if got := w.ask("c", "agent_echo: hi"); got != "TASK_STATE_COMPLETED: Echo: hi" {
+		t.Errorf("the answer is %q", got)
+	}
+	stop()
+	leave()
+	w.until("the agent is gone", func() bool { return !w.knows("agent_echo") })
+	b, _ = w.elsewhere()
+	w.connected(b, is)
+	w.begin(b, hubtest.Echo())
+	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	if got := w.ask("c", "agent_echo: again"); got != "TASK_STATE_COMPLETED: Echo: again" {
+		t.Errorf("the answer is %q", got)
+	}
+}
+
+// TestBrokerIsBackSoon checks that an agent stays one of Cortex's while the broker is started again, and gets what it was given meanwhile.
+func TestBrokerIsBackSoon(t *testing.T) {
+	w := newWorld(t)
+	w.times.grace = time.Minute
+	b, stop := w.elsewhere()
+	is := w.connect(b, "cortex")
+	a := hubtest.Echo()
+	leave := w.begin(b, a)
+	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	stop()
+	leave()
+	w.until("Cortex notices", func() bool {
+		is.mu.Lock()
+		defer is.mu.Unlock()
+		return !is.up
+	})
+	if !w.knows("agent_echo") {
+		t.Error("the agent is gone at once")
+	}
+	b, _ = w.elsewhere()
+	w.connected(b, is)
+	if !w.knows("agent_echo") {
+		t.Error("the agent is not there any more")
+	}
+	w.begin(b, hubtest.Echo())
+	if got := w.ask("c", "agent_echo: hi"); got != "TASK_STATE_COMPLETED: Echo: hi" {
+		t.Errorf("the answer is %q", got)
+	}
+}
+
+// TestBrokersChats has Cortex answer the chats at a broker, which tells everybody everything.
+func TestBrokersChats(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.elsewhere()
+	w.connect(b, "cortex")
+	c := &hubtest.CLI{Hub: w.dial()}
+	must(t, c.Subscribe(t.Context()))
+	r := &hubtest.REPL{Hub: w.dial(), After: func(time.Duration) <-chan time.Time { return nil }}
+	must(t, r.Subscribe(t.Context()))
+	w.until("they have subscribed", func() bool { return b.Has("messages", "agent_chat_cli") && b.Has("messages", "agent_chat_repl") })
+	for _, text := range []string{"hello", "and again"} {
+		_, err := c.Say(t.Context(), text)
+		must(t, err)
+		if m := receive(t, "the answer", c.Shown); m.Content[0].GetText() != "you said "+text || kindOf(m) != chatResponse {
+			t.Errorf("the answer is %v", m)
+		}
+		if shown, ok, err := r.Line(t.Context(), text); shown != "you said "+text || !ok || err != nil {
+			t.Errorf("it shows %q, %t, %v", shown, ok, err)
+		}
+	}
+}
+
+// TestBrokersQuestion checks that a reply gets through at a broker, where an agent is given the first message of a task again and again.
+func TestBrokersQuestion(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.elsewhere()
+	w.connect(b, "cortex")
+	a := hubtest.Echo()
+	a.Skills[0].Do = func(_ context.Context, _ *hubpb.Task, m *hubpb.Message) (hubpb.TaskState, *hubpb.Artifact) {
+		text := words(m)
+		if !strings.Contains(text, "deep") {
+			return hubpb.TaskState_TASK_STATE_INPUT_REQUIRED, &hubpb.Artifact{ArtifactId: "q", Parts: []*hubpb.Part{hubtest.Text("How deep?")}}
+		}
+		return completed, &hubpb.Artifact{ArtifactId: "a", Parts: []*hubpb.Part{hubtest.Text(text)}}
+	}
+	w.begin(b, a)
+	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	if got := w.ask("c", "agent_echo: dig"); !strings.Contains(got, "How deep?") {
+		t.Errorf("the question is %q", got)
+	}
+	turn, err := w.client.Send(t.Context(), client.Text("c", "two metres deep"))
+	must(t, err)
+	if got := w.answer(turn); got != "TASK_STATE_COMPLETED: dig\ntwo metres deep" {
+		t.Errorf("the answer is %q", got)
+	}
+}
+
+// TestBrokerHasACortex checks that under another id Cortex leaves the chats to the cortex that is there.
+func TestBrokerHasACortex(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.elsewhere()
+	w.connect(b, "second")
+	c := &hubtest.CLI{Hub: w.dial()}
+	must(t, c.Subscribe(t.Context()))
+	w.until("it has subscribed", func() bool { return b.Has("messages", "agent_chat_cli") })
+	_, err := c.Say(t.Context(), "hello")
+	must(t, err)
+	w.begin(b, hubtest.Echo())
+	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	if got := w.ask("c", "agent_echo: hi"); got != "TASK_STATE_COMPLETED: Echo: hi" {
+		t.Errorf("the answer is %q", got)
+	}
+	if len(w.notes()) > 0 || len(c.Shown) > 0 {
+		t.Error("Cortex answers what is for another")
+	}
+}
