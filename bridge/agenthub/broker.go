@@ -199,7 +199,7 @@ func (b *broker) message(e *hubpb.AgentEvent) {
 		ctx, cancel := context.WithTimeout(b.ctx, chatPatience)
 		defer cancel()
 		for {
-			err := b.chats.begin(ctx, m, r.FromAgentId, "", false)
+			err := b.chats.begin(ctx, newChat(m, r.FromAgentId, b.id), partsOf(m.Content), nil)
 			if err == nil {
 				return
 			}

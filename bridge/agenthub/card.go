@@ -92,6 +92,18 @@ func taskType(card *a2a.AgentCard, given string) (string, error) {
 	return "", fmt.Errorf("the agent has %d skills, and wants to be told which", len(names))
 }
 
+// skillCalled returns the id of the skill of an agent of Cortex that a task type names; "" if it names none.
+func skillCalled(card *a2a.AgentCard, kind string) string {
+	spec := agentcard.SpecOf(card)
+	for i := range card.Skills {
+		s := &card.Skills[i]
+		if id := agentcard.SkillID(s); kind != "" && (kind == id || kind == s.Name || kind == spec.Abilities[id].DispatchKey) {
+			return id
+		}
+	}
+	return ""
+}
+
 // shownCard returns the card of an agent of Cortex for peers.
 func shownCard(c *a2a.AgentCard) *hubpb.AgentCard {
 	card := &hubpb.AgentCard{

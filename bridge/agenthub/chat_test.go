@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -228,7 +230,7 @@ func TestResponder(t *testing.T) {
 func TestFull(t *testing.T) {
 	w := newWorld(t)
 	w.times.answer = time.Minute
-	w.client.Poll = time.Second
+	w.client.Poll = time.Minute
 	w.serve()
 	c := w.cli()
 	for i := range maxOwnChats {
@@ -257,5 +259,33 @@ func TestUnstored(t *testing.T) {
 	w.bus.Close()
 	if err := c.Send(t.Context(), "m1", "hello"); status.Code(err) != codes.Unavailable {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestCortexsAgent checks that a program can speak to an agent of Cortex that is none of the hub's.
+func TestCortexsAgent(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		card := &a2a.AgentCard{Name: "near", Skills: []a2a.AgentSkill{{ID: "one", Name: "One"}, {ID: "two", Name: "Two"}}}
+		left <- agents.Serve(ctx, w.bus, card, agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
+			return agents.Text(task.Skill + " of near: " + task.Text()), nil
+		}), &agents.Options{Grace: -1})
+	}()
+	t.Cleanup(func() {
+		leave()
+		<-left
+	})
+	w.until("the agent is there", func() bool { return w.knows("near") })
+	c := w.cli()
+	_, err := c.Hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
+		Message: &hubpb.Message{MessageId: "m", ContextId: c.Context, Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text("dig")}, Metadata: hubtest.Metadata("task_type", "Two")},
+		Routing: &hubpb.AgentEventMetadata{FromAgentId: "agent_chat_cli", ToAgentId: "near"},
+	})
+	must(t, err)
+	if m := receive(t, "the answer", c.Shown); m.Content[0].GetText() != "two of near: dig" || meta(m.Metadata, "from_agent") != "near" {
+		t.Errorf("the answer is %v", m)
 	}
 }

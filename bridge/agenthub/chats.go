@@ -32,6 +32,7 @@ type chat struct {
 	Peer    string      `json:"peer"`
 	Context string      `json:"context"` // the peer's
 	Message string      `json:"message"` // likewise
+	As      string      `json:"as"`      // who answers, for the peer
 	Turn    client.Turn `json:"turn"`
 	At      time.Time   `json:"at"`
 
@@ -67,25 +68,27 @@ func (r receipt) holds() bool {
 
 func newChats(b *bridge) *chats { return &chats{b: b, open: map[string]*chat{}} }
 
-// begin begins a turn with a peer's message, and returns when it is stored. The same message again is the same turn: it is answered once, unless whoever
-// got the answer has gone since.
-func (cs *chats) begin(ctx context.Context, m *hubpb.Message, from, conn string, own bool) error {
-	parts := partsOf(m.Content)
-	id := messageID(from, m.ContextId, m.MessageId, words(m))
+// newChat returns the chat that a peer's message begins.
+func newChat(m *hubpb.Message, from, as string) *chat {
 	in := m.ContextId
 	if in == "" {
 		in = "message " + m.MessageId // it belongs to no conversation
 	}
-	c := &chat{
-		Peer: from, Context: m.ContextId, Message: m.MessageId, At: time.Now(), conn: conn, own: own, accepted: make(chan struct{}),
-		Turn: client.Turn{ContextID: contextID(from, in), From: sender(from), MessageID: id},
+	return &chat{
+		Peer: from, Context: m.ContextId, Message: m.MessageId, As: as, At: time.Now(), accepted: make(chan struct{}),
+		Turn: client.Turn{ContextID: contextID(from, in), From: sender(from), MessageID: messageID(from, m.ContextId, m.MessageId, as+": "+words(m))},
 	}
+}
+
+// begin begins a turn with a peer's message, and returns when it is stored. The same message again is the same turn: it is answered once, unless whoever
+// got the answer has gone since.
+func (cs *chats) begin(ctx context.Context, c *chat, parts a2a.ContentParts, to *transport.Direct) error {
 	c, first, err := cs.enter(c)
 	if err != nil || c == nil {
 		return err
 	}
 	if first {
-		cs.b.wg.Go(func() { cs.run(c, cs.ask(c, parts)) })
+		cs.b.wg.Go(func() { cs.run(c, cs.ask(c, parts, to)) })
 	}
 	select {
 	case <-c.accepted:
@@ -138,10 +141,10 @@ func (cs *chats) accept(c *chat, err error) {
 }
 
 // ask sends the message, and yields the events of its turn.
-func (cs *chats) ask(c *chat, parts a2a.ContentParts) iter.Seq2[*transport.Event, error] {
+func (cs *chats) ask(c *chat, parts a2a.ContentParts, to *transport.Direct) iter.Seq2[*transport.Event, error] {
 	asking := *cs.b.at.Client
 	asking.OnSent = func(*transport.Event) { cs.accept(c, cs.keep(c)) }
-	return asking.Follow(cs.b.ctx, &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts})
+	return asking.Follow(cs.b.ctx, &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts, To: to})
 }
 
 // run waits for the answer to a chat, and passes it on. Who asks is told when that takes long.

@@ -175,3 +175,15 @@ func (x *exchange) has(k kind, of string) (bool, <-chan struct{}) {
 	defer x.mu.Unlock()
 	return len(x.streams[k][of]) > 0, x.opened
 }
+
+// knows reports whether a peer has a stream.
+func (x *exchange) knows(of string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for k := range x.streams {
+		if len(x.streams[k][of]) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -219,14 +218,9 @@ func (gs *guests) named(id string) string {
 	return id
 }
 
-// names returns the names of the registered agents.
-func (gs *guests) names() []string {
+// has reports whether an agent of this name is registered.
+func (gs *guests) has(name string) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	var all []string
-	for name := range gs.by {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
+	return gs.by[name] != nil
 }

@@ -109,7 +109,9 @@ func (h *hub) answer(ctx context.Context, c *chat, r *reply, sent func()) (recei
 				kind = chatResponse
 			}
 			now := h.now()
-			if s.put(ctx, event(r.message(c, kind, now), c.Peer, "a2a.message."+kind, now)) {
+			e := event(r.message(c, kind, now), c.Peer, "a2a.message."+kind, now)
+			e.Routing.FromAgentId = c.As
+			if s.put(ctx, e) {
 				got = append(got, s.ended)
 			}
 		}
@@ -171,11 +173,9 @@ func (h *hub) agent(e *transport.AgentEvent) {
 func (h *hub) directoryEvent(id, kind string) *hubpb.AgentEvent {
 	name := h.guests.named(id)
 	card := &hubpb.AgentCard{Name: name}
-	for _, c := range h.at.Agents() {
-		if known, err := transport.AgentID(c.Name); err == nil && known == id {
-			card = shownCard(c)
-			card.Name = name
-		}
+	if c := h.agentCalled(id); c != nil {
+		card = shownCard(c)
+		card.Name = name
 	}
 	now := h.now()
 	return &hubpb.AgentEvent{

@@ -3,6 +3,7 @@ package agenthub
 import (
 	"context"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -41,8 +42,8 @@ func (h *hub) PublishMessage(ctx context.Context, r *hubpb.PublishMessageRequest
 	e := &hubpb.AgentEvent{
 		EventId: eventID("evt", m.MessageId, now), Timestamp: timestamppb.New(now), Payload: &hubpb.AgentEvent_Message{Message: m}, Routing: r.Routing,
 	}
-	if h.forCortex(m, r.Routing) {
-		if err := h.chat(ctx, m, r.Routing); err != nil {
+	if to := h.addressee(m, r.Routing); to != "" {
+		if err := h.chat(ctx, m, r.Routing, to); err != nil {
 			return nil, err
 		}
 		return &hubpb.PublishResponse{Success: true, EventId: e.EventId}, nil
@@ -56,22 +57,47 @@ func (h *hub) PublishMessage(ctx context.Context, r *hubpb.PublishMessageRequest
 	return &hubpb.PublishResponse{Success: true, EventId: e.EventId}, nil
 }
 
-// forCortex reports whether a message is one that Cortex answers.
-func (h *hub) forCortex(m *hubpb.Message, r *hubpb.AgentEventMetadata) bool {
-	if m.Role != hubpb.Role_ROLE_USER || h.works.of(m.TaskId, "") != nil {
-		return false
+// addressee returns who answers a message: Cortex, or an agent of Cortex that is none of the hub's own; "" if it is passed on.
+func (h *hub) addressee(m *hubpb.Message, r *hubpb.AgentEventMetadata) string {
+	to := r.ToAgentId
+	switch {
+	case to == "" || m.Role != hubpb.Role_ROLE_USER || h.works.of(m.TaskId, "") != nil:
+		return ""
+	case to == transport.Cortex:
+		return to
+	case h.exchange.knows(to) || h.guests.has(to):
+		return ""
+	case to == responder || h.agentCalled(to) != nil:
+		return to
 	}
-	another, _ := h.exchange.has(messages, responder)
-	return r.ToAgentId == transport.Cortex || r.ToAgentId == responder && !another
+	return ""
 }
 
-// chat begins a turn with a message.
-func (h *hub) chat(ctx context.Context, m *hubpb.Message, r *hubpb.AgentEventMetadata) error {
+// agentCalled returns the card of an agent of Cortex, or nil.
+func (h *hub) agentCalled(id string) *a2a.AgentCard {
+	for _, c := range h.at.Agents() {
+		if is, err := transport.AgentID(c.Name); err == nil && is == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// chat begins a turn with a message to Cortex, or to one of its agents.
+func (h *hub) chat(ctx context.Context, m *hubpb.Message, r *hubpb.AgentEventMetadata, to string) error {
 	if r.FromAgentId == "" {
 		return status.Error(codes.InvalidArgument, "from_agent_id cannot be empty: Cortex would not know whom to answer")
 	}
+	var direct *transport.Direct
+	if card := h.agentCalled(to); card != nil && to != responder {
+		direct = &transport.Direct{Agent: to, Skill: skillCalled(card, meta(m.Metadata, "task_type"))}
+	} else {
+		to = transport.Cortex
+	}
 	conn := connOf(ctx)
-	return h.chats.begin(ctx, m, r.FromAgentId, conn, len(on(conn, h.exchange.to(messages, r.FromAgentId, ""))) > 0)
+	c := newChat(m, r.FromAgentId, to)
+	c.conn, c.own = conn, len(on(conn, h.exchange.to(messages, r.FromAgentId, ""))) > 0
+	return h.chats.begin(ctx, c, partsOf(m.Content), direct)
 }
 
 // connOf returns the address of the connection of a call.

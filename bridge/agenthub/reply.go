@@ -62,7 +62,7 @@ func (r *reply) message(c *chat, kind string, now time.Time) *hubpb.Message {
 	}
 	return &hubpb.Message{
 		MessageId: r.id, ContextId: c.Context, Role: hubpb.Role_ROLE_AGENT, Content: r.parts,
-		Metadata: metadata("task_type", kind, "from_agent", transport.Cortex, "original_message_id", c.Message, "created_at", now.UTC().Format(time.RFC3339), "task_id", task),
+		Metadata: metadata("task_type", kind, "from_agent", c.As, "original_message_id", c.Message, "created_at", now.UTC().Format(time.RFC3339), "task_id", task),
 	}
 }
 
