@@ -29,6 +29,7 @@ type hubWorld struct {
 	cortex  *process
 
 	mu   sync.Mutex
+	cut  map[string]func()   // ends the connection of a program, by its name
 	done map[string]int      // executions of agents, by input
 	said map[string][]string // answers, by the ids of messages
 	sent map[string]string   // accepted messages
@@ -41,7 +42,7 @@ func newHubWorld(t *testing.T) *hubWorld {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	w := &hubWorld{t: t, address: freeAddress(t), done: map[string]int{}, said: map[string][]string{}, sent: map[string]string{}}
+	w := &hubWorld{t: t, address: freeAddress(t), cut: map[string]func(){}, done: map[string]int{}, said: map[string][]string{}, sent: map[string]string{}}
 	w.cortex = &process{log: filepath.Join(dir, "cortex.log"), start: func() *exec.Cmd {
 		return exec.Command(cortex, "serve", "--http", "none", "--agents", "none", "--sync", "always", "--agenthub", w.address, "--data", filepath.Join(dir, "data"))
 	}}
@@ -69,18 +70,21 @@ func (w *hubWorld) agent(ctx context.Context, id string, random *rand.Rand, ther
 		return hubtest.EchoText(ctx, t, m)
 	}}}}
 	for ctx.Err() == nil {
-		w.with(func(hub hubpb.AgentHubClient) { _ = a.Run(ctx, hub) })
+		w.with(id, func(hub hubpb.AgentHubClient) { _ = a.Run(ctx, hub) })
 	}
 }
 
-// with calls f with a new connection.
-func (w *hubWorld) with(f func(hub hubpb.AgentHubClient)) {
+// with calls f with a new connection of a program.
+func (w *hubWorld) with(name string, f func(hub hubpb.AgentHubClient)) {
 	hub, end, err := hubtest.Dial(w.address)
 	if err != nil {
 		w.t.Error(err)
 		return
 	}
 	defer end()
+	w.mu.Lock()
+	w.cut[name] = end
+	w.mu.Unlock()
 	f(hub)
 	<-time.After(50 * time.Millisecond)
 }
@@ -90,7 +94,7 @@ func (w *hubWorld) chat(ctx context.Context, id, agent string, answered *atomic.
 	n, text, message := 0, "", ""
 	for ctx.Err() == nil {
 		over := false
-		w.with(func(hub hubpb.AgentHubClient) {
+		w.with(id, func(hub hubpb.AgentHubClient) {
 			c := &hubtest.CLI{Hub: hub, ID: id, Context: "session of " + id}
 			if c.Subscribe(ctx) != nil {
 				return
@@ -125,6 +129,16 @@ func (w *hubWorld) chat(ctx context.Context, id, agent string, answered *atomic.
 		if over {
 			return
 		}
+	}
+}
+
+// end cuts the connection of a program.
+func (w *hubWorld) end(name string) {
+	w.mu.Lock()
+	cut := w.cut[name]
+	w.mu.Unlock()
+	if cut != nil {
+		cut()
 	}
 }
 
@@ -165,7 +179,7 @@ func (w *hubWorld) hear(c *hubtest.CLI, d time.Duration, message ...string) bool
 	}
 }
 
-// TestAgentHubKillLoop kills Cortex at random while agents work and people chat by AgentHub's wire, who all connect again. Each message that was accepted
+// TestAgentHubKillLoop kills Cortex and cuts off programs at random while agents work and people chat over AgentHub's wire, who all connect again. Each message that was accepted
 // has one answer.
 func TestAgentHubKillLoop(t *testing.T) {
 	kills, seed := int(numberVar(t, "AGENTHUB_KILLS", agenthubKills)), uint64(numberVar(t, "AGENTHUB_SEED", time.Now().UnixNano()))
@@ -177,14 +191,18 @@ func TestAgentHubKillLoop(t *testing.T) {
 	var agents, chats sync.WaitGroup
 	working, end := context.WithCancel(ctx)
 	stop := make(chan struct{})
+	var programs []string
 	for i := range 2 {
 		agent := fmt.Sprint("worker_", i)
 		random := rand.New(rand.NewPCG(seed, uint64(i+1)))
 		there := make(chan struct{})
 		agents.Go(func() { w.agent(working, agent, random, sync.OnceFunc(func() { close(there) })) })
 		<-there
+		programs = append(programs, agent)
 		for j := range 2 {
-			chats.Go(func() { w.chat(ctx, fmt.Sprint("chat_", i, "_", j), agent, &answered, stop) })
+			chat := fmt.Sprint("chat_", i, "_", j)
+			programs = append(programs, chat)
+			chats.Go(func() { w.chat(ctx, chat, agent, &answered, stop) })
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -200,9 +218,13 @@ func TestAgentHubKillLoop(t *testing.T) {
 	more()
 	for n := range kills {
 		<-time.After(time.Duration(random.IntN(1000)) * time.Millisecond)
+		if n%2 == 1 { // what it has in hand is lost, as if it were killed
+			w.end(programs[random.IntN(len(programs))])
+			continue
+		}
 		w.cortex.kill()
 		w.cortex.begin(t, "Cortex")
-		if n%3 == 2 {
+		if n%6 == 4 {
 			more()
 		}
 	}

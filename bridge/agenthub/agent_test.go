@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
@@ -457,4 +459,39 @@ func TestPrefix(t *testing.T) {
 	task := h.task()
 	h.status(task, completed, true, "dug")
 	w.wantAnswer(answer, "TASK_STATE_COMPLETED: dug")
+}
+
+// TestTooLarge checks that a task fails, with words, whose artifact Cortex does not take: agents do not look what becomes of it.
+func TestTooLarge(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	h := w.hand("worker")
+	answer := w.give("worker", "dig")
+	task := h.task()
+	_, err := h.hub.PublishTaskArtifact(t.Context(), &hubpb.PublishTaskArtifactRequest{
+		Routing: &hubpb.AgentEventMetadata{FromAgentId: "worker"},
+		Artifact: &hubpb.TaskArtifactUpdateEvent{TaskId: task.Id, Artifact: &hubpb.Artifact{
+			ArtifactId: "a", Parts: []*hubpb.Part{hubtest.Text(strings.Repeat("x", agents.MaxArtifactBytes+1))},
+		}},
+	})
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("the error is %v", err)
+	}
+	h.status(task, completed, true, boiler)
+	if got := receive(t, "the answer", answer); !strings.HasPrefix(got, "TASK_STATE_FAILED: What the agent has made cannot be taken: ") {
+		t.Errorf("the answer is %q", got)
+	}
+}
+
+// TestNoStatus checks that an agent that ends a task without saying how has failed.
+func TestNoStatus(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	h := w.hand("worker")
+	answer := w.give("worker", "dig")
+	_, err := h.hub.PublishTaskUpdate(t.Context(), &hubpb.PublishTaskUpdateRequest{
+		Routing: &hubpb.AgentEventMetadata{FromAgentId: "worker"}, Update: &hubpb.TaskStatusUpdateEvent{TaskId: h.task().Id, Final: true},
+	})
+	must(t, err)
+	w.wantAnswer(answer, "TASK_STATE_FAILED: The agent ended the task in the state TASK_STATE_UNSPECIFIED, which is no end.")
 }

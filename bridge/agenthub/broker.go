@@ -130,16 +130,16 @@ func (b *broker) session(ctx context.Context) (up bool, err error) {
 		return false, err
 	}
 	b.at.Logger.Info("connected to AgentHub's broker", "id", b.id)
-	b.presence(ctx, true)
+	b.presence(true)
 	err = <-failed
 	cancel()
 	receiving.Wait()
-	b.presence(ctx, false)
+	b.presence(false)
 	return true, err
 }
 
 // presence takes note that the broker is there, and with it the agents that are known, or not.
-func (b *broker) presence(ctx context.Context, up bool) {
+func (b *broker) presence(up bool) {
 	b.mu.Lock()
 	b.up = up
 	var names []string
@@ -149,7 +149,7 @@ func (b *broker) presence(ctx context.Context, up bool) {
 	b.mu.Unlock()
 	for _, name := range names {
 		if up {
-			b.guests.opened(ctx, name)
+			b.guests.opened(name)
 		} else {
 			b.guests.closed(name)
 		}
@@ -176,7 +176,7 @@ func (b *broker) card(ctx context.Context, e *hubpb.AgentCardEvent) {
 		b.guests.closed(name)
 	case !gone:
 		if !known && up {
-			b.guests.opened(ctx, name)
+			b.guests.opened(name)
 		}
 		card, err := cardOf(e.AgentCard, b.prefix)
 		if err == nil {

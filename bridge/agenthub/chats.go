@@ -140,15 +140,25 @@ func (cs *chats) accept(c *chat, err error) {
 	}
 }
 
-// ask sends the message, and yields the events of its turn.
-func (cs *chats) ask(c *chat, parts a2a.ContentParts, to *transport.Direct) iter.Seq2[*transport.Event, error] {
+// turn yields the events of a turn.
+type turn func(ctx context.Context) iter.Seq2[*transport.Event, error]
+
+// ask returns what sends a message, and yields the events of its turn.
+func (cs *chats) ask(c *chat, parts a2a.ContentParts, to *transport.Direct) turn {
 	asking := *cs.b.at.Client
 	asking.OnSent = func(*transport.Event) { cs.accept(c, cs.keep(c)) }
-	return asking.Follow(cs.b.ctx, &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts, To: to})
+	return func(ctx context.Context) iter.Seq2[*transport.Event, error] {
+		return asking.Follow(ctx, &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts, To: to})
+	}
+}
+
+// watch returns what yields the events of a turn that has begun.
+func (cs *chats) watch(c *chat) turn {
+	return func(ctx context.Context) iter.Seq2[*transport.Event, error] { return cs.b.at.Client.Watch(ctx, c.Turn) }
 }
 
 // run waits for the answer to a chat, and passes it on. Who asks is told when that takes long.
-func (cs *chats) run(c *chat, events iter.Seq2[*transport.Event, error]) {
+func (cs *chats) run(c *chat, events turn) {
 	answer := make(chan *a2a.Message, 1)
 	cs.b.wg.Go(func() { answer <- cs.answer(c, events) })
 	late := time.Since(c.At) >= cs.b.times.answer // it has been told before a restart
@@ -175,11 +185,11 @@ func (cs *chats) run(c *chat, events iter.Seq2[*transport.Event, error]) {
 }
 
 // answer returns the answer to a chat; nil when there is none.
-func (cs *chats) answer(c *chat, events iter.Seq2[*transport.Event, error]) *a2a.Message {
+func (cs *chats) answer(c *chat, events turn) *a2a.Message {
 	ctx, cancel := context.WithTimeout(cs.b.ctx, cs.b.times.open)
 	defer cancel()
 	for {
-		for e, err := range events {
+		for e, err := range events(ctx) {
 			if err != nil {
 				cs.accept(c, unsent(err))
 				break
@@ -196,7 +206,7 @@ func (cs *chats) answer(c *chat, events iter.Seq2[*transport.Event, error]) *a2a
 		case <-ctx.Done():
 			return nil
 		}
-		events = cs.b.at.Client.Watch(ctx, c.Turn)
+		events = cs.watch(c)
 	}
 }
 

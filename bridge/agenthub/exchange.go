@@ -52,7 +52,7 @@ func newStream(ctx context.Context, of, conn string, now time.Time) *stream {
 // put adds an event, and waits for room for it. It returns false when the stream or ctx has ended before.
 func (s *stream) put(ctx context.Context, e *hubpb.AgentEvent) bool {
 	size := proto.Size(e)
-	for {
+	for !s.over() {
 		s.mu.Lock()
 		room := s.room
 		if n := len(s.queue); n == 0 || n < maxQueue && s.bytes+size <= maxQueueBytes {
@@ -73,6 +73,17 @@ func (s *stream) put(ctx context.Context, e *hubpb.AgentEvent) bool {
 		case <-ctx.Done():
 			return false
 		}
+	}
+	return false
+}
+
+// over reports whether the stream has ended.
+func (s *stream) over() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -145,7 +156,7 @@ func (x *exchange) to(k kind, to, from string) []*stream {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if to != "" {
-		return append([]*stream(nil), x.streams[k][to]...)
+		return x.of(k, to)
 	}
 	var all []*stream
 	for of, some := range x.streams[k] {
@@ -161,7 +172,7 @@ func (x *exchange) one(of string) (s *stream, k kind, wait <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, k := range []kind{tasks, messages} {
-		if all := x.streams[k][of]; len(all) > 0 {
+		if all := x.of(k, of); len(all) > 0 {
 			x.next[of]++
 			return all[x.next[of]%len(all)], k, x.opened
 		}
@@ -173,7 +184,17 @@ func (x *exchange) one(of string) (s *stream, k kind, wait <-chan struct{}) {
 func (x *exchange) has(k kind, of string) (bool, <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.streams[k][of]) > 0, x.opened
+	return len(x.of(k, of)) > 0, x.opened
+}
+
+// of returns a peer's streams of a kind that have not ended. x.mu is held.
+func (x *exchange) of(k kind, peer string) (all []*stream) {
+	for _, s := range x.streams[k][peer] {
+		if !s.over() {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // knows reports whether a peer has a stream.

@@ -88,7 +88,7 @@ func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard
 }
 
 // opened takes note of a stream of a peer.
-func (gs *guests) opened(ctx context.Context, name string) {
+func (gs *guests) opened(name string) {
 	gs.mu.Lock()
 	gs.streams[name]++
 	g := gs.by[name]
@@ -100,7 +100,7 @@ func (gs *guests) opened(ctx context.Context, name string) {
 	}
 	gs.mu.Unlock()
 	if g != nil {
-		_ = g.settle(ctx) // it has been told when it registered
+		gs.b.wg.Go(func() { _ = g.settle(gs.b.ctx) }) // logged
 	}
 }
 

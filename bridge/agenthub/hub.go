@@ -3,7 +3,7 @@ package agenthub
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -85,7 +85,7 @@ func (h *hub) tellCanceled(ctx context.Context, t *hubpb.Task, agent string) {
 // answer implements line. What is said first to whoever was there when they asked is a response; all else is a result, which does not disturb a program
 // that waits for the response to something else.
 func (h *hub) answer(ctx context.Context, c *chat, r *reply, sent func()) (receipt, error) {
-	for {
+	for ctx.Err() == nil {
 		conn, own := h.chats.came(c)
 		there, wait := h.exchange.has(messages, c.Peer)
 		if !there {
@@ -119,6 +119,7 @@ func (h *hub) answer(ctx context.Context, c *chat, r *reply, sent func()) (recei
 			return got, nil
 		}
 	}
+	return nil, ctx.Err()
 }
 
 // on returns the streams on a connection.
@@ -179,7 +180,7 @@ func (h *hub) directoryEvent(id, kind string) *hubpb.AgentEvent {
 	}
 	now := h.now()
 	return &hubpb.AgentEvent{
-		EventId:   strings.Join([]string{"agent", kind, name, now.Format("20060102150405.000000000")}, "_"),
+		EventId:   fmt.Sprintf("agent_%s_%s_%d", kind, name, now.UnixNano()),
 		Timestamp: timestamppb.New(now),
 		Payload:   &hubpb.AgentEvent_AgentCard{AgentCard: &hubpb.AgentCardEvent{AgentId: name, AgentCard: card, EventType: kind}},
 		Routing:   &hubpb.AgentEventMetadata{FromAgentId: name, EventType: "agent." + kind, Priority: hubpb.Priority_PRIORITY_HIGH},

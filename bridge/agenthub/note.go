@@ -70,7 +70,7 @@ func (cs *chats) resume(ctx context.Context) error {
 		}
 		cs.accept(c, nil)
 		if is, first, err := cs.enter(c); err == nil && first {
-			cs.b.wg.Go(func() { cs.run(is, cs.b.at.Client.Watch(cs.b.ctx, is.Turn)) })
+			cs.b.wg.Go(func() { cs.run(is, cs.watch(is)) })
 		}
 	}
 	return nil

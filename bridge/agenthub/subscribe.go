@@ -61,7 +61,7 @@ func (h *hub) subscribe(k kind, of string, to outgoing) error {
 	}
 	defer h.exchange.close(k, s)
 	if k != events {
-		h.guests.opened(ctx, of)
+		h.guests.opened(of)
 		defer h.guests.closed(of)
 	} else {
 		for _, c := range h.at.Agents() {

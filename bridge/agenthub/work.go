@@ -30,6 +30,8 @@ type work struct {
 	begun map[string]bool   // artifacts, by id
 	done  bool              // nothing is added any more
 
+	refused error // why an artifact could not be taken
+
 	whole    chan struct{} // closed when an artifact is complete
 	complete func()
 }
@@ -81,7 +83,7 @@ func (w *works) status(u *hubpb.TaskStatusUpdateEvent, from string) {
 		return
 	}
 	if state := states[u.Status.GetState()]; !u.Final && (state == "" || state == a2a.TaskStateSubmitted || state == a2a.TaskStateWorking) {
-		one.task.Progress(said(u.Status))
+		one.task.Progress(said(u.Status)) // also without words it is a sign of life
 		return
 	}
 	one.settle(u.Status)
@@ -92,7 +94,9 @@ func (one *work) settle(s *hubpb.TaskStatus) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	if one.last == nil {
-		one.last = s
+		if one.last = s; s == nil {
+			one.last = &hubpb.TaskStatus{}
+		}
 		one.end()
 	}
 }
@@ -115,6 +119,8 @@ func (w *works) artifact(u *hubpb.TaskArtifactUpdateEvent, from string) error {
 	}}
 	if len(e.Artifact.Parts) > 0 {
 		if err := one.task.Update(e); err != nil {
+			one.refused = err // agents do not look what becomes of it
+			one.complete()
 			return err
 		}
 		one.begun[a.ArtifactId] = true
@@ -227,7 +233,11 @@ func (one *work) result(ctx context.Context, s *hubpb.TaskStatus, patience time.
 	}
 	one.mu.Lock()
 	one.done = true
+	refused := one.refused
 	one.mu.Unlock()
+	if refused != nil && state == a2a.TaskStateCompleted {
+		state, text = a2a.TaskStateFailed, "What the agent has made cannot be taken: "+refused.Error()
+	}
 	if text == "" && state != a2a.TaskStateCompleted {
 		text = cmp.Or(transport.Text(one.task.Whole(nil)), "The agent wants to know more, and does not say what.")
 	}
