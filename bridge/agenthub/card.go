@@ -76,14 +76,16 @@ func few(words []string) []string {
 
 // taskType returns the name of the skill that a task is for, as the agent has it: the only one when the task names none.
 func taskType(card *a2a.AgentCard, given string) (string, error) {
-	var names []string
-	for id, ability := range agentcard.SpecOf(card).Abilities {
-		if given == ability.DispatchKey || given == id {
-			return ability.DispatchKey, nil
-		}
+	abilities := agentcard.SpecOf(card).Abilities
+	names := []string{}
+	for _, ability := range abilities {
 		names = append(names, ability.DispatchKey)
 	}
 	switch {
+	case slices.Contains(names, given):
+		return given, nil
+	case abilities[given].DispatchKey != "":
+		return abilities[given].DispatchKey, nil
 	case given != "":
 		return given, nil // the card has changed since, and the agent itself says what it thinks of it
 	case len(names) == 1:

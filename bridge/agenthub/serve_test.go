@@ -1,0 +1,53 @@
+package agenthub
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
+)
+
+// TestServeEnds checks that open subscriptions do not keep the hub from ending, and learn that it has.
+func TestServeEnds(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	stream, err := w.dial().SubscribeToTasks(t.Context(), &hubpb.SubscribeToTasksRequest{AgentId: "a"})
+	must(t, err)
+	w.until("it has subscribed", func() bool { return w.hub.exchange.knows("a") })
+	w.stop()
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream ends with %v", err)
+	}
+}
+
+// TestMessageIsTooLarge checks that the hub takes no more than the real one does.
+func TestMessageIsTooLarge(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	_, err := w.dial().PublishMessage(t.Context(), &hubpb.PublishMessageRequest{Message: &hubpb.Message{MessageId: "m", Content: []*hubpb.Part{hubtest.Text(strings.Repeat("x", maxBody))}}})
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestPanic checks that a call that panics ends nothing but itself.
+func TestPanic(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	agentsOf := w.hub.at.Agents
+	w.hub.at.Agents = nil
+	stream, err := w.dial().SubscribeToAgentEvents(t.Context(), &hubpb.SubscribeToAgentEventsRequest{AgentId: "a"})
+	must(t, err)
+	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
+		t.Errorf("the error is %v", err)
+	}
+	w.hub.at.Agents = agentsOf
+	if _, err := w.dial().GetTask(context.Background(), &hubpb.GetTaskRequest{TaskId: "none"}); status.Code(err) != codes.NotFound {
+		t.Errorf("afterwards: %v", err)
+	}
+}
