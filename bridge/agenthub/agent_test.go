@@ -495,3 +495,19 @@ func TestNoStatus(t *testing.T) {
 	must(t, err)
 	w.wantAnswer(answer, "TASK_STATE_FAILED: The agent ended the task in the state TASK_STATE_UNSPECIFIED, which is no end.")
 }
+
+// TestFirstEndCounts checks that a task has one end.
+func TestFirstEndCounts(t *testing.T) {
+	var w works
+	one := w.begin(t.Context(), "worker", &agents.Task{ID: "t"})
+	for _, state := range []hubpb.TaskState{completed, hubpb.TaskState_TASK_STATE_FAILED} {
+		w.status(&hubpb.TaskStatusUpdateEvent{TaskId: "t", Status: &hubpb.TaskStatus{State: state}, Final: true}, "worker")
+	}
+	if one.over.Err() == nil || one.last.State != completed {
+		t.Errorf("it ended as %v", one.last)
+	}
+	w.close(one)
+	if w.of("t", "") != nil {
+		t.Error("it is not closed")
+	}
+}

@@ -1,5 +1,6 @@
 // Package agenthub has the programs of AgentHub (github.com/owulveryck/agenthub) work with Cortex as they are: its agents are agents of Cortex, and who
-// chats there speaks to Cortex. [Role] is the role of `cortex serve` for that. The wire is gRPC without keys and without encryption, see package hubpb.
+// chats there speaks to Cortex. [Role] is the role of `cortex serve` for that;
+// a program of one's own adds it to app.Options.Roles. The wire is gRPC without keys and without encryption, see package hubpb.
 //
 // # Cortex is the hub
 //
