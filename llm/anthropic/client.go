@@ -27,6 +27,11 @@ type Config struct {
 	Key     string // "": none is sent
 	Model   string
 
+	// Token returns a token that is sent as `Authorization: Bearer` in place of a Key; nil is for keys that do not change. It is called for each request,
+	// concurrently, and should remember its token. After status 401 it is called once more with that token as refused, and the request is sent again
+	// with another one, if it returns one. Its errors must show no secret.
+	Token func(ctx context.Context, refused string) (string, error)
+
 	Headers map[string]string // sent with each request, replacing the client's own of the same name; errors do not show the values
 	// Structured is how the schema is enforced; "" is [llm.StructuredSchema]. The API has no [llm.StructuredObject].
 	Structured llm.Structured
@@ -60,7 +65,8 @@ type Client struct {
 	budget  int // tokens for thoughts
 	sdk     anthropic.MessageService
 	http    *http.Client
-	secrets []string
+	bearer  *endpoint.Bearer // nil without tokens
+	secrets []string         // without tokens
 }
 
 var _ llm.Client = (*Client)(nil)
@@ -76,6 +82,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
 	c := &Client{cfg: cfg, budget: budget, http: endpoint.HTTPClient(cfg.HTTPClient, cfg.MaxConns), secrets: endpoint.Secrets(cfg.Key, cfg.Headers)}
+	c.bearer = endpoint.NewBearer(c.http, cfg.Token)
 	options := []option.RequestOption{
 		option.WithoutOpenTelemetry(), option.WithMaxRetries(0),
 		option.WithBaseURL(strings.TrimSuffix(strings.TrimRight(cfg.BaseURL, "/"), "/v1") + "/"),
@@ -115,6 +122,9 @@ func (cfg *Config) check() (budget int, err error) {
 	}
 	if cfg.Structured == llm.StructuredTools && cfg.Thinking != "" && cfg.Thinking != thinkingOff {
 		return 0, fmt.Errorf("thinking %q: no model thinks before a call that it must make: set structured: json_schema", cfg.Thinking)
+	}
+	if err := endpoint.CheckToken(cfg.Token, cfg.Key, cfg.Headers); err != nil {
+		return 0, err
 	}
 	return budget, endpoint.CheckHeaders(cfg.Key, cfg.Headers)
 }

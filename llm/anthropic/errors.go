@@ -123,5 +123,5 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
 		e.Err = errors.New(e.Err.Error())
 	}
-	return e.Redact(c.secrets...)
+	return e.Redact(c.bearer.Hide(c.secrets)...)
 }

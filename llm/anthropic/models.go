@@ -23,7 +23,7 @@ func (c *Client) Models(ctx context.Context) ([]string, error) {
 	})
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		e.Provider, e.Model = c.cfg.Name, c.cfg.Model
-		return nil, e.Redact(c.secrets...)
+		return nil, e.Redact(c.bearer.Hide(c.secrets)...)
 	}
 	return ids, err
 }

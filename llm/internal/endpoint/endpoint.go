@@ -25,6 +25,22 @@ func CheckHeaders(key string, headers map[string]string) error {
 	return nil
 }
 
+// CheckToken returns an error when a token would be sent beside another credential.
+func CheckToken(token Token, key string, headers map[string]string) error {
+	if token == nil {
+		return nil
+	}
+	if key != "" {
+		return errors.New("token: it is sent in place of a key: leave the key out")
+	}
+	for name := range headers {
+		if strings.EqualFold(name, "Authorization") {
+			return errors.New("token: it is sent as Authorization, which is set as a header, too: leave one of them out")
+		}
+	}
+	return nil
+}
+
 // headerText reports whether s is a valid value of a header. net/http would also reject it, but with an error that repeats it.
 func headerText(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })

@@ -17,6 +17,10 @@ import (
 // NetworkError returns the error of a call without a response, with advice. A server without TLS, or with an untrusted certificate, will not accept a
 // retry either.
 func NetworkError(err error, u *url.URL) *llm.Error {
+	if e, ok := errors.AsType[*llm.Error](err); ok { // of a Bearer: there is no token
+		own := *e
+		return &own
+	}
 	e := &llm.Error{Kind: llm.ErrUnavailable, Err: err}
 	server := u.Scheme + "://" + u.Host
 	var (
