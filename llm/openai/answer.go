@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 // answer collects the chunks of one answer.
 type answer struct {
 	structured bool   // the answer is a function call
+	whole      bool   // the answer has to say that it is complete
 	model      string // the model that answered
 	requestID  string
 	usage      llm.Usage
@@ -25,6 +27,7 @@ type answer struct {
 	call    *openai.ToolCall // the first piece of the first call
 	second  bool             // pieces without an index or id belong to another call
 	finish  string
+	partial bool // the endpoint says that the answer is not complete
 }
 
 // errLeft means that the caller has left the loop.
@@ -33,35 +36,19 @@ var errLeft = errors.New("left")
 // maxRefusal bounds how much of a refusal's text is kept, in bytes.
 const maxRefusal = 4 << 10
 
-// read reads stream to its end. It yields for each chunk, including those without text, which show that the model is working. It returns the error of
-// an unusable answer only at the end, since the usage comes last.
-func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text string) bool) error {
+// read reads a stream to its end: next reads a chunk, adds it, and returns the text to yield. read yields for each chunk, including those without text,
+// which show that the model is working. It returns the error of an unusable answer only at the end, since the usage comes last.
+func (a *answer) read(next func() (text string, err error), yield func(text string) bool) error {
 	for {
-		chunk, err := stream.Recv()
+		text, err := next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return unread(err)
 		}
-		if chunk.Model != "" {
-			a.model = chunk.Model
-		}
-		if chunk.Usage != nil {
-			a.count(chunk.Usage)
-		}
-		var text strings.Builder
-		for i := range chunk.Choices {
-			if c := &chunk.Choices[i]; c.Index == 0 {
-				piece, err := a.add(c)
-				if err != nil {
-					return err
-				}
-				text.WriteString(piece)
-			}
-		}
-		a.wrote = a.wrote || text.Len() > 0
-		if !yield(text.String()) {
+		a.wrote = a.wrote || text != ""
+		if !yield(text) {
 			return errLeft
 		}
 	}
@@ -80,6 +67,25 @@ func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text strin
 	return nil
 }
 
+// addChunk adds a chunk of chat completions, and returns the text to yield.
+func (a *answer) addChunk(chunk *openai.ChatCompletionStreamResponse) (string, error) {
+	a.model = cmp.Or(chunk.Model, a.model)
+	if chunk.Usage != nil {
+		a.count(chunk.Usage)
+	}
+	var text strings.Builder
+	for i := range chunk.Choices {
+		if c := &chunk.Choices[i]; c.Index == 0 {
+			piece, err := a.add(c)
+			if err != nil {
+				return "", err
+			}
+			text.WriteString(piece)
+		}
+	}
+	return text.String(), nil
+}
+
 // unread returns the error of a stream that could not be read to its end.
 func unread(err error) error {
 	if _, ok := errors.AsType[*llm.Error](err); ok {
@@ -90,7 +96,7 @@ func unread(err error) error {
 	return &llm.Error{Kind: llm.ErrUnavailable, Message: "a piece of the answer cannot be read: " + err.Error()}
 }
 
-// add adds a chunk to the answer, and returns the text to yield.
+// add adds a piece to the answer, and returns the text to yield.
 func (a *answer) add(c *openai.ChatCompletionStreamChoice) (string, error) {
 	if c.FinishReason != "" {
 		a.finish = string(c.FinishReason)
@@ -138,7 +144,7 @@ var endings = []struct {
 }{
 	{[]string{"malformed_function_call"}, llm.ErrEmpty, "the model's function call could not be read"}, // Google's
 	{[]string{"context_window"}, llm.ErrLength, "the model had to stop before it was done: prompt and answer fill its window"},
-	{[]string{"length", "max_tokens"}, llm.ErrLength, "the model had to stop before it was done: set max_tokens higher"},
+	{[]string{"length", "max_tokens", "max_output_tokens"}, llm.ErrLength, "the model had to stop before it was done: set max_tokens higher"},
 	{[]string{"abort", "insufficient_system_resource", "network_error"}, llm.ErrTruncated, "the endpoint gave up the answer"},
 	{
 		[]string{"filter", "safety", "sensitive", "recitation", "prohibited_content", "blocklist", "spii", "refusal", "guardrail"},
@@ -156,6 +162,12 @@ func (a *answer) judge() error {
 		if slices.ContainsFunc(e.reasons, func(s string) bool { return strings.Contains(finish, s) }) {
 			return &llm.Error{Kind: e.kind, Code: a.finish, Message: e.says}
 		}
+	}
+	switch {
+	case a.partial:
+		return &llm.Error{Kind: llm.ErrTruncated, Code: a.finish, Message: "the endpoint gave up the answer"}
+	case a.whole && a.finish == "":
+		return &llm.Error{Kind: llm.ErrTruncated, Message: "the stream ended before the answer was complete"}
 	}
 	return nil
 }

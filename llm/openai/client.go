@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/sashabaranov/go-openai"
 
@@ -24,6 +25,14 @@ type Config struct {
 	BaseURL string // up to the version: "http://localhost:11434/v1"; "" is OpenAI's
 	Key     string // "": none is sent
 	Model   string
+
+	// Token returns a token that is sent as `Authorization: Bearer` in place of a Key, also to Azure; nil is for keys that do not change. It is called for
+	// each request, concurrently, and should remember its token. After status 401 it is called once more with that token as refused, and the request is
+	// sent again with another one, if it returns one. Its errors must show no secret.
+	Token func(ctx context.Context, refused string) (string, error)
+	// API is "chat", for chat completions, or "responses". "" is chat completions, but the Responses API where the model can do what is asked only there: for
+	// the models of which the SDK knows that, and otherwise when the endpoint says so.
+	API string
 
 	Headers map[string]string // sent with each request, replacing the client's own of the same name; errors do not show the values
 	// APIVersion selects the older URLs of Azure, with the deployment (Model) in the path; "" is for all other endpoints, including the newer Azure path
@@ -64,7 +73,9 @@ type Client struct {
 	cfg     Config
 	sdk     openai.ClientConfig // without HTTPClient, of which each call has its own
 	http    *http.Client
-	secrets []string
+	bearer  *endpoint.Bearer // nil without tokens
+	secrets []string         // without tokens
+	noChat  atomic.Bool      // the endpoint has said that the model needs the Responses API
 }
 
 var _ llm.Client = (*Client)(nil)
@@ -95,6 +106,7 @@ func New(cfg Config) (*Client, error) {
 	}
 
 	c := &Client{cfg: cfg, http: endpoint.HTTPClient(cfg.HTTPClient, cfg.MaxConns), secrets: endpoint.Secrets(cfg.Key, cfg.Headers)}
+	c.bearer = endpoint.NewBearer(c.http, cfg.Token)
 	c.sdk = openai.DefaultConfig(cfg.Key)
 	if cfg.APIVersion != "" {
 		c.sdk = openai.DefaultAzureConfig(cfg.Key, "")
@@ -117,8 +129,8 @@ func baseURL(cfg *Config) (*url.URL, error) {
 		return nil, errors.New("base URL: it holds a password: put it into the key or a header")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("base URL: it has a part behind ? or #: leave that out; a version of Azure goes into the API version")
-	case strings.HasSuffix(u.Path, "/chat/completions"):
-		return nil, errors.New("base URL: leave out /chat/completions at its end")
+	case strings.HasSuffix(u.Path, "/chat/completions"), strings.HasSuffix(u.Path, "/responses"):
+		return nil, errors.New("base URL: leave out /chat/completions or /responses at its end")
 	}
 	if cfg.APIVersion != "" {
 		if strings.HasSuffix(u.Path, "/openai/v1") {
@@ -146,8 +158,13 @@ func (cfg *Config) check() error {
 		return fmt.Errorf("structured %q: it is json_schema, tools, json_object or prompt", cfg.Structured)
 	case cfg.MaxTokensField != maxTokens && cfg.MaxTokensField != maxCompletionTokens:
 		return fmt.Errorf("max tokens field %q: it is %s or %s", cfg.MaxTokensField, maxCompletionTokens, maxTokens)
+	case !slices.Contains([]string{"", apiChat, apiResponses}, cfg.API):
+		return fmt.Errorf("API %q: it is %s or %s", cfg.API, apiChat, apiResponses)
 	case cfg.SystemRole != openai.ChatMessageRoleSystem && cfg.SystemRole != openai.ChatMessageRoleDeveloper:
 		return fmt.Errorf("system role %q: it is system or developer", cfg.SystemRole)
+	}
+	if err := endpoint.CheckToken(cfg.Token, cfg.Key, cfg.Headers); err != nil {
+		return err
 	}
 	return endpoint.CheckHeaders(cfg.Key, cfg.Headers)
 }
@@ -178,16 +195,37 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 	if err != nil {
 		return err
 	}
-	sdk := c.sdk
-	sdk.HTTPClient = &doer{http: c.http, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == "", secrets: c.secrets}
-	stream, err := openai.NewClientWithConfig(sdk).CreateChatCompletionStream(ctx, req)
+	if c.needsResponses(req) {
+		return c.streamResponse(ctx, r, req, a, yield)
+	}
+	stream, err := openai.NewClientWithConfig(c.caller(chatFormat{}, extra)).CreateChatCompletionStream(ctx, req)
+	if c.cfg.API == "" && sendsToResponses(err) {
+		c.noChat.Store(true)
+		return c.streamResponse(ctx, r, req, a, yield)
+	}
 	if err != nil {
 		return err
 	}
 	defer stream.Close() //nolint:errcheck // there is nothing left to lose
 	a.requestID = requestID(stream.Header())
-	return a.read(stream, yield)
+	return a.read(func() (string, error) {
+		chunk, err := stream.Recv()
+		if err != nil {
+			return "", err
+		}
+		return a.addChunk(&chunk)
+	}, yield)
 }
+
+// caller returns the configuration of the SDK for one call, with answers in this format, and with these fields in the body.
+func (c *Client) caller(f format, extra map[string]any) openai.ClientConfig {
+	sdk := c.sdk
+	sdk.HTTPClient = &doer{http: c.http, format: f, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == "", secrets: c.hidden}
+	return sdk
+}
+
+// hidden returns what errors must not show.
+func (c *Client) hidden() []string { return c.bearer.Hide(c.secrets) }
 
 // explain adds the call's data to an error, and removes secrets.
 func (c *Client) explain(err error, a *answer) *llm.Error {
@@ -197,7 +235,7 @@ func (c *Client) explain(err error, a *answer) *llm.Error {
 	}
 	e.Provider, e.Model, e.Usage = c.cfg.Name, c.cfg.Model, a.usage
 	e.RequestID = cmp.Or(e.RequestID, a.requestID)
-	_ = e.Redact(c.secrets...) // e itself is modified
+	_ = e.Redact(c.hidden()...) // e itself is modified
 	e.Message, e.RequestID = cut(e.Message, maxWords), cut(e.RequestID, 128)
 	return e
 }

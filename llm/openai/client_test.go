@@ -276,7 +276,7 @@ func TestRefusedHere(t *testing.T) {
 		r    llm.Request
 		want string
 	}{
-		{"tools", openai.Config{Model: "gpt-6-astra", Structured: llm.StructuredTools}, llm.Request{Schema: json.RawMessage(`{}`)}, "structured: json_schema"},
+		{"tools", openai.Config{Model: "gpt-6-astra", API: "chat", Structured: llm.StructuredTools}, llm.Request{Schema: json.RawMessage(`{}`)}, "structured: json_schema"},
 		{"token field", openai.Config{Model: "o1", MaxTokensField: "max_tokens"}, llm.Request{MaxTokens: 5}, "max_tokens_field: max_completion_tokens"},
 		{"temperature", openai.Config{Model: "gpt-5-mini"}, llm.Request{Temperature: &hot}, "leave temperature out"},
 		{"temperature and effort", openai.Config{Model: "gpt-6-sol"}, llm.Request{Temperature: &hot}, "leave temperature out"},

@@ -21,10 +21,11 @@ const maxErrorBody = 64 << 10
 // without loss, and each error as an [llm.Error], which it passes on.
 type doer struct {
 	http    *http.Client
+	format  format
 	headers map[string]string
 	extra   map[string]any // fields of the body
 	keyless bool
-	secrets []string // which errors must not show
+	secrets func() []string // which errors must not show
 }
 
 var _ openai.HTTPDoer = (*doer)(nil)
@@ -45,8 +46,8 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, endpoint.NetworkError(err, req.URL)
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		body := newRepair(resp.Body, resp.Header, target)
-		body.secrets = d.secrets
+		body := newRepair(resp.Body, d.format, resp.Header, target)
+		body.secrets = d.secrets()
 		resp.Body = body
 		return resp, nil
 	}
@@ -57,7 +58,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		e = &llm.Error{Kind: llm.ErrBadRequest, Status: resp.StatusCode, Message: fmt.Sprintf(
 			"%s sends elsewhere, to %s, and that is not followed: set base_url to where the endpoint is", target, resp.Header.Get("Location"))}
 	} else {
-		e = errorOf(resp.StatusCode, hide(body, d.secrets), target)
+		e = errorOf(resp.StatusCode, hide(body, d.secrets()), target)
 	}
 	return nil, withHeader(e, resp.Header)
 }

@@ -55,6 +55,9 @@ func errorOf(status int, body []byte, target string) *llm.Error {
 
 // pathAdvice says what may be wrong with a URL that was not found.
 func pathAdvice(target string) string {
+	if strings.HasSuffix(target, "/responses") {
+		return "is base_url right, and has the endpoint the Responses API? Else set api: chat"
+	}
 	if strings.Contains(target, "/v1") || strings.Contains(target, "/deployments/") {
 		return "is base_url right?"
 	}

@@ -6,7 +6,39 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/cortex-orchestrator/cortex/llm"
 )
+
+// chatFormat is that of chat completions.
+type chatFormat struct{}
+
+func (chatFormat) alive() any { return &frame{Choices: []choice{}} }
+
+func (chatFormat) frame(event string, data []byte) (reading, bool) {
+	h, ok := readHead(data)
+	switch {
+	case !ok:
+		return reading{}, false
+	case h.says(event):
+		return reading{failed: data}, true
+	case data[0] != '{', !h.hasAnswer():
+		return reading{}, true
+	}
+	return h.reading(), true
+}
+
+func (chatFormat) object(data []byte) reading {
+	h, _ := readHead(data)
+	if h.Choices == nil || h.says("") {
+		return reading{failed: data}
+	}
+	if len(h.Choices) > 0 {
+		h.Choices = h.Choices[:1]
+		h.Choices[0].Delta = h.Choices[0].Message
+	}
+	return h.reading()
+}
 
 // frame is the part of a frame that the SDK gets. Endpoints disagree about the types of unused fields, each of which would make the SDK fail.
 type frame struct {
@@ -99,6 +131,18 @@ func (h *head) says(event string) bool {
 
 // hasAnswer reports whether the frame is a part of an answer, not another kind of event.
 func (h *head) hasAnswer() bool { return h.Choices != nil || h.Usage != nil }
+
+// reading returns what a part of an answer means.
+func (h *head) reading() reading {
+	ends := false
+	for _, c := range h.Choices {
+		if c.FinishReason == "error" {
+			return reading{err: &llm.Error{Kind: llm.ErrUnavailable, Message: "it ended the answer with an error, and does not say which"}}
+		}
+		ends = ends || c.FinishReason != ""
+	}
+	return reading{frames: []any{h.reduced()}, ends: ends}
+}
 
 // reduced returns the frame for the SDK.
 func (h *head) reduced() *frame {

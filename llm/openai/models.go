@@ -20,7 +20,7 @@ func (c *Client) Models(ctx context.Context) ([]string, error) {
 	}
 	maps.Copy(headers, c.cfg.Headers)
 	ids, err := endpoint.Models(ctx, c.http, url, headers, func(status int, body []byte) *llm.Error {
-		return errorOf(status, hide(body[:min(len(body), maxErrorBody)], c.secrets), url)
+		return errorOf(status, hide(body[:min(len(body), maxErrorBody)], c.hidden()), url)
 	})
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return nil, c.explain(e, &answer{})

@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -62,13 +61,17 @@ func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[stri
 // images are the types of images that OpenAI's models accept.
 var images = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 
+// shown returns m without the images that the model does not accept.
+func (c *Client) shown(m llm.Message) llm.Message {
+	if c.cfg.Images {
+		return m.Showing(images...)
+	}
+	return m.Showing()
+}
+
 // message converts m for the SDK. Without an image its content is a string, the only form that some endpoints accept.
 func (c *Client) message(m llm.Message) openai.ChatCompletionMessage {
-	if c.cfg.Images {
-		m = m.Showing(images...)
-	} else {
-		m = m.Showing()
-	}
+	m = c.shown(m)
 	out := openai.ChatCompletionMessage{Role: string(m.Role)}
 	if len(m.Parts) == 1 && m.Parts[0].Image == nil {
 		out.Content = cmp.Or(m.Parts[0].Text, emptyText)
@@ -77,8 +80,7 @@ func (c *Client) message(m llm.Message) openai.ChatCompletionMessage {
 	for _, p := range m.Parts {
 		part := openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: cmp.Or(p.Text, emptyText)}
 		if p.Image != nil {
-			url := "data:" + p.Image.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Image.Data)
-			part = openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: url}}
+			part = openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: dataURL(p.Image)}}
 		}
 		out.MultiContent = append(out.MultiContent, part)
 	}
@@ -96,14 +98,18 @@ func (c *Client) structure(req *openai.ChatCompletionRequest, schema json.RawMes
 	case llm.StructuredObject:
 		req.ResponseFormat = &openai.ChatCompletionResponseFormat{Type: openai.ChatCompletionResponseFormatTypeJSONObject}
 	case llm.StructuredTools:
-		req.Tools = []openai.Tool{{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
-			Name: functionName, Description: "Take the decision. Call this exactly once.", Strict: true, Parameters: schema,
-		}}}
+		f := function(schema)
+		req.Tools = []openai.Tool{{Type: openai.ToolTypeFunction, Function: &f}}
 		req.ToolChoice = openai.ToolChoice{Type: openai.ToolTypeFunction, Function: openai.ToolFunction{Name: functionName}}
 		if p := c.cfg.ParallelToolCalls; p != nil {
 			req.ParallelToolCalls = *p
 		}
 	}
+}
+
+// function returns the function whose arguments are the answer.
+func function(schema json.RawMessage) openai.FunctionDefinition {
+	return openai.FunctionDefinition{Name: functionName, Description: "Take the decision. Call this exactly once.", Strict: true, Parameters: schema}
 }
 
 // cacheKey returns key, or a hash of a key that is too long.
@@ -121,7 +127,7 @@ func refusedHere(err error, cfg *Config) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrBadRequest, Message: err.Error(), Err: err}
 	switch {
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
-		e.Message = "this model takes no tools on chat completions: set structured: json_schema"
+		e.Message = "this model takes no tools on chat completions: leave api out, or set structured: json_schema"
 	case errors.Is(err, openai.ErrReasoningModelMaxTokensDeprecated):
 		e.Message = "this model does not take max_tokens: set max_tokens_field: max_completion_tokens"
 	case errors.Is(err, openai.ErrReasoningModelLimitationsOther), errors.Is(err, openai.ErrReasoningSamplingUnsupported):

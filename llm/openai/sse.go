@@ -25,11 +25,31 @@ const (
 	maxRest, restTime = 4 << 10, 100 * time.Millisecond
 )
 
+// format interprets the frames of one of the APIs for a [repair].
+type format interface {
+	// frame interprets data, of an event with this name. It returns false if data is not JSON.
+	frame(event string, data []byte) (reading, bool)
+	// object interprets the JSON of a body that is no event stream.
+	object(data []byte) reading
+	// alive is the empty frame that stands for a keep-alive.
+	alive() any
+}
+
+// reading is what a frame of the endpoint means.
+type reading struct {
+	frames []any      // what the SDK gets; none for what is no part of an answer
+	ends   bool       // the answer may end here
+	last   bool       // nothing follows
+	failed []byte     // the endpoint's error, which follows the frames
+	err    *llm.Error // likewise
+}
+
 // repair converts the body of a response, of whatever form, to what the SDK reads: frames of one line with one JSON object each, with the used fields
 // only, then [DONE]. A keep-alive becomes an empty frame. Anything else ends the body with an error, which the SDK passes on: an [llm.Error] for an
 // error or an incomplete answer of the endpoint, the reader's own error for the end of ctx. In particular, io.EOF comes only after [DONE], and [DONE]
 // only when the endpoint sent it, or a reason for the end of the answer.
 type repair struct {
+	format  format
 	body    io.Closer
 	in      *bufio.Reader
 	limit   *io.LimitedReader // below in
@@ -47,9 +67,9 @@ type repair struct {
 	stray    []byte // the last unexpected text; it may explain why the stream ended
 }
 
-func newRepair(body io.ReadCloser, header http.Header, target string) *repair {
+func newRepair(body io.ReadCloser, f format, header http.Header, target string) *repair {
 	limit := &io.LimitedReader{R: body, N: maxBody}
-	return &repair{body: body, limit: limit, in: bufio.NewReaderSize(limit, 16<<10), header: header, target: target}
+	return &repair{format: f, body: body, limit: limit, in: bufio.NewReaderSize(limit, 16<<10), header: header, target: target}
 }
 
 // Read implements [io.Reader]. It returns as soon as there is a frame.
@@ -214,19 +234,11 @@ func (r *repair) errorOf(body []byte) *llm.Error {
 
 // frame processes data if it is JSON, and returns false if not.
 func (r *repair) frame(data []byte) bool {
-	h, ok := readHead(data)
-	switch {
-	case !ok:
-		return false
-	case h.says(r.event):
-		r.fail(r.errorOf(data))
-	case data[0] != '{', !h.hasAnswer(): // a number or a word, a list without an error, or another kind of event
-		r.keep(data)
-		r.alive()
-	default:
-		r.emit(h)
+	f, ok := r.format.frame(r.event, data)
+	if ok {
+		r.put(f, data)
 	}
-	return true
+	return ok
 }
 
 // object reads a JSON body that is no event stream: an error, or the whole answer of an endpoint that does not stream.
@@ -246,37 +258,38 @@ func (r *repair) object(start []byte) {
 		r.end(err)
 		return
 	}
-	h, _ := readHead(raw)
-	if h.Choices == nil || h.says("") {
-		r.fail(r.errorOf(raw))
-		return
-	}
-	if len(h.Choices) > 0 {
-		h.Choices = h.Choices[:1]
-		h.Choices[0].Delta = h.Choices[0].Message
-	}
-	if r.emit(h); r.err == nil {
+	r.put(r.format.object(raw), raw)
+	if r.err == nil {
 		r.done()
 	}
 }
 
-// emit writes a frame.
-func (r *repair) emit(h *head) {
-	for _, c := range h.Choices {
-		if c.FinishReason == "error" {
-			r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: "it ended the answer with an error, and does not say which"})
-			return
-		}
-		r.finished = r.finished || c.FinishReason != ""
+// put writes what data means.
+func (r *repair) put(f reading, data []byte) {
+	if len(f.frames) > 0 {
+		r.finished = r.finished || f.ends
+		r.frames++
 	}
-	r.frames++
-	r.write(h.reduced())
+	for _, frame := range f.frames {
+		r.write(frame)
+	}
+	switch {
+	case f.err != nil:
+		r.fail(f.err)
+	case f.failed != nil:
+		r.fail(r.errorOf(f.failed))
+	case len(f.frames) == 0: // a number or a word, a list without an error, or another kind of event
+		r.keep(data)
+		r.alive()
+	case f.last:
+		r.done()
+	}
 }
 
 // alive writes an empty frame as a keep-alive.
-func (r *repair) alive() { r.write(&frame{Choices: []choice{}}) }
+func (r *repair) alive() { r.write(r.format.alive()) }
 
-func (r *repair) write(f *frame) {
+func (r *repair) write(f any) {
 	r.out.WriteString("data: ")
 	e := json.NewEncoder(&r.out)
 	e.SetEscapeHTML(false)

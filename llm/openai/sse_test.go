@@ -35,7 +35,7 @@ func frames(data ...string) string {
 }
 
 func repaired(body io.Reader) (string, error) {
-	out, err := io.ReadAll(newRepair(io.NopCloser(body), http.Header{}, "http://localhost/v1/chat/completions"))
+	out, err := io.ReadAll(newRepair(io.NopCloser(body), chatFormat{}, http.Header{}, "http://localhost/v1/chat/completions"))
 	return string(out), err
 }
 
@@ -215,7 +215,7 @@ func TestRepairBounds(t *testing.T) {
 		{"blank lines", &endless{start: frames(hello), piece: bytes.Repeat([]byte("\n"), 4096)}, small},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRepair(io.NopCloser(tt.body), http.Header{}, "")
+			r := newRepair(io.NopCloser(tt.body), chatFormat{}, http.Header{}, "")
 			if r.limit.N != maxBody {
 				t.Fatalf("the bound of a body is %d, want %d", r.limit.N, maxBody)
 			}
@@ -242,7 +242,7 @@ func TestRepairBounds(t *testing.T) {
 func TestRepairAtOnce(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()
-	r := newRepair(in, http.Header{}, "")
+	r := newRepair(in, chatFormat{}, http.Header{}, "")
 	for range 3 {
 		go out.Write([]byte("data: " + hello + "\n")) // the empty line comes with the next frame
 		got := make([]byte, len(frames(hello)))

@@ -22,15 +22,22 @@ const maxRequest = 16 << 20
 func Serve(t testing.TB, h llmtest.Handler) *httptest.Server {
 	mux := http.NewServeMux()
 	serve := func(w http.ResponseWriter, r *http.Request) { (&exchange{w: w, handler: h}).serve(r) }
+	respond := func(w http.ResponseWriter, r *http.Request) { (&exchange{w: w, handler: h, responses: true}).serve(r) }
+	versioned := func(serve http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("api-version") == "" {
+				writeJSON(w, http.StatusNotFound, object{"error": object{"code": "404", "message": "Resource not found"}})
+				return
+			}
+			serve(w, r)
+		}
+	}
 	mux.HandleFunc("POST /v1/chat/completions", serve)
 	mux.HandleFunc("POST /openai/v1/chat/completions", serve)
-	mux.HandleFunc("POST /openai/deployments/{deployment}/chat/completions", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("api-version") == "" {
-			writeJSON(w, http.StatusNotFound, object{"error": object{"code": "404", "message": "Resource not found"}})
-			return
-		}
-		serve(w, r)
-	})
+	mux.HandleFunc("POST /openai/deployments/{deployment}/chat/completions", versioned(serve))
+	mux.HandleFunc("POST /v1/responses", respond)
+	mux.HandleFunc("POST /openai/v1/responses", respond)
+	mux.HandleFunc("POST /openai/responses", versioned(respond))
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, object{"object": "list", "data": []object{{"id": llmtest.Model, "object": "model", "owned_by": "test"}}})
 	})
@@ -61,6 +68,8 @@ type exchange struct {
 	reply   *llmtest.Reply
 	gone    context.Context
 	usage   bool // the stream ends with it
+
+	responses bool // the request is for the Responses API
 }
 
 func (x *exchange) serve(r *http.Request) {
@@ -73,7 +82,12 @@ func (x *exchange) serve(r *http.Request) {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		x.call.Key = bearer
 	}
-	if x.usage, err = decode(body, x.call); err != nil {
+	if x.responses {
+		err = decodeResponse(body, x.call)
+	} else {
+		x.usage, err = decode(body, x.call)
+	}
+	if err != nil {
 		writeJSON(x.w, http.StatusBadRequest, object{"error": object{
 			"message": err.Error(), "type": "invalid_request_error", "param": nil, "code": nil,
 		}})
@@ -105,6 +119,10 @@ func (x *exchange) answer() {
 			x.w.Header().Set("Content-Type", "text/event-stream")
 		}
 		_, _ = io.WriteString(x.w, r.Garbage)
+	case x.responses && x.call.Stream:
+		x.streamResponse()
+	case x.responses:
+		writeJSON(x.w, http.StatusOK, x.wholeResponse())
 	case x.call.Stream:
 		x.stream()
 	default:

@@ -18,7 +18,7 @@ func (x *exchange) stream() {
 	x.w.Header().Set("Cache-Control", "no-cache")
 	x.w.WriteHeader(http.StatusOK)
 	if r.Endless {
-		x.endless()
+		x.endless(`data: {"id":"` + id + `","choices":[{"index":0,"delta":{"content":"`)
 		return
 	}
 	if r.Finish == llmtest.Nothing {
@@ -112,10 +112,10 @@ func (x *exchange) unknown() {
 	x.send(chunk)
 }
 
-// endless sends the beginning of a frame that never ends.
-func (x *exchange) endless() {
+// endless sends the beginning of a frame, which never ends.
+func (x *exchange) endless(begin string) {
 	const most, piece = 64 << 20, 64 << 10
-	x.write([]byte(`data: {"id":"` + id + `","choices":[{"index":0,"delta":{"content":"`))
+	x.write([]byte(begin))
 	filler := bytes.Repeat([]byte("x"), piece)
 	for sent := 0; sent < most && x.gone.Err() == nil; sent += piece {
 		x.write(filler)
