@@ -240,7 +240,7 @@ func (s *settings) listDocument() []settingJSON {
 // openKeys are the keys of an endpoint whose values are not secret. Headers may hold a key, and Cortex does not know the keys of the program's own
 // providers.
 var openKeys = strings.Fields(`provider model base_url api_key_env api_key_file headers_env structured max_tokens temperature context_window images reason_first timeout
-	retries requests_per_minute tokens_per_minute price fallback api_version max_tokens_field system_role stream_usage parallel_tool_calls
+	retries requests_per_minute tokens_per_minute price fallback api api_version max_tokens_field system_role stream_usage parallel_tool_calls
 	prompt_cache_key reasoning_effort project location credentials_file transport`)
 
 // shownKey formats the value of an endpoint's key.

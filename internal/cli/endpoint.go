@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/keycommand"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 )
@@ -28,6 +29,7 @@ type endpoint struct {
 	BaseURL    string            `json:"base_url"`
 	KeyEnv     string            `json:"api_key_env"`
 	KeyFile    string            `json:"api_key_file"`
+	KeyCommand []string          `json:"api_key_command"` // a program, and its arguments, whose output is a token
 	Headers    map[string]string `json:"headers"`
 	HeadersEnv map[string]string `json:"headers_env"` // the name of the variable with the value
 
@@ -55,12 +57,14 @@ type endpoint struct {
 	Own json.RawMessage `json:"own,omitempty"`
 
 	by    *provider
-	aside string // which setting gave a model that is ignored; see settings
-	local bool   // runs on this machine, and may have to load the model first
+	token *keycommand.Source // of KeyCommand, shared by all copies; nil without
+	aside string             // which setting gave a model that is ignored; see settings
+	local bool               // runs on this machine, and may have to load the model first
 }
 
 // openAIKeys are the keys of endpoints with OpenAI's protocol.
 type openAIKeys struct {
+	API               string `json:"api"`         // chat or responses; "": see [openai.Config]
 	APIVersion        string `json:"api_version"` // Azure's older URLs
 	MaxTokensField    string `json:"max_tokens_field"`
 	SystemRole        string `json:"system_role"`
@@ -122,7 +126,10 @@ const (
 // readEndpoint reads the entry name of the config file, with the built-in endpoint of its provider as defaults.
 func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*endpoint, error) {
 	var head struct {
-		Provider string `json:"provider"`
+		Provider   string          `json:"provider"`
+		KeyEnv     json.RawMessage `json:"api_key_env"`
+		KeyFile    json.RawMessage `json:"api_key_file"`
+		KeyCommand json.RawMessage `json:"api_key_command"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil || string(raw) == "null" {
 		return nil, fmt.Errorf("llms.%s: want keys and values, such as `provider: openai`", name)
@@ -153,6 +160,15 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 		return nil, fmt.Errorf("llms.%s%s", name, explainJSON(err))
 	}
 	ep.Name, ep.Provider, ep.Own = name, head.Provider, own
+	if head.KeyCommand != nil {
+		if string(head.KeyEnv)+string(head.KeyFile) != "" {
+			return nil, fmt.Errorf("llms.%s: api_key_command stands in the place of api_key_env and api_key_file: leave these out", name)
+		}
+		if len(ep.KeyCommand) == 0 || ep.KeyCommand[0] == "" {
+			return nil, fmt.Errorf("llms.%s.api_key_command: want a list of a program and its arguments, such as [gcloud, auth, print-access-token]", name)
+		}
+		ep.KeyEnv = "" // the provider's
+	}
 	if err := ep.check(p); err != nil {
 		return nil, err
 	}
@@ -195,7 +211,7 @@ func (p *provider) split(raw json.RawMessage) (known, own json.RawMessage, err e
 
 // sharedKeys are the keys of every provider.
 var sharedKeys = []string{
-	"provider", "model", "base_url", "api_key_env", "api_key_file", "headers", "headers_env", "structured", "max_tokens", "temperature",
+	"provider", "model", "base_url", "api_key_env", "api_key_file", "api_key_command", "headers", "headers_env", "structured", "max_tokens", "temperature",
 	"context_window", "images", "reason_first", "timeout", "retries", "requests_per_minute", "tokens_per_minute", "price", "fallback",
 }
 
@@ -205,7 +221,7 @@ func explainJSON(err error) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if key, ok := strings.CutPrefix(text, "unknown field "); ok {
 		if strings.Contains(key, "api_key") || strings.Contains(key, `"key"`) {
-			return ": a key does not belong into this file: name a variable with api_key_env, or a file that only you can read with api_key_file"
+			return ": a key does not belong into this file: name a variable with api_key_env, a file that only you can read with api_key_file, or a program with api_key_command"
 		}
 		return ": unknown key " + key
 	}
@@ -297,6 +313,9 @@ func (ep *endpoint) check(p *provider) error {
 	if !slices.Contains([]string{"", "max_tokens", "max_completion_tokens"}, ep.MaxTokensField) {
 		return bad("max_tokens_field %q: it is max_tokens or max_completion_tokens", ep.MaxTokensField)
 	}
+	if !slices.Contains([]string{"", "chat", "responses"}, ep.API) {
+		return bad("api %q: it is chat or responses", ep.API)
+	}
 	if !slices.Contains([]string{"", "system", "developer"}, ep.SystemRole) {
 		return bad("system_role %q: it is system or developer", ep.SystemRole)
 	}
@@ -329,6 +348,14 @@ func (ep *endpoint) check(p *provider) error {
 	}
 	if (p.google || p.claude) && ep.openAIKeys != (openAIKeys{}) {
 		return bad("%s are nothing for %s", jsonKeys(openAIKeys{}), ep.Provider)
+	}
+	if ep.KeyCommand != nil && (p.google || p.own && !p.tokens) {
+		return bad("api_key_command is nothing for %s%s", ep.Provider, p.insteadOfTokens())
+	}
+	for h := range ep.HeadersEnv {
+		if ep.KeyCommand != nil && strings.EqualFold(h, "Authorization") {
+			return bad("headers_env: Authorization is what the token of api_key_command is sent as: leave one of them out")
+		}
 	}
 	if ep.Thinking != "" && !p.claude && ep.Provider != "gemini" {
 		return bad("thinking is nothing for %s: there is reasoning_effort", ep.Provider)

@@ -21,8 +21,8 @@ func (e *env) newLLM() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "llm",
 		Short: "List and check the models that can decide",
-		Long: `List and check the models that --llm can name. Keys come from the environment or from a file that only you can read; the
-config file names endpoints of your own:
+		Long: `List and check the models that --llm can name. Keys come from the environment, from a file that only you can read, or from a
+program (api_key_command); the config file names endpoints of your own:
 
     llms:
       local:

@@ -79,6 +79,9 @@ func remedies(ep *endpoint) map[string]func(*endpoint) {
 		all["structured: json_object"] = func(ep *endpoint) { ep.Structured = llm.StructuredObject }
 	}
 	if !ep.by.google && !ep.by.claude && !ep.by.own {
+		if ep.API == "responses" {
+			all["api: chat"] = func(ep *endpoint) { ep.API = "chat" }
+		}
 		all["stream_usage: false"] = func(ep *endpoint) { ep.StreamUsage = &never }
 		all["max_tokens_field: max_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_tokens" }
 		all["max_tokens_field: max_completion_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_completion_tokens" }

@@ -24,6 +24,7 @@ type provider struct {
 	baseEnv string // the variable for base_url, which the vendor's own tools read as well
 	google  bool   // accepts googleKeys rather than openAIKeys
 	claude  bool   // has its own protocol, and no openAIKeys
+	tokens  bool   // with own: its client takes tokens
 	own     bool   // belongs to the program, and accepts keys of its own
 	images  bool   // its models accept images, unless base_url is set to another endpoint
 	// leftOut says what to do when this build has no client for the provider.
@@ -100,7 +101,7 @@ func ownProvider(own plug.Provider) *provider {
 	if own.Price != (middleware.Price{}) {
 		preset.Price = &own.Price
 	}
-	p := &provider{preset: preset, own: true, images: own.Images}
+	p := &provider{preset: preset, own: true, images: own.Images, tokens: own.Tokens}
 	p.open = func(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
 		e, err := ep.plugged(key)
 		if err != nil {
@@ -141,7 +142,7 @@ func (ep *endpoint) plugged(key string) (*plug.Endpoint, error) {
 	}
 	return &plug.Endpoint{
 		Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Key: key, Headers: headers, Structured: ep.Structured,
-		MaxTokens: ep.MaxTokens, ContextWindow: ep.ContextWindow, Images: *ep.Images, Config: config,
+		MaxTokens: ep.MaxTokens, ContextWindow: ep.ContextWindow, Images: *ep.Images, Config: config, Token: ep.tokens(),
 	}, nil
 }
 
@@ -158,7 +159,8 @@ func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error)
 		return nil, err
 	}
 	return openai.New(openai.Config{
-		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Model: ep.Model, Headers: headers, APIVersion: ep.APIVersion, Structured: ep.Structured,
+		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Token: ep.tokens(), Model: ep.Model, Headers: headers, Structured: ep.Structured,
+		API: ep.API, APIVersion: ep.APIVersion,
 		MaxTokensField: ep.MaxTokensField, SystemRole: ep.SystemRole, NoStreamUsage: ep.StreamUsage != nil && !*ep.StreamUsage,
 		ParallelToolCalls: ep.ParallelToolCalls, PromptCacheKey: ep.PromptCacheKey, ReasoningEffort: ep.ReasoningEffort,
 		Images: *ep.Images, MaxConns: openfiles.Models(),
@@ -171,7 +173,7 @@ func openAnthropic(_ context.Context, ep *endpoint, key string) (llm.Client, err
 		return nil, err
 	}
 	return anthropic.New(anthropic.Config{
-		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Model: ep.Model, Headers: headers, Structured: ep.Structured,
+		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Token: ep.tokens(), Model: ep.Model, Headers: headers, Structured: ep.Structured,
 		Thinking: string(ep.Thinking), Effort: ep.ReasoningEffort, Images: *ep.Images, MaxConns: openfiles.Models(),
 	})
 }

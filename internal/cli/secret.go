@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -24,6 +26,12 @@ func (ep *endpoint) key() (string, error) {
 		}
 		return key, checkKey("api_key_file", key)
 	}
+	if ep.token != nil {
+		if err := ep.token.Check(); err != nil {
+			return "", lacks(ep.Name, filepath.Base(ep.KeyCommand[0]), "api_key_command: %v", err)
+		}
+		return "", nil
+	}
 	if ep.KeyEnv == "" {
 		return "", nil
 	}
@@ -34,6 +42,28 @@ func (ep *endpoint) key() (string, error) {
 		}
 	}
 	return "", lacksKey(ep.Name, names[0])
+}
+
+// tokens returns the source of the tokens that stand in the place of a key, or nil.
+func (ep *endpoint) tokens() func(ctx context.Context, refused string) (string, error) {
+	if ep.token == nil {
+		return nil
+	}
+	return func(ctx context.Context, refused string) (string, error) {
+		token, err := ep.token.Token(ctx, refused)
+		if err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("api_key_command: %w", err)
+		}
+		return token, err
+	}
+}
+
+// insteadOfTokens says what a provider has that does not take tokens.
+func (p *provider) insteadOfTokens() string {
+	if p.google {
+		return ": without a key, the credentials of project are used, which renew themselves"
+	}
+	return ""
 }
 
 // checkKey rejects what is commonly copied together with a key.

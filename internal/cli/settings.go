@@ -25,6 +25,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/keycommand"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -496,6 +497,13 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 		ep.KeyFile, ep.CredentialsFile = s.beside(ep.KeyFile), s.beside(ep.CredentialsFile)
 		if err := cmp.Or(absolute(&ep.KeyFile), absolute(&ep.CredentialsFile)); err != nil {
 			return fmt.Errorf("llms.%s: %w", name, err)
+		}
+		if ep.KeyCommand != nil {
+			dir := s.beside(".")
+			if err := absolute(&dir); err != nil {
+				return fmt.Errorf("llms.%s: %w", name, err)
+			}
+			ep.token = keycommand.New(keycommand.Options{Argv: ep.KeyCommand, Dir: dir})
 		}
 		s.llms[name] = ep
 	}

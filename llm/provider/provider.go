@@ -19,6 +19,7 @@ type Provider struct {
 	MaxTokens     int              // of an answer; 0: the client's default
 	ContextWindow int              // tokens; 0: unknown
 	Images        bool             // whether the model accepts images
+	Tokens        bool             // whether the client takes the Token of an endpoint; otherwise api_key_command is an error
 	Local         bool             // runs on this machine: it costs nothing, and may have to load the model first
 	Price         middleware.Price // of a million tokens; zero: unknown
 
@@ -30,10 +31,13 @@ type Provider struct {
 
 // Endpoint is what a client is made of: an entry of `llms` in the config file, with its provider's defaults.
 type Endpoint struct {
-	Name          string // the name for --llm
-	Model         string
-	BaseURL       string
-	Key           string            // read from the variable or the file that the settings name
+	Name    string // the name for --llm
+	Model   string
+	BaseURL string
+	Key     string // read from the variable or the file that the settings name
+	// Token returns a token that stands in the place of a Key, and changes; refused is "", or a token that the endpoint has refused. It can be called
+	// concurrently and for each request, since it remembers the token. It is nil unless api_key_command is set.
+	Token         func(ctx context.Context, refused string) (string, error)
 	Headers       map[string]string // sent with each request
 	Structured    llm.Structured    // how to ask for a JSON answer; "": the client chooses
 	MaxTokens     int
