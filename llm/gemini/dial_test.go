@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,6 +236,30 @@ func TestCredentials(t *testing.T) {
 				t.Errorf("the server got the token %q, want %q", key, token)
 			}
 		})
+	}
+}
+
+// TestCredentialsAreRenewed checks that a call whose token has expired gets another one.
+func TestCredentialsAreRenewed(t *testing.T) {
+	foreignEnvironment(t)
+	var given atomic.Int32
+	serviceAccount(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"access_token":"token-%d","token_type":"Bearer","expires_in":60}`, given.Add(1)) // soon enough to be renewed at once
+	})
+	got := make(chan string, 1)
+	server := geminitest.Serve(t, func(call *llmtest.Call) *llmtest.Reply {
+		got <- call.Key
+		return &llmtest.Reply{Pieces: []string{"hello"}}
+	})
+	client, err := gemini.Dial(t.Context(), gemini.Config{Model: "m", Project: "p", BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := "token-1"; key == "token-1"; key = <-got { // the SDK renews it beside the calls
+		if _, _, err := ask(t.Context(), client, hello()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
