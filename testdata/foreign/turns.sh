@@ -1,6 +1,6 @@
 #!/bin/sh
-# Takes whole turns with a delegation through a model server that is not ours, with the protocols of OpenAI, Anthropic and Gemini, each
-# by `cortex ask` as a user would run it. Needs Go, Node, npm and, the first time, the network; it says so where they are missing, and fails in CI ($CI is set).
+# Takes whole turns with a delegation through a model server that is not ours, with the protocols of OpenAI (chat completions and the Responses API, the
+# latter with tokens of a program), Anthropic and Gemini, each by `cortex ask` as a user would run it. Needs Go, Node, npm and, the first time, the network; it says so where they are missing, and fails in CI ($CI is set).
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 if ! command -v npm >/dev/null 2>&1 || ! command -v node >/dev/null 2>&1; then
@@ -26,8 +26,14 @@ until url=$(grep -o 'http://127\.0\.0\.1:[0-9]*' "$work/log"); do
 	sleep 0.2
 done
 export OPENAI_API_KEY=x GEMINI_API_KEY=x ANTHROPIC_API_KEY=x OPENAI_BASE_URL="$url/v1" GOOGLE_GEMINI_BASE_URL="$url" ANTHROPIC_BASE_URL="$url" CORTEX_DATA="$work/data"
+cat >"$work/cortex.yaml" <<-'SETTINGS'
+	llms:
+	  pro: {provider: openai, model: gpt-5-pro, api: responses, api_key_command: [echo, a-token]}
+	  sol: {provider: openai, model: gpt-6-sol, structured: tools} # functions of this model have no other API
+SETTINGS
+export CORTEX_CONFIG="$work/cortex.yaml"
 failed=0
-for llm in openai anthropic gemini; do
+for llm in openai pro sol anthropic gemini; do
 	while IFS='|' read -r question answer; do
 		got=$(CORTEX_AGENTS=calc,clock "$work/cortex" ask --llm "$llm" --conversation "$llm" "$question" 2>&1 </dev/null) || true
 		if [ "$got" = "$answer" ]; then
@@ -41,4 +47,9 @@ for llm in openai anthropic gemini; do
 		What time is it in Tokyo?|The clock knows the time in Tokyo.
 	QUESTIONS
 done
+asked=$(node -e 'fetch(process.argv[1]).then((r) => r.json()).then((all) => console.log(all.filter((e) => e.path === "/v1/responses").length))' "$url/__aimock/journal")
+if [ "$asked" -ne 8 ]; then
+	echo "FAILED  the Responses API was asked $asked times; want 8"
+	failed=1
+fi
 exit "$failed"
