@@ -123,6 +123,125 @@ func TestResultIsRedacted(t *testing.T) {
 	}
 }
 
+// TestNothingIsPassedBesideTheRules checks that what a rule matches comes neither into the log nor to people and models, wherever an agent puts it, and
+// also when the result is rejected for another reason, which may quote it.
+func TestNothingIsPassedBesideTheRules(t *testing.T) {
+	const pii = "eve@example.com"
+	parts := func(parts ...*a2a.Part) func(*world, *a2a.Task) {
+		return func(_ *world, r *a2a.Task) { r.Status.Message.Parts = parts }
+	}
+	stored := func(content string, say func(*transport.FileRef), name string) func(*world, *a2a.Task) {
+		return func(w *world, r *a2a.Task) {
+			ref, err := transport.PutFile(w.t.Context(), w.bus.(transport.Files), "", theContext, "alpha", strings.NewReader(content), 1<<25)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			say(&ref)
+			r.Status.Message.Parts = a2a.ContentParts{ref.Part(name, "")}
+		}
+	}
+	meta := map[string]any{"by": pii, pii: 1.0}
+	for name, test := range map[string]struct {
+		put    func(w *world, r *a2a.Task)
+		answer string
+	}{
+		"name of a file that is left out": {parts(&a2a.Part{Content: a2a.Raw("to " + pii), Filename: pii + ".csv"}), "[[no_pii] is left out"},
+		"name of a file that is not there": {
+			parts(&a2a.Part{Content: a2a.URL("cortex-file:nonsense"), Filename: pii + ".csv"}), "FAILED [no_pii] is named by a reference that is broken",
+		},
+		"metadata of a file":        {parts(&a2a.Part{Content: a2a.Raw("x"), Filename: "a.csv", Metadata: meta}), "[a.csv]"},
+		"media type":                {parts(&a2a.Part{Content: a2a.Raw("x"), Filename: "a.csv", MediaType: `text/x; a="` + pii + `"`}), "[a.csv]"},
+		"head of a forgotten file":  {parts(&a2a.Part{Content: a2a.URL("cortex-file:"), Filename: "a.csv", Metadata: map[string]any{"file_head": pii}}), "[a.csv]"},
+		"head that is not the file": {stored("harmless", func(r *transport.FileRef) { r.Head = pii }, "a.csv"), "[a.csv]"},
+		"head of no text":           {stored("\x00", func(r *transport.FileRef) { r.Head = pii }, "a.csv"), "[a.csv]"},
+		"file that is said to be no text": {
+			stored("to "+pii, func(r *transport.FileRef) { r.Head = "" }, "a.csv"), "[a.csv is left out: the evaluator no_pii does not pass it]",
+		},
+		"file with a zero behind its head": {parts(&a2a.Part{Content: a2a.Raw(strings.Repeat("a ", 250) + "\x00 " + pii), Filename: "a.csv"}), "a.csv is left out"},
+		"invisible characters":             {parts(a2a.NewTextPart("to eve\u200b@exam\x1b[0mple.com")), "COMPLETED to [no_pii];"},
+		"hidden by an escape sequence":     {parts(a2a.NewTextPart("to \x1b]" + pii + "\a me")), "COMPLETED to \x1b][no_pii]\a me;"},
+		"number on a line in data":         {parts(a2a.NewDataPart(map[string]any{"a": "card:\n4111111111111111 of " + pii})), `COMPLETED {"a":"card:\n[no_pii] of [no_pii]"};`},
+		"keys in data":                     {parts(a2a.NewDataPart(map[string]any{pii: map[string]any{"\n" + pii: []any{pii}}})), `{"[no_pii]":{"\n[no_pii]":["[no_pii]"]}}`},
+		"metadata":                         {func(_ *world, r *a2a.Task) { r.Metadata, r.Status.Message.Metadata = meta, meta }, "COMPLETED ;"},
+		"number in metadata": {
+			func(_ *world, r *a2a.Task) { r.Metadata = map[string]any{"by": pii, "n": 4111111111111111.0} }, "COMPLETED ;",
+		},
+		"artifact": {func(_ *world, r *a2a.Task) {
+			r.Artifacts = []*a2a.Artifact{{ID: pii, Metadata: meta, Extensions: []string{pii}, Parts: a2a.ContentParts{a2a.NewTextPart("x")}}}
+		}, "COMPLETED ;"},
+		"message": {func(_ *world, r *a2a.Task) {
+			m := r.Status.Message
+			m.ID, m.Extensions, m.ReferenceTasks = pii, []string{pii}, []a2a.TaskID{pii}
+		}, "COMPLETED ;"},
+		"history": {func(_ *world, r *a2a.Task) {
+			r.History = []*a2a.Message{{ID: "h", Parts: a2a.ContentParts{a2a.NewTextPart(pii)}}}
+		}, "COMPLETED ;"},
+		"schema": {parts(a2a.NewDataPart(map[string]any{"kind": pii})), `FAILED the result breaks the output schema of skill skill: /kind must be "a", not "[no_pii]";`},
+		"too long": {
+			stored(strings.Repeat("a ", 9<<20), func(*transport.FileRef) {}, pii+".txt"),
+			"FAILED the file [no_pii] cannot be checked: too large: of one result at most 16777216 bytes are checked",
+		},
+		"too long together": {func(w *world, r *a2a.Task) {
+			half := stored(strings.Repeat("a ", 5<<20), func(*transport.FileRef) {}, "a.txt")
+			half(w, r)
+			first := r.Status.Message.Parts
+			half(w, r)
+			r.Status.Message.Parts = append(first, r.Status.Message.Parts...)
+		}, "FAILED the file a.txt cannot be checked: too large: of one result at most 16777216 bytes are checked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				to := toAlpha
+				cfg := cortex.Config{Policy: rules(t, checked)}
+				if name == "schema" {
+					to.Skill = "skill"
+					schema := json.RawMessage(`{"type":"object","properties":{"kind":{"enum":["a"]}}}`)
+					cfg.Agents = specified(map[string]agentcard.Spec{"alpha": {Abilities: map[string]agentcard.Ability{"skill": {OutputSchema: schema}}}})
+				}
+				cfg.Decider = once(to)
+				w := newWorld(t, cfg.Decider)
+				w.restart(cfg)
+				w.say("m1", "go")
+				e := resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "")
+				test.put(w, e.Payload.(*a2a.Task))
+				w.publish(e)
+				w.wantFold()
+				if got := w.answers()["m1"]; !strings.Contains(got, test.answer) {
+					t.Errorf("answer %q, want %q in it", got, test.answer)
+				}
+				said, err := json.Marshal(w.watched())
+				if err != nil {
+					t.Fatal(err)
+				}
+				turns := w.decisions()
+				steps, err := json.Marshal(turns[len(turns)-1].Steps)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for where, text := range map[string]string{"live": string(said), "prompt": string(steps), "log": w.logText()} {
+					if strings.Contains(text, pii) || strings.Contains(text, "4111111111111111") {
+						t.Errorf("%s: %s", where, text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTooLongToBeJudged checks that nothing passes of which the judge would see the beginning only.
+func TestTooLongToBeJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := judging{once(toAlpha), func(context.Context, string, string, []string) (*llm.Verdict, error) {
+			return &llm.Verdict{Score: 1}, nil
+		}}
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, Policy: rules(t, "rules: [{agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}")})
+		w.say("m1", "go")
+		w.finish("alpha", w.onlyTask("alpha"), strings.Repeat("a", llm.MaxJudged+1))
+		w.wantAnswer("m1", "alpha FAILED the evaluator brief cannot judge: the result has 65537 bytes, and a model judges at most 65536; ")
+	})
+}
+
 // TestResultDoesNotPass checks that a task fails whose result does not pass, and that no other agent gets it.
 func TestResultDoesNotPass(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -193,9 +312,9 @@ func TestModelJudges(t *testing.T) {
 		answer  string
 		log     string
 	}{
-		"pass":     {&llm.Verdict{Score: 0.5, Advice: "fine", Usage: each}, nil, "alpha COMPLETED a [no_pii]\n{\"n\":1}; ", "brief true 0.5; no_pii false 0 redact a rule matches it"},
-		"fail":     {&llm.Verdict{Score: 0.4, Advice: "too\nlong", Usage: each}, nil, "alpha FAILED the evaluator brief does not pass the result: too long; ", "brief false 0.4 fail too long"},
-		"no judge": {&llm.Verdict{Usage: each}, errors.New("it does not answer"), "alpha FAILED the evaluator brief cannot judge: it does not answer; ", ""},
+		"pass":     {&llm.Verdict{Score: 0.5, Advice: "fine", Usage: each}, nil, "alpha COMPLETED a [no_pii]\n{\"n\":1}; ", "no_pii false 0 redact a rule matches it; brief true 0.5"},
+		"fail":     {&llm.Verdict{Score: 0.4, Advice: "too\nlong", Usage: each}, nil, "alpha FAILED the evaluator brief does not pass the result: too long; ", "no_pii false 0 redact a rule matches it; brief false 0.4 fail too long"},
+		"no judge": {&llm.Verdict{Usage: each}, errors.New("it does not answer"), "alpha FAILED the evaluator brief cannot judge: it does not answer; ", "no_pii false 0 redact a rule matches it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -216,7 +335,7 @@ func TestModelJudges(t *testing.T) {
 				if got := verdicts(w.lastEntry()); got != test.log {
 					t.Errorf("verdicts %s", got)
 				}
-				if want := toAlpha.Task + "|a eve@example.com\n{\"n\":1}|[it is brief]"; asked != want {
+				if want := toAlpha.Task + "|a [no_pii]\n{\"n\":1}|[it is brief]"; asked != want {
 					t.Errorf("the judge was asked %q, want %q", asked, want)
 				}
 				if got := w.load().Usage; got != each {
@@ -284,7 +403,7 @@ func TestJudgedOnce(t *testing.T) {
 				w.restart(cortex.Config{Decider: d, Policy: rules(t, byModel), Store: between(w)})
 				w.finish("alpha", w.onlyTask("alpha"), "A AKIA")
 				pass(time.Minute)
-				if last := w.lastEntry(); n != 1 || last.Usage != each || verdicts(last) != "brief true 1; no_keys false 0 redact a rule matches it" {
+				if last := w.lastEntry(); n != 1 || last.Usage != each || verdicts(last) != "no_keys false 0 redact a rule matches it; brief true 1" {
 					t.Errorf("judged %d times, usage %+v, verdicts %s", n, last.Usage, verdicts(last))
 				}
 				w.finish("beta", w.onlyTask("beta"), "B")

@@ -179,7 +179,7 @@ func Parse(raw json.RawMessage) ([]Evaluator, error) {
 type Judge func(ctx context.Context, task, output string, criteria []string) (score float64, advice string, err error)
 
 // Check applies evaluators to the texts of an output in their order, up to the first whose action is to fail or to ask, whose verdict is the last one. It
-// changes texts to what may be passed on. An error is that of the judge.
+// changes texts to what may be passed on. An error is that of the judge, or ctx's.
 func Check(ctx context.Context, all []Evaluator, judge Judge, task string, texts []string) ([]Verdict, error) {
 	var verdicts []Verdict
 	for i := range all {
@@ -195,7 +195,9 @@ func Check(ctx context.Context, all []Evaluator, judge Judge, task string, texts
 				v.Advice = ""
 			}
 		default:
-			e.apply(texts, &v)
+			if err := e.apply(ctx, texts, &v); err != nil {
+				return verdicts, err
+			}
 		}
 		if !v.Pass {
 			v.Action = e.Action
@@ -208,10 +210,13 @@ func Check(ctx context.Context, all []Evaluator, judge Judge, task string, texts
 	return verdicts, nil
 }
 
-// apply applies rules, and redacts what they match if that is their action.
-func (e *Evaluator) apply(texts []string, v *Verdict) {
+// apply applies rules, and redacts what they match if that is their action. It returns an error when ctx ends.
+func (e *Evaluator) apply(ctx context.Context, texts []string, v *Verdict) error {
 	n := 0
 	for i := range texts {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		for _, rule := range e.Rules {
 			n += len(rule.FindAllStringIndex(texts[i], -1))
 			if e.Action == Redact {
@@ -225,6 +230,7 @@ func (e *Evaluator) apply(texts []string, v *Verdict) {
 	case n > 1:
 		v.Pass, v.Score, v.Advice = false, 0, fmt.Sprintf("its rules match it %d times", n)
 	}
+	return nil
 }
 
 // Words says what a verdict that stops a result means.

@@ -36,11 +36,11 @@ Criteria:
 
 const judgeSchema = `{"type":"object","properties":{"score":{"type":"number"},"advice":{"type":"string"}},"required":["score","advice"],"additionalProperties":false}`
 
-// Bounds of what a judge is shown and says, in bytes; the tokens include thoughts where the endpoint counts them.
-const (
-	maxJudged   = 64 << 10
-	judgeTokens = 1024
-)
+// MaxJudged bounds a result that a model judges, in bytes. Of a longer one, and of a longer task, it sees the beginning.
+const MaxJudged = 64 << 10
+
+// judgeTokens bounds what a judge says; they include thoughts where the endpoint counts them.
+const judgeTokens = 1024
 
 // Judge asks the model behind a, as [Judge] says.
 func (a *Asker) Judge(ctx context.Context, task, output string, criteria []string, b Budget) (*Verdict, error) {
@@ -79,4 +79,4 @@ func (d *decider) Judge(ctx context.Context, task, output string, criteria []str
 }
 
 // fenced returns an external text that does not end its block.
-func fenced(text string) string { return prompt.InResult(prompt.CleanText(text, maxJudged)) }
+func fenced(text string) string { return prompt.InResult(prompt.CleanText(text, MaxJudged)) }

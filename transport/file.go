@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
@@ -138,6 +139,24 @@ func HeadOf(p *a2a.Part) string {
 		return textHead(raw)
 	}
 	return textHead([]byte(MetaString(p, metaFileHead)))
+}
+
+// CorrectHead makes head the beginning that a reference says its file has, if it says another one, and reports whether it did. It clones the metadata.
+func CorrectHead(p *a2a.Part, head string) bool {
+	said, has := p.Metadata[metaFileHead]
+	if !IsFileRef(p) || !has || said == head && head != "" {
+		return false
+	}
+	p.Metadata = maps.Clone(p.Metadata)
+	if p.Metadata[metaFileHead] = head; head == "" {
+		delete(p.Metadata, metaFileHead)
+	}
+	return true
+}
+
+// IsFileMeta reports whether a key of a reference's metadata says where and what its file is.
+func IsFileMeta(key string) bool {
+	return key == metaFileKey || key == metaFileSize || key == metaFileSum || key == metaFileHead
 }
 
 // textHead returns the beginning of a text; "" for other content.
