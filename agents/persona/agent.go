@@ -107,14 +107,19 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	if t.Message != nil {
 		message = t.Message.ID
 	}
+	said := ""
+	if t.Message != nil {
+		said = textOf(t.Message.Parts)
+	}
 	w := &work{a: a, task: t, r: r, box: a.box(), began: time.Now(), kept: r != nil}
 	switch {
-	case r == nil && t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true:
+	case r == nil && continues(t):
 		return nil, errors.New("the question that this answers was asked by an agent that kept it elsewhere: ask again for all of it")
 	case r == nil && t.Delivery > 1 && slices.ContainsFunc(w.box, func(t *tool) bool { return t.effect == writes }):
 		return nil, errors.New("the outcome is unknown: this was given to an agent before, whose journal is not here, and it is not done a second time: look what was done, and ask again")
 	case r == nil:
-		w.r = &record{Message: message}
+		w.r = &record{}
+		w.take(message)
 		if err := w.keep(); err != nil {
 			return nil, err
 		}
@@ -124,12 +129,35 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	case r.Asked != nil && r.Message == message: // the question was not acknowledged
 		return agents.InputRequired(r.Asked.Text), nil
 	case r.Asked != nil:
-		r.Message = message
-		if result, err := w.reply(); result != nil || err != nil {
+		w.take(message)
+		if result, err := w.reply(said); result != nil || err != nil {
 			return result, err
 		}
 	default:
-		r.Message = message // another attempt, or another delivery: it goes on where it was
+		w.take(message) // another attempt, or another delivery: it goes on where it was
 	}
 	return w.run(ctx)
+}
+
+// continues reports whether a task's message is the user's reply to a question.
+func continues(t *agents.Task) bool {
+	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
+}
+
+// take notes the message that the work goes on with. A reply gets the parts of the task that it belongs to, so that the task is what it was.
+func (w *work) take(message string) {
+	t, news := w.task, message != w.r.Message
+	w.r.Message = message
+	switch {
+	case t.Message == nil:
+	case !continues(t):
+		w.r.Parts = t.Message.Parts
+	case len(w.r.Parts) > 0: // none: an older version has not kept them
+		if news {
+			w.r.Parts = append(w.r.Parts, transport.FilesOf(t.Message.Parts)...)
+		}
+		whole := *t.Message
+		whole.Parts = w.r.Parts
+		t.Message = &whole
+	}
 }

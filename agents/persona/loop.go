@@ -311,9 +311,9 @@ func (c *call) words() string {
 	return fmt.Sprintf("%s %s", strings.TrimPrefix(c.Tool, "mcp__"), shorten.Line(string(c.Input), 120))
 }
 
-// reply takes the user's answer to a question. It returns a result when that ends the task.
-func (w *work) reply() (*agents.Result, error) {
-	said, q := textOf(w.task.Message.Parts), w.r.Asked
+// reply takes what the user said to a question. It returns a result when that ends the task.
+func (w *work) reply(said string) (*agents.Result, error) {
+	q := w.r.Asked
 	w.r.Asked = nil
 	switch yes := isYes(said); {
 	case q.Release != nil && yes:

@@ -439,6 +439,43 @@ func TestAskUser(t *testing.T) {
 	}
 }
 
+// A reply belongs to the task that asked: the model still sees the task with its input and its files, and those of the reply, also in another process and
+// when the reply is delivered again.
+func TestReplyKeepsTheTask(t *testing.T) {
+	o := persona.Options{Dir: t.TempDir()}
+	w := open(t, "", o, call("ask_user", `{"question":"Which city?"}`))
+	one := task("book a hotel")
+	one.Message.Parts = append(one.Message.Parts, a2a.NewDataPart(map[string]any{"nights": 3.0}), &a2a.Part{Content: a2a.Raw("no smoking"), Filename: "wishes.txt", MediaType: "text/plain"})
+	if got := w.do(one); got != "input_required: Which city?" {
+		t.Fatalf("got %s", got)
+	}
+	w.agent.Close()
+	reply := func() *agents.Task {
+		r := replied("Oslo", 1)
+		r.Message.Parts = append(r.Message.Parts, &a2a.Part{Content: a2a.Raw("by the sea"), Filename: "map.txt", MediaType: "text/plain"})
+		return r
+	}
+	w = open(t, "", o, call("open_file", `{"name":"wishes.txt"}`, "open_file", `{"name":"map.txt"}`)) // then the model is away
+	if got := w.do(reply()); !strings.HasPrefix(got, "failed: ") {
+		t.Fatalf("got %s", got)
+	}
+	w.agent.Close()
+	w = open(t, "", o, answer("booked"))
+	if got := w.do(reply()); got != "completed: booked" {
+		t.Fatalf("got %s", got)
+	}
+	want := "The task:\nbook a hotel\n\nIts input: {\"nights\":3}\nA file that came with it, to be read with open_file: wishes.txt, text/plain, 10 bytes" +
+		"\nA file that came with it, to be read with open_file: map.txt, text/plain, 10 bytes"
+	if diff := cmp.Diff(want, texts(w)[0]); diff != "" {
+		t.Errorf("the task (-want +got):\n%s", diff)
+	}
+	for _, want := range []string{"<result>\nno smoking\n</result>", "<result>\nby the sea\n</result>"} {
+		if !strings.Contains(w.lastPrompt(), want) {
+			t.Errorf("no %q in %s", want, w.lastPrompt())
+		}
+	}
+}
+
 // Work goes to other agents, and only to those that the file names.
 func TestDelegate(t *testing.T) {
 	w := open(t, "agents: [tester]", persona.Options{}, call("delegate", `{"task":"test it","agent":"critic"}`),

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/evaluate"
@@ -32,13 +34,15 @@ const (
 // record is the journal's entry for a task. It is written with each step before the step is done.
 type record struct {
 	// Message is the id of the task's latest message; a reply or another attempt has a new one.
-	Message string        `json:"message"`
-	Steps   []step        `json:"steps,omitempty"`
-	Cleared int           `json:"cleared,omitempty"` // of the first so many steps, the results are left out of the prompt
-	Usage   llm.Usage     `json:"usage,omitzero"`
-	Worked  time.Duration `json:"worked,omitempty"` // until the last write, without waiting for the user
-	Asked   *asked        `json:"asked,omitempty"`  // the question that waits for its answer
-	Rounds  int           `json:"rounds,omitempty"` // judged drafts
+	Message string `json:"message"`
+	// Parts are those of the task, and the files of replies: a reply has nothing but what the user says.
+	Parts   a2a.ContentParts `json:"parts,omitempty"`
+	Steps   []step           `json:"steps,omitempty"`
+	Cleared int              `json:"cleared,omitempty"` // of the first so many steps, the results are left out of the prompt
+	Usage   llm.Usage        `json:"usage,omitzero"`
+	Worked  time.Duration    `json:"worked,omitempty"` // until the last write, without waiting for the user
+	Asked   *asked           `json:"asked,omitempty"`  // the question that waits for its answer
+	Rounds  int              `json:"rounds,omitempty"` // judged drafts
 	// Verdicts are those of the reflection and the evaluators.
 	Verdicts []evaluate.Verdict `json:"verdicts,omitempty"`
 	Outcome  *outcome           `json:"outcome,omitempty"`
