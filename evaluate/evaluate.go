@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -119,15 +120,12 @@ func Parse(raw json.RawMessage) ([]Evaluator, error) {
 		Threshold *float64        `json:"threshold"`
 		Action    Action          `json:"action"`
 	}
-	byName := map[string]*settings{}
+	byName := map[string]json.RawMessage{}
 	var order []string
-	if err := json.Unmarshal(raw, &order); err == nil {
-		for _, name := range order {
-			byName[name] = &settings{}
+	if json.Unmarshal(raw, &order) != nil {
+		if json.Unmarshal(raw, &byName) != nil {
+			return nil, errors.New("want a list of names, or settings under names")
 		}
-	} else if err := json.Unmarshal(raw, &byName); err != nil {
-		return nil, errors.New("want a list of names, or settings under names")
-	} else {
 		order = slices.Sorted(maps.Keys(byName))
 	}
 	if len(order) > maxEvaluators {
@@ -135,9 +133,13 @@ func Parse(raw json.RawMessage) ([]Evaluator, error) {
 	}
 	var all []Evaluator
 	for _, name := range order {
-		s := byName[name]
-		if s == nil {
-			s = &settings{}
+		s := &settings{}
+		if raw := byName[name]; len(raw) > 0 {
+			d := json.NewDecoder(bytes.NewReader(raw))
+			d.DisallowUnknownFields() // a misspelt key would let results through
+			if err := d.Decode(s); err != nil {
+				return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
+			}
 		}
 		e := Evaluator{Name: shorten.To(name, 64), Threshold: 0.7, Criterion: criteria[name], Action: s.Action}
 		var judge string
@@ -167,6 +169,8 @@ func Parse(raw json.RawMessage) ([]Evaluator, error) {
 			return nil, fmt.Errorf("%s: action %q: it is redact, fail or ask", name, shorten.Line(string(e.Action), 40))
 		case e.Action == Redact && e.Judged():
 			return nil, fmt.Errorf("%s: a model cannot redact: give rules, or another action", name)
+		case !e.Judged() && len(s.Judge) > 0:
+			return nil, fmt.Errorf("%s: it has rules and a judge: give each a name of its own", name)
 		case e.Threshold < 0 || e.Threshold > 1:
 			return nil, fmt.Errorf("%s: threshold: want a number from 0 to 1", name)
 		}

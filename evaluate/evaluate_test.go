@@ -89,6 +89,8 @@ func TestParseWrong(t *testing.T) {
 		`{"x":{"threshold":2}}`:     "from 0 to 1",
 		`{"x":{"rules":["("]}}`:     "no regular expression",
 		`{"x":{"action":"redact"}}`: "a model cannot redact",
+		`{"x":{"rule":["a"]}}`:      `x: unknown field "rule"`,
+		`{"x":{"rules":["a"],"judge":"it is short"}}`: "x: it has rules and a judge",
 	} {
 		if _, err := evaluate.Parse(json.RawMessage(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%s) = %v, want %q", text, err, want)
