@@ -309,6 +309,9 @@ func (o *own) apply(p *Persona) (err error) {
 		if err := p.Reflection.Check(); err != nil {
 			return fmt.Errorf("reflection: %w", err)
 		}
+		if m := p.Reflection.Model; m != "" {
+			p.ignore("cortex: reflection: model: %s (the model that does the tasks reviews its answers)", m)
+		}
 	}
 	if p.Evaluators, err = evaluate.Parse(o.Evaluators); err != nil {
 		return fmt.Errorf("evaluators: %w", err)

@@ -193,6 +193,12 @@ func (e *env) openPersona(cmd *cobra.Command, p *persona.Persona, o *persona.Opt
 		}
 		say("%s: not here: %s%s", name, prompt.Clean(strings.Join(foreign, ", "), 300), why)
 	}
+	lost := slices.DeleteFunc(slices.Clone(p.Skills), func(skill string) bool {
+		return slices.ContainsFunc(o.Skills, func(s *persona.Skill) bool { return s.Name == skill })
+	})
+	if len(lost) > 0 {
+		say("%s: skills that are not here: %s (name their folder with --skills)", name, prompt.Clean(strings.Join(lost, ", "), 300))
+	}
 	return a, func() { _ = a.Close() }, nil
 }
 
@@ -220,12 +226,18 @@ func (m *models) of(ctx context.Context, p *persona.Persona) (*llm.Asker, error)
 	if len(p.Models) > 0 && name == "" {
 		p.Ignored = append(p.Ignored, "model: "+strings.Join(p.Models, ", ")+" (the model of --llm is used; --model-alias "+shellWord(p.Models[0])+"=MODEL changes that)")
 	}
-	if asker := m.byName[name]; asker != nil {
-		return asker, nil
-	}
 	s := m.env.settings
 	node := *s.node
 	node.model, s.node = cmp.Or(name, node.model), &node
+	if p.Limits.Cost > 0 {
+		chain, _ := s.chain() // openClient tells its error
+		if i := slices.IndexFunc(chain, (*endpoint).unpriced); i >= 0 {
+			return nil, usagef("%s: cortex: max_cost: %w", p.File, errUnpriced(chain[i].Name))
+		}
+	}
+	if asker := m.byName[name]; asker != nil {
+		return asker, nil
+	}
 	client, options, end, err := s.openClient(ctx, m.log)
 	if err != nil {
 		return nil, err

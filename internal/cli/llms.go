@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -98,11 +99,18 @@ func (s *settings) checkLLM() error {
 		if err := ep.ready(); err != nil {
 			return s.notReady(err)
 		}
-		if b := s.budget; ep.Price == nil && !ep.local && b.Turn.Cost+b.Conversation.Cost+b.Day.Cost > 0 {
-			return usagef("budget: a cost cannot be bounded without prices: set price for %s in the config file, or bound tokens", ep.Name)
+		if b := s.budget; b.Turn.Cost+b.Conversation.Cost+b.Day.Cost > 0 && ep.unpriced() {
+			return usagef("budget: %w", errUnpriced(ep.Name))
 		}
 	}
 	return err
+}
+
+// unpriced reports whether nobody knows what the endpoint's calls cost. A model on this machine costs nothing.
+func (ep *endpoint) unpriced() bool { return ep.Price == nil && !ep.local }
+
+func errUnpriced(name string) error {
+	return fmt.Errorf("a cost cannot be bounded without prices: set price for %s in the config file, or bound tokens", name)
 }
 
 // notReady adds to an endpoint's error the name of the setting that selected it.
