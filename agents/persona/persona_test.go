@@ -633,6 +633,41 @@ func TestOldResultsAreLeftOut(t *testing.T) {
 	}
 }
 
+// What the model wrote long ago is left out, too: neither files that it has written nor answers that were not accepted fill the context window.
+func TestOldRepliesAreLeftOut(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	replies := []string{answer(strings.Repeat("y", 20_000)), `{"score":0.1,"advice":"too long"}`}
+	for i := range 20 {
+		replies = append(replies, call("Write", fmt.Sprintf(`{"path":"%d","content":%q}`, i, strings.Repeat("x", 20_000))))
+	}
+	replies = append(replies, answer("written"), `{"score":1,"advice":""}`)
+	w := open(t, "permissionMode: acceptEdits\ncortex: {max_steps: 60, max_tokens: 10000000, reflection: {max_rounds: 2}}", persona.Options{Root: root}, replies...)
+	if got := w.do(task("write all")); got != "completed: written" {
+		t.Fatalf("got %s", got)
+	}
+	last := 0
+	for i, r := range w.model.Requests() {
+		if n, _ := r.Size(); n > 220<<10 {
+			t.Errorf("question %d has %d bytes", i+1, n)
+		}
+		if strings.HasPrefix(r.Messages[0].Text(), "The task:\nwrite") {
+			last = i
+		}
+	}
+	messages := w.model.Requests()[last].Messages
+	want := `{"calls":[{"tool":"Write","input":"{\"content\":\"[left out here: 20002 bytes in all]\",\"path\":\"0\"}"}],"kind":"call","say":"working"}`
+	if diff := cmp.Diff(want, messages[3].Text()); diff != "" {
+		t.Errorf("the first call (-want +got):\n%s", diff)
+	}
+	if got := messages[1].Text(); !strings.Contains(got, "yyyy[left out here: 20000 bytes in all]") || len(got) > 2<<10 {
+		t.Errorf("the draft that was not accepted is shown with %d bytes, ending with %s", len(got), got[max(0, len(got)-100):])
+	}
+}
+
 // Files outside of the folder cannot be reached, and changes need a yes.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()

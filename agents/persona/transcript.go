@@ -2,6 +2,7 @@ package persona
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/lines"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -22,8 +24,9 @@ const (
 	maxShown   = 8 << 10   // bytes of a result that is shown whole
 	firstBytes = 1 << 10   // of a larger one
 	firstLines = 10        // of a larger one
-	maxPrompt  = 200 << 10 // bytes of all messages, above which old results are left out
+	maxPrompt  = 200 << 10 // bytes of all messages, above which old results, and long texts in old replies, are left out
 	keptSteps  = 3         // the latest steps, whose results are not left out
+	maxBrief   = 1 << 10   // bytes of what an old reply says or gives a tool
 	maxTask    = 64 << 10  // bytes of the task
 	sliceBytes = 16 << 10  // bytes that read_result shows at once
 	sliceLines = 200
@@ -42,7 +45,7 @@ You work on one task. Reply with one JSON object and nothing else:
 - Whoever reads the answer sees nothing of your work: say all that was asked, name your sources, and do not claim what you have not seen. Answer in the language of the task.
 `
 
-// request returns the next question to the model. It leaves out the results of old steps when there is no room for them.
+// request returns the next question to the model. It leaves out the results of old steps, and what was long in their replies, when there is no room for them.
 func (w *work) request(schema string) *llm.Request {
 	r := &llm.Request{System: w.system(), Messages: w.messages(), Schema: []byte(schema), CacheKey: string(w.task.ID)}
 	for bytes, _ := r.Size(); (bytes-len(r.System) > maxPrompt || !w.a.o.Model.Fits(r)) && w.clear(); bytes, _ = r.Size() {
@@ -51,7 +54,7 @@ func (w *work) request(schema string) *llm.Request {
 	return r
 }
 
-// clear leaves out more results, and reports whether there are any.
+// clear leaves out more, and reports whether there are any.
 func (w *work) clear() bool {
 	for _, kept := range []int{keptSteps, 1, 0} {
 		if n := len(w.r.Steps) - kept; n > w.r.Cleared {
@@ -91,10 +94,56 @@ func (w *work) messages() []llm.Message {
 	all := []llm.Message{llm.User(w.taskText())}
 	for i := range w.r.Steps {
 		s := &w.r.Steps[i]
-		all = append(all, llm.Assistant(s.Reply), llm.User(w.results(i, s)))
+		reply := s.Reply
+		if i < w.r.Cleared {
+			reply = s.brief()
+		}
+		all = append(all, llm.Assistant(reply), llm.User(w.results(i, s)))
 	}
 	return all
 }
+
+// brief returns the step's reply without the long texts in it, such as a file that was written.
+func (s *step) brief() string {
+	if len(s.Reply) <= 2*maxBrief {
+		return s.Reply
+	}
+	r := &reply{kind: kindAnswer, say: briefText(s.Say)}
+	for _, c := range s.Calls {
+		r.kind = kindCall
+		if len(c.Input) > maxBrief {
+			c.Input = briefInput(c.Input)
+		}
+		r.calls = append(r.calls, c)
+	}
+	return r.encode()
+}
+
+// briefInput returns an input, still JSON, without its long fields.
+func briefInput(input json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(input, &fields) == nil {
+		for name, v := range fields {
+			if len(v) > maxBrief/2 {
+				fields[name] = json.RawMessage(quote(leftOut(len(v))))
+			}
+		}
+		if b, err := json.Marshal(fields); err == nil && len(b) <= 2*maxBrief {
+			return b
+		}
+	}
+	return json.RawMessage("{" + quote(leftOut(len(input))) + ":true}")
+}
+
+// briefText returns the beginning of a long text.
+func briefText(text string) string {
+	if len(text) <= maxBrief {
+		return text
+	}
+	return shorten.To(text, maxBrief) + leftOut(len(text))
+}
+
+func leftOut(size int) string { return fmt.Sprintf("[left out here: %d bytes in all]", size) }
 
 // taskText returns the task as the first message.
 func (w *work) taskText() string {
