@@ -94,7 +94,17 @@ func (a *Agent) Tools() (has, foreign []string) {
 
 // Execute implements [agents.Executor].
 func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
-	return agents.Handler(a.do).Execute(ctx, t)
+	return func(yield func(a2a.Event, error) bool) {
+		r, err := a.do(ctx, t)
+		if no := (*refusal)(nil); errors.As(err, &no) {
+			m := &a2a.Message{Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{no.part}}
+			yield(&a2a.TaskStatusUpdateEvent{TaskID: t.ID, ContextID: t.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateFailed, Message: m}}, nil)
+			return
+		}
+		for e, err := range agents.Handler(func(context.Context, *agents.Task) (*agents.Result, error) { return r, err }).Execute(ctx, t) {
+			yield(e, err)
+		}
+	}
 }
 
 // do works on a task, goes on with it, or returns its outcome again.

@@ -320,7 +320,7 @@ func (w *work) reply(said string) (*agents.Result, error) {
 		w.r.Outcome = q.Release
 		return w.result(), w.keep()
 	case q.Release != nil:
-		return nil, errors.Join(errors.New("the result was not passed on, since the user does not want it"), w.keep())
+		return w.refused("the result was not passed on, since the user does not want it")
 	default:
 		c := &w.r.Steps[len(w.r.Steps)-1].Calls[q.Call]
 		switch t := w.find(c.Tool); {

@@ -1086,6 +1086,28 @@ func TestVerdictsAreKept(t *testing.T) {
 	}
 }
 
+// The verdicts of a result that is not passed on are in the log as well, whether an evaluator or the user says no.
+func TestVerdictsOfRefused(t *testing.T) {
+	for action, said := range map[string]string{"fail": "", "ask": "no"} {
+		w := open(t, `cortex: {evaluators: {no_prices: {rules: ['\$\d+'], action: `+action+`}}}`, persona.Options{}, answer("it costs $12"))
+		one := task("how much?")
+		if said != "" {
+			w.do(one)
+			one = replied(said, 1)
+		}
+		for e, err := range w.agent.Execute(t.Context(), one) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := e.(*a2a.TaskStatusUpdateEvent).Status
+			want := []any{map[string]any{"evaluator": "no_prices", "pass": false, "score": 0.0, "advice": "a rule matches it", "action": action}}
+			if diff := cmp.Diff(want, s.Message.Parts[0].Metadata["cortex_verdicts"]); diff != "" || s.State != a2a.TaskStateFailed {
+				t.Errorf("%s: %s, with verdicts (-want +got):\n%s", action, s.State, diff)
+			}
+		}
+	}
+}
+
 // The text files that come with a task can be read.
 func TestFilesOfTask(t *testing.T) {
 	w := open(t, "", persona.Options{}, call("open_file", `{"name":"todo.txt"}`, "open_file", `{"name":"a.png"}`, "open_file", `{"name":"other"}`), answer("tea"))

@@ -66,7 +66,7 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 		switch v := &verdicts[n-1]; v.Action {
 		case evaluate.Fail: // another attempt knows why
 			w.r.Steps = append(w.r.Steps, step{Reply: r.encode(), Say: r.say, Note: "This answer was not passed on:\n<result>\n" + prompt.InResult(prompt.CleanText(v.Words(), 4<<10)) + "\n</result>\nGive another one."})
-			return nil, errors.Join(errors.New(v.Words()), w.keep())
+			return w.refused(v.Words())
 		case evaluate.Ask:
 			w.r.Asked = &asked{Text: v.Words() + ". It is:\n\n" + out.Text + "\n\nMay it be passed on? Answer yes or no.", Release: out}
 			return agents.InputRequired(w.r.Asked.Text), w.keep()
@@ -94,6 +94,22 @@ func (w *work) result() *agents.Result {
 		part.Metadata[metaCut] = out.Cut
 	}
 	return &agents.Result{Parts: a2a.ContentParts{part}}
+}
+
+// refused ends the task as failed, with the verdicts, so that they are in the log beside the reason.
+func (w *work) refused(why string) (*agents.Result, error) {
+	if err := w.keep(); err != nil {
+		return nil, errors.Join(errors.New(why), err)
+	}
+	part := a2a.NewTextPart(why)
+	part.Metadata = map[string]any{metaUsage: plain(w.r.Usage), transport.MetaVerdicts: plain(w.r.Verdicts)}
+	return nil, &refusal{errors.New(why), part}
+}
+
+// refusal is the error of a result that an evaluator, or the user, does not pass on.
+type refusal struct {
+	error
+	part *a2a.Part
 }
 
 // plain returns a value as encoding/json reads it.
