@@ -553,6 +553,21 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// When the tokens do not suffice for an answer of the model, what may have had an effect is listed all the same.
+func TestBoundTellsWhatWasDone(t *testing.T) {
+	o, notes := withServers(t)
+	w := open(t, "cortex: {max_tokens: 2500}", o, call("mcp__facts__lookup", `{"name":"France"}`, "mcp__notes__append", `{"text":"Paris"}`),
+		call("mcp__notes__append", `{"text":"Rome"}`, "mcp__notes__crash", `{"text":"Oslo"}`))
+	want := "completed: What was about to be done: working\n\nWhat was done before: mcp__notes__append (2), mcp__notes__crash (0, and the outcome of 1 is unknown)." +
+		"\n\n(Cut short: it had reached its limit of 2500 tokens.)"
+	if diff := cmp.Diff(want, w.do(task("note capitals"))); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	if b, _ := os.ReadFile(notes); string(b) != "Paris\nRome\nOslo\n" {
+		t.Errorf("notes are %q", b)
+	}
+}
+
 // A long result is in the prompt by its name, and its last line can be found.
 func TestLongResult(t *testing.T) {
 	dir := t.TempDir()

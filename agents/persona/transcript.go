@@ -297,6 +297,48 @@ func (w *work) conclude(ctx context.Context, bound string) (*agents.Result, erro
 		if say == "" {
 			say = "There is no answer yet."
 		}
+		if made := w.effects(); made != "" {
+			say += "\n\nWhat was done before: " + made + "."
+		}
 	}
 	return w.settle(ctx, &reply{kind: kindAnswer, say: say + "\n\n(Cut short: it had reached its limit of " + bound + ".)"}, bound)
+}
+
+// effects lists the calls that may have had an effect, for who gets no answer of the model that tells it; "": there are none.
+func (w *work) effects() string {
+	type count struct{ made, failed, unknown int }
+	var names []string
+	of := map[string]*count{}
+	for i := range w.r.Steps {
+		for n := range w.r.Steps[i].Calls {
+			c := &w.r.Steps[i].Calls[n]
+			if t := w.find(c.Tool); c.State == planned || t != nil && t.effect == readOnly {
+				continue
+			}
+			if of[c.Tool] == nil {
+				of[c.Tool] = &count{}
+				names = append(names, c.Tool)
+			}
+			switch one := of[c.Tool]; {
+			case strings.HasPrefix(c.Result, unknown):
+				one.unknown++
+			case c.Failed:
+				one.failed++
+			default:
+				one.made++
+			}
+		}
+	}
+	for i, name := range names {
+		one := of[name]
+		names[i] = fmt.Sprintf("%s (%d", prompt.Clean(name, 100), one.made)
+		if one.failed > 0 {
+			names[i] += fmt.Sprintf(", and %d failed", one.failed)
+		}
+		if one.unknown > 0 {
+			names[i] += fmt.Sprintf(", and the outcome of %d is unknown", one.unknown)
+		}
+		names[i] += ")"
+	}
+	return strings.Join(names, ", ")
 }
