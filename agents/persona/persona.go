@@ -21,6 +21,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Bounds of a file.
@@ -101,10 +102,15 @@ func ReadAll(ctx context.Context, path string) ([]*Persona, error) {
 			continue
 		case err != nil:
 			return nil, err
-		case by[p.Name] != "":
-			return nil, fmt.Errorf("%s and %s have the same name, %s", by[p.Name], p.File, p.Name)
 		}
-		by[p.Name] = p.File
+		id, err := transport.AgentID(p.Card.Name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", name, err)
+		case by[id] != "":
+			return nil, fmt.Errorf("%s and %s are the same agent, %s: give one of them another name", by[id], p.File, id)
+		}
+		by[id] = p.File
 		all = append(all, p)
 	}
 	if len(all) == 0 {

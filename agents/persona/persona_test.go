@@ -222,6 +222,20 @@ func TestReadWrong(t *testing.T) {
 	}
 }
 
+// Two files of a folder are not the same agent, also when only their ids are equal.
+func TestSameAgent(t *testing.T) {
+	dir := t.TempDir()
+	for file, name := range map[string]string{"a.md": "code rev", "b.md": "Code Rev", "c.md": "code_rev"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("---\nname: "+name+"\ndescription: Reviews\n---\nReview."), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "a.md and c.md are the same agent, code_rev: give one of them another name"
+	if _, err := persona.ReadAll(t.Context(), dir); err == nil || err.Error() != want {
+		t.Errorf("ReadAll() = %v, want %s", err, want)
+	}
+}
+
 // A persona of each dialect does a job of two steps with two servers.
 func TestTwoServers(t *testing.T) {
 	for _, file := range []string{"testdata/geographer.md", "testdata/noter.agent.md"} {

@@ -98,7 +98,15 @@ func (f *Folder) WriteRecord(path string, most int, v any) error {
 		err = f.Write(path, summed(b))
 	}
 	if err != nil {
-		return fmt.Errorf("what is asked cannot be kept: %w", err)
+		return fmt.Errorf("what is asked cannot be kept: %w", pathless(err))
 	}
 	return nil
+}
+
+// pathless returns the error of a file without its path: users see why their task failed, and not how folders are named elsewhere.
+func pathless(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
 }

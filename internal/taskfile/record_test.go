@@ -35,6 +35,19 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// Who reads why a record was not written is not told how folders are named on the agent's machine.
+func TestRecordNotWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &taskfile.Folder{Dir: filepath.Join(file, "tasks"), Age: time.Hour, Most: 10}
+	err := f.WriteRecord(f.Path("", "context", "task"), 100, "hello")
+	if err == nil || !strings.HasPrefix(err.Error(), "what is asked cannot be kept: ") || strings.Contains(err.Error(), file) {
+		t.Errorf("WriteRecord() = %v, want an error without a path", err)
+	}
+}
+
 // A folder belongs to one owner until it is released.
 func TestClaim(t *testing.T) {
 	dir := t.TempDir()
