@@ -78,14 +78,14 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 	}
 	x := &exchange{decider: d, budget: t.Budget, stream: stream, want: d.options.MaxTokens}
 	w := &wishes{turn: *t}
-	for repairs := 0; ; {
+	for {
 		reply, model, err := x.ask(ctx, r)
 		if err != nil {
 			return nil, x.fail(err)
 		}
 		decision, asked, err := w.accept(reply)
 		if err == nil && decision.Kind.row().check != nil {
-			decision.Model, decision.Usage, decision.Repairs, decision.Searches, decision.Reads = model, x.spent, repairs, w.words, w.reads
+			decision.Model, decision.Usage, decision.Repairs, decision.Searches, decision.Reads = model, x.spent, x.repairs, w.words, w.reads
 			return decision, nil
 		}
 		var answer string
@@ -96,10 +96,10 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 		case err == nil:
 		case !errors.Is(err, ErrInvalidDecision):
 			return nil, x.fail(err)
-		case repairs == maxRepairs:
+		case x.repairs == maxRepairs:
 			return nil, x.fail(fmt.Errorf("after %d corrections: %w", maxRepairs, err))
 		default:
-			repairs++
+			x.repairs++
 			answer = correction(&w.turn, err)
 		}
 		r.Messages = append(r.Messages, Assistant(replyFor(reply, x.left(r)-len(answer))), User(answer))

@@ -179,6 +179,14 @@ func UsageOf(err error) Usage {
 	return sum
 }
 
+// RepairsOf returns how often the model was corrected before [Decider.Decide] failed with err.
+func RepairsOf(err error) int {
+	if s, ok := errors.AsType[*spentError](err); ok {
+		return s.repairs
+	}
+	return 0
+}
+
 // unwrap returns the errors that err wraps directly, some of which may be nil.
 func unwrap(err error) []error {
 	switch x := err.(type) { //nolint:errorlint // this is what walks the chain

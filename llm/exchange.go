@@ -17,6 +17,7 @@ type exchange struct {
 	spent  Usage
 	// untold estimates the tokens of failed calls whose usage is unknown, so that they count towards the budget.
 	untold        int
+	repairs       int  // of a decision
 	streamed      bool // text was shown, which the text of a later reply must not follow
 	again, longer bool // a retry for that reason was made
 }
@@ -177,12 +178,13 @@ func (x *exchange) afford(r *Request) (tight bool, err error) {
 }
 
 // fail returns err with the cost so far.
-func (x *exchange) fail(err error) error { return &spentError{err, x.spent} }
+func (x *exchange) fail(err error) error { return &spentError{err, x.spent, x.repairs} }
 
-// spentError is an error with the sum of several calls, for [UsageOf].
+// spentError is an error with the sum of several calls, for [UsageOf], and with how often the model was corrected, for [RepairsOf].
 type spentError struct {
 	error
-	spent Usage
+	spent   Usage
+	repairs int
 }
 
 func (e *spentError) Unwrap() error { return e.error }

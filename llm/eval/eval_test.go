@@ -176,7 +176,7 @@ func TestJudge(t *testing.T) {
 		{"en-15", delegate(delegation("a", "sales", "October", "b"), delegation("b", "mail", "ana@example.com")), "sales waits for mail", "order"},
 		{"en-10", hotel(`{"city":"lisboa","from":"2026-12-04","nights":3,"guests":2}`), "", ""},
 		{"en-10", hotel(`{"city":"Lisbon","from":"2026-12-04","nights":2,"guests":2}`), "the input of hotel has nights 2, not 3", "arguments"},
-		{"en-10", hotel(``), "the input of hotel has city <nil>", "arguments"},
+		{"en-10", hotel(``), "the input of hotel has no city: want ", "arguments"},
 		{"en-25", delegate(delegation("en-25-waiting-1", "hotel", "from 4 December, 3 nights")), "", ""},
 		{"en-25", delegate(delegation("a", "hotel", "from 4 December, 3 nights")), "the waiting task is not continued", "arguments"},
 		{"en-26", delegate(delegation("en-25-waiting-1", "clock", "Tokyo")), "", ""},
@@ -278,6 +278,12 @@ func TestFails(t *testing.T) {
 	})), templates, nil)
 	if all, err := Run(ctx, hold, cases, nil); !errors.Is(err, context.Canceled) || len(all) != 0 {
 		t.Errorf("%d outcomes, error %v, want none", len(all), err)
+	}
+	// A model that is corrected in vain was corrected all the same.
+	garbled := scripted(t, "what?", "what?", "what?", "what?", perfect(&cases[1]))
+	all, err = Run(t.Context(), garbled, cases[:2], nil)
+	if sum := Summarize(all).All; err != nil || sum.Failed != 1 || sum.Right != 1 || sum.Repairs != 3 {
+		t.Errorf("%+v, error %v, want one that failed, and 3 repairs", sum, err)
 	}
 	// A model that says nothing for too long.
 	silent := llm.NewDecider(llmtest.Script(llmtest.Answer{Hold: make(chan struct{})}), templates, nil)

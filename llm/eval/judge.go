@@ -142,8 +142,11 @@ func wrongArguments(c *Case, d *llm.Decision, named map[string][]int) string {
 				input = nil // there is none, or it is no object
 			}
 			for field, value := range fields {
-				if !equal(input[field], value) {
-					wrong = append(wrong, fmt.Sprintf("the input of %s has %s %v, not %v", agent, field, input[field], value))
+				switch got, ok := input[field]; {
+				case !ok:
+					wrong = append(wrong, fmt.Sprintf("the input of %s has no %s: want %v", agent, field, value))
+				case !equal(got, value):
+					wrong = append(wrong, fmt.Sprintf("the input of %s has %s %v, not %v", agent, field, got, value))
 				}
 			}
 		}

@@ -71,9 +71,7 @@ func count(name string, all []Outcome) Row {
 				*part++
 			}
 		}
-		if o.Decision != nil {
-			r.Repairs += o.Decision.Repairs
-		}
+		r.Repairs += o.Repairs
 		r.Usage = r.Usage.Add(o.Usage)
 		seconds = append(seconds, o.Seconds)
 	}

@@ -28,6 +28,7 @@ type Outcome struct {
 	Error    string        `json:"error,omitempty"` // why there is no decision
 	Decision *llm.Decision `json:"decision,omitempty"`
 	Usage    llm.Usage     `json:"usage,omitzero"` // also of a decision that failed
+	Repairs  int           `json:"repairs"`        // how often the model was corrected, also in vain
 	Seconds  float64       `json:"seconds"`        // until the decision was there
 }
 
@@ -85,10 +86,10 @@ func decide(ctx context.Context, d llm.Decider, c *Case, limit time.Duration) (O
 	decision, err := d.Decide(ctx, c.turn(), nil)
 	out.Seconds = time.Since(began).Seconds()
 	if err != nil {
-		out.Error, out.Usage = err.Error(), llm.UsageOf(err)
+		out.Error, out.Usage, out.Repairs = err.Error(), llm.UsageOf(err), llm.RepairsOf(err)
 		out.Verdict.Wrong = []string{"no decision: " + out.Error}
 		return out, err
 	}
-	out.Decision, out.Usage, out.Verdict = decision, decision.Usage, judge(c, decision)
+	out.Decision, out.Usage, out.Repairs, out.Verdict = decision, decision.Usage, decision.Repairs, judge(c, decision)
 	return out, nil
 }
