@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,9 @@ func (w *wishes) checkRead(r *Read) error {
 
 // read returns the message with a part of a result or of a file.
 func (w *wishes) read(ctx context.Context, tmpl *prompt.Templates, r *Read, room int) (string, error) {
+	if w.turn.Result(r.Key) == nil && w.turn.File(r.Key) == nil {
+		r.Key = w.keyOf(r.Key)
+	}
 	text, err := w.text(ctx, r.Key)
 	if err != nil {
 		return "", err
@@ -66,6 +70,21 @@ func (w *wishes) text(ctx context.Context, key string) (string, error) {
 		return "", fmt.Errorf("%w: %s is no text; an agent may be able to work with it", ErrInvalidDecision, excerpt(key))
 	}
 	return string(b), nil
+}
+
+// keyOf returns the key of the only text file with a name, since models give names for keys; or else the name.
+func (w *wishes) keyOf(name string) string {
+	key := ""
+	for f := range w.turn.Named() {
+		switch {
+		case f.Name != name || f.Head == "" || f.Key == key:
+		case key != "":
+			return name
+		default:
+			key = f.Key
+		}
+	}
+	return cmp.Or(key, name)
 }
 
 // keys returns the newest keys that can be read.

@@ -102,6 +102,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadByName checks that the name of a file is as good as its key, unless two have it.
+func TestReadByName(t *testing.T) {
+	tn := readTurn()
+	d, _, _, err := decide(t, tn, llmtest.Text(reading("notes.txt", -1, "")), llmtest.Text(hello))
+	if want := []llm.Read{{Key: "f1", From: -1}}; err != nil || d.Repairs != 0 || !slices.Equal(d.Reads, want) {
+		t.Errorf("decided %+v, %v; want to read %v", d, err, want)
+	}
+	tn.Files = append(tn.Files, prompt.File{Key: "f4", Name: "notes.txt", Type: "text/plain", Size: 9, Head: "other"})
+	d, _, c, err := decide(t, tn, llmtest.Text(reading("notes.txt", -1, "")), llmtest.Text(hello))
+	if err != nil || d.Repairs != 1 || !strings.Contains(lastOf(c.Requests()[1]), `nothing has the key "notes.txt"`) {
+		t.Errorf("decided %+v, %v; want a correction", d, err)
+	}
+}
+
 // TestReadIsCorrected checks that a wish to read that cannot be granted is a correction, and that of what it says.
 func TestReadIsCorrected(t *testing.T) {
 	whole := turn()
