@@ -8,4 +8,6 @@
 //
 // A message that Cortex refuses has an answer that says why. [Client.Watch] returns it as well, even if nobody was watching when the message
 // was refused.
+//
+// Package clienttest plays Cortex and its agents, for tests of such programs.
 package client

@@ -55,14 +55,18 @@
 //
 // # Where something new goes
 //
-//   - a kind of decision: a row of the table in llm/kind.go, and its effect in conversation (Finish). A turn stays open for tasks only: what else it
-//     waits for needs a deadline there, too (NextDeadline, Outstanding).
+//   - a kind of decision: a row of the table in llm/kind.go, and its effect in conversation (Finish). Deadlines are those of tasks, and one that is no
+//     task's is ignored. So a kind that keeps its turn open for something else, such as a time, changes all that reads deadlines there (Outstanding,
+//     NextDeadline, Effects, Plan, Begin): otherwise nothing wakes the turn.
 //   - a store: a package beside memstore, which passes storetest. A transport: one beside transport/memory, which passes transporttest. A program
-//     has them by app.Options.
+//     has them by app.Options. Those of Cortex itself come from internal/home, with their server.
 //   - a protocol of agents that Cortex calls: a package beside agents/a2a and agents/mcp, an agents.Executor, tested with agentstest.
-//   - a protocol of others who call Cortex: a package beside bridge/a2a and bridge/mcp, on package client.
-//   - what runs beside a service, such as either of these: a role.Role (package app/role). A program has it by app.Options.
-//   - a field of a card: agentcard/spec.go and params.go. The router reads A2A cards and no Spec.
+//   - a protocol of others who call Cortex: a package beside bridge/a2a and bridge/mcp, on package client. Where the same programs are agents as well,
+//     one package is both, as bridge/agenthub is.
+//   - what runs beside a service, such as either of these: a role.Role (package app/role), as bridge/agenthub has. A program has it by app.Options, and
+//     Cortex itself by main.go. The packages for A2A and MCP are no model for this: internal/cli starts them.
+//   - a field of a card: agentcard/spec.go and params.go. The router reads A2A cards and no Spec: what a Spec is to change in the ranking is an option
+//     of its Search, which decide/catalog calls.
 //
 // The end of DESIGN.md in this folder says what else has to change; it also argues each decision and names the alternatives.
 package cortex
