@@ -241,7 +241,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 		return e.runAgent(cmd.Context(), card, newWorklog(h, name, say), &f.agentFlags)
 	}
 	o.Questions = questionsDir(e.settings.data)
-	o.Log = func(line string) { say("%s: %s", name, prompt.Clean(line, maxLogged)) }
+	o.Log = func(line string) { say("%s: %s", name, logLine(line)) }
 	if f.keep {
 		return e.runKept(cmd.Context(), card, o, &f.agentFlags)
 	}
@@ -252,8 +252,18 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	return e.runAgent(cmd.Context(), card, newWorklog(h, name, say), &f.agentFlags)
 }
 
-// maxLogged bounds a line of a program's log, in characters.
-const maxLogged = 500
+// Bounds of a line of a program's log, in characters.
+const (
+	maxLogged = 500
+	maxIndent = 40
+)
+
+// logLine returns a line of a program's log for the terminal. It keeps the indentation, by which people read tracebacks.
+func logLine(line string) string {
+	rest := strings.TrimLeft(line, " \t")
+	indent := strings.ReplaceAll(line[:len(line)-len(rest)], "\t", "    ")
+	return indent[:min(len(indent), maxIndent)] + prompt.Clean(rest, maxLogged)
+}
 
 // runKept runs a program that stays as an agent.
 func (e *env) runKept(ctx context.Context, card *a2a.AgentCard, o agents.ExecOptions, f *agentFlags) error {

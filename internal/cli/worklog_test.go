@@ -87,3 +87,17 @@ func TestWorklogLeaving(t *testing.T) {
 		t.Errorf("said %q, want once that it leaves", said)
 	}
 }
+
+// TestLogLine checks that a line of a program keeps its indentation, and nothing that a terminal would obey.
+func TestLogLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"  File \"a.py\", line 3":     "  File \"a.py\", line 3",
+		"\tat \x1b[2Jx  y":            "    at x y",
+		strings.Repeat(" ", 99) + "z": strings.Repeat(" ", maxIndent) + "z",
+		"":                            "",
+	} {
+		if got := logLine(line); got != want {
+			t.Errorf("logLine(%q) = %q, want %q", line, got, want)
+		}
+	}
+}
