@@ -8,6 +8,7 @@ package agentstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -98,8 +99,13 @@ func (c *Cortex) listen(ctx context.Context, running *sync.WaitGroup, topic tran
 	})
 }
 
-// Answer sets the function that answers requests of the agent with [agents.Task.Ask]; its error is reported to the agent as a failure. Without
-// it, every request fails.
+// Question is an error of the function of [Cortex.Answer] that is no failure: the answer asks back, as another agent's does that has to know more.
+type Question string
+
+func (q Question) Error() string { return string(q) }
+
+// Answer sets the function that answers requests of the agent with [agents.Task.Ask]; its error is reported to the agent as a failure, unless it is a
+// [Question]. Without it, every request fails.
 func (c *Cortex) Answer(f func(request *a2a.Message) (string, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,6 +187,9 @@ func (c *Cortex) reply(e *transport.Event, m *a2a.Message) {
 	a := &a2a.Message{
 		ID: "answer-" + id, ContextID: e.ContextID, Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(text)},
 		Metadata: map[string]any{transport.MetaMessage: id, transport.MetaFailed: err != nil},
+	}
+	if _, asks := errors.AsType[Question](err); asks {
+		a.Metadata[transport.MetaFailed], a.Metadata[transport.MetaDecision] = false, transport.DecisionClarify
 	}
 	out := &transport.Event{ID: a.ID, Time: time.Now(), From: transport.Cortex, ContextID: e.ContextID, Payload: a}
 	for _, topic := range []transport.Topic{transport.Inbox("", agentID), transport.Control("", agentID)} {

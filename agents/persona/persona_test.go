@@ -511,6 +511,28 @@ func TestDelegate(t *testing.T) {
 	}
 }
 
+// What an agent asks back is no result of its work, and the model is told so.
+func TestDelegateAsksBack(t *testing.T) {
+	w := open(t, "", persona.Options{}, call("delegate", `{"task":"book a hotel"}`), call("delegate", `{"task":"book a hotel in Oslo"}`), answer("booked"))
+	c := agentstest.Serve(t, w.agent)
+	c.Answer(func(m *a2a.Message) (string, error) {
+		if !strings.Contains(transport.Text(m.Parts), "Oslo") {
+			return "", agentstest.Question("Which city?")
+		}
+		return "the Grand", nil
+	})
+	if got := c.Do("book a hotel"); got.Text != "booked" {
+		t.Fatalf("got %+v", got)
+	}
+	said := texts(w)
+	if got := said[2]; !strings.Contains(got, "the result of delegate") || !strings.Contains(got, "<result>\nIt is not done: this is a question") || !strings.Contains(got, "\nWhich city?\n") {
+		t.Errorf("the model was told of the question: %s", got)
+	}
+	if got := said[4]; !strings.Contains(got, "<result>\nthe Grand\n") {
+		t.Errorf("the model was told of the result: %s", got)
+	}
+}
+
 // Each bound ends the work with words, and with an answer where one can be paid for.
 func TestBounds(t *testing.T) {
 	look := func(n int) string { return call("recall", fmt.Sprintf(`{"key":"k%d"}`, n)) }

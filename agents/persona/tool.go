@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // effect says what a call may do.
@@ -176,7 +177,11 @@ func delegateTool(p *Persona) *tool {
 			if err != nil {
 				return "", err
 			}
-			return textOf(answer.Parts), nil
+			text := textOf(answer.Parts)
+			if transport.MetaString(answer, transport.MetaDecision) == transport.DecisionClarify {
+				text = "It is not done: this is a question that has to be answered first. Delegate the work again, with the answer in the task; what only the user knows, ask the user.\n" + text
+			}
+			return text, nil
 		})
 }
 
