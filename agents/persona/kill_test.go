@@ -64,7 +64,7 @@ func runAgent(dir string) error {
 		return err
 	}
 	var script []llmtest.Answer
-	for range 100 {
+	for range 10_000 { // until it is killed
 		script = append(script, llmtest.Func(plan))
 	}
 	a, err := persona.Open(p, &persona.Options{Dir: dir, Servers: all, Model: llm.NewAsker(llmtest.Script(script...), nil)})
