@@ -237,6 +237,55 @@ func (e *Evaluator) apply(ctx context.Context, texts []string, v *Verdict) error
 	return nil
 }
 
+// Redacts reports whether a rule of those that redact matches a text.
+func Redacts(all []Evaluator, text string) bool {
+	for i := range all {
+		match := func(rule *regexp.Regexp) bool { return rule.MatchString(text) }
+		if all[i].Action == Redact && slices.ContainsFunc(all[i].Rules, match) {
+			return true
+		}
+	}
+	return false
+}
+
+// Slot is a string in a value.
+type Slot struct {
+	Text string
+	Set  func(text string) // replaces it
+}
+
+// Strings returns the strings in a value of JSON, to be set in this order: those in an object come before its keys. put replaces the value itself. They
+// are checked beside the JSON, in which a new line is written as a letter.
+func Strings(value any, put func(text string)) []Slot {
+	var all []Slot
+	add := func(text string, set func(string)) {
+		if text != "" {
+			all = append(all, Slot{text, set})
+		}
+	}
+	switch value := value.(type) {
+	case string:
+		add(value, put)
+	case []any:
+		for i := range value {
+			all = append(all, Strings(value[i], func(text string) { value[i] = text })...)
+		}
+	case map[string]any:
+		keys := slices.Sorted(maps.Keys(value))
+		for _, k := range keys {
+			all = append(all, Strings(value[k], func(text string) { value[k] = text })...)
+		}
+		for _, k := range keys {
+			add(k, func(text string) {
+				held := value[k]
+				delete(value, k)
+				value[text] = held
+			})
+		}
+	}
+	return all
+}
+
 // Words says what a verdict that stops a result means.
 func (v *Verdict) Words() string {
 	if v.Advice == "" {

@@ -874,7 +874,14 @@ func TestEvaluators(t *testing.T) {
 		said    string
 		want    []string
 	}{
-		"redact": {"cortex: {evaluators: [no_pii]}", []string{answer("write to ada@example.com")}, "", []string{"completed: write to [no_pii]"}},
+		"redact":    {"cortex: {evaluators: [no_pii]}", []string{answer("write to ada@example.com")}, "", []string{"completed: write to [no_pii]"}},
+		"invisible": {"cortex: {evaluators: [no_pii]}", []string{answer("write to ada\u200b@exam\u200bple.com")}, "", []string{"completed: write to [no_pii]"}},
+		"too long for a judge": {
+			`cortex: {evaluators: {relevance: {}}}`,
+			[]string{answer(strings.Repeat("a", llm.MaxJudged+1))},
+			"",
+			[]string{"failed: the evaluator relevance cannot judge: the answer has 65537 bytes, and a model judges at most 65536"},
+		},
 		"fail": {
 			`cortex: {evaluators: {no_prices: {rules: ['\$\d+'], action: fail}}}`,
 			[]string{answer("it costs $12")},
@@ -946,6 +953,32 @@ func TestOutputSchema(t *testing.T) {
 		p := e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts
 		if d, ok := p[0].Content.(a2a.Data); !ok || !cmp.Equal(d.Value, map[string]any{"sum": 7.0}) {
 			t.Errorf("the result is %v", p[0].Content)
+		}
+	}
+}
+
+// Data is redacted string by string, and however the model has written it.
+func TestRedactedData(t *testing.T) {
+	const skill = `cortex: {evaluators: [no_pii], skills: [{id: list, name: List, description: Lists, output_schema: {type: object}}]}`
+	for said, want := range map[string]map[string]any{
+		`{"to":"ada\u0040example.com","n":1}`:                                    {"to": "[no_pii]", "n": 1.0},
+		`{"to":"card:\n4111111111111111, ada@example.com","ada@example.com":[]}`: {"to": "card:\n[no_pii], [no_pii]", "[no_pii]": []any{}},
+		`{"card":4111111111111111}`:                                              nil,
+	} {
+		w := open(t, skill, persona.Options{}, answer(said))
+		one := task("list")
+		one.Skill = "list"
+		var got any
+		for e, err := range w.agent.Execute(t.Context(), one) {
+			switch {
+			case err != nil && (want != nil || !strings.Contains(err.Error(), "does not fit its schema any more")):
+				t.Errorf("%s: %v", said, err)
+			case err == nil:
+				got = e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts[0].Data()
+			}
+		}
+		if want != nil && !cmp.Equal(got, any(want)) || want == nil && got != nil {
+			t.Errorf("%s becomes %v, want %v", said, got, want)
 		}
 	}
 }

@@ -48,19 +48,10 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 			out.Text += fmt.Sprintf("\n\n(Not confirmed: after %d rounds the reviewer still says: %s)", w.r.Rounds, prompt.Clean(advice, 500))
 		}
 	}
-	texts := []string{out.Text}
-	verdicts, err := evaluate.Check(ctx, w.a.p.Evaluators, w.judge, w.task.Text(), texts)
+	verdicts, err := w.check(ctx, out)
 	w.r.Verdicts = append(w.r.Verdicts, verdicts...)
 	if err != nil {
 		return nil, errors.Join(err, w.keep())
-	}
-	if text := texts[0]; text != out.Text {
-		out.Text = text
-		if out.Data != nil && !json.Valid([]byte(text)) {
-			return nil, errors.Join(errors.New("the result does not fit its schema any more, since an evaluator has changed it"), w.keep())
-		} else if out.Data != nil {
-			out.Data = json.RawMessage(text)
-		}
 	}
 	if n := len(verdicts); n > 0 {
 		switch v := &verdicts[n-1]; v.Action {
@@ -74,6 +65,68 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 	}
 	w.r.Outcome = out
 	return w.result(), w.keep()
+}
+
+// check applies the evaluators to out, and redacts it. A text is checked as people see it, too, without invisible characters, and data also string by
+// string. A judge sees all or nothing.
+func (w *work) check(ctx context.Context, out *outcome) ([]evaluate.Verdict, error) {
+	all := w.a.p.Evaluators
+	whole := out.Text
+	var root any
+	var parts []evaluate.Slot
+	if out.Data != nil {
+		var err error
+		if root, err = transport.DecodeValue(out.Data); err != nil {
+			return nil, err
+		}
+		b, err := transport.EncodeValue(root) // a model may write any character as an escape
+		if err != nil {
+			return nil, err
+		}
+		whole, parts = string(b), evaluate.Strings(root, func(text string) { root = text })
+	} else if seen := prompt.CleanText(whole, len(whole)); seen != whole {
+		parts = []evaluate.Slot{{Text: seen, Set: func(text string) { root = text }}}
+	}
+	texts := []string{whole}
+	for _, p := range parts {
+		texts = append(texts, p.Text)
+	}
+	verdicts, err := evaluate.Check(ctx, all, func(ctx context.Context, task, _ string, criteria []string) (float64, string, error) {
+		if len(texts[0]) > llm.MaxJudged {
+			return 0, "", fmt.Errorf("the answer has %d bytes, and a model judges at most %d", len(texts[0]), llm.MaxJudged)
+		}
+		return w.judge(ctx, task, texts[0], criteria)
+	}, w.task.Text(), texts)
+	if err != nil {
+		return verdicts, err
+	}
+	inside := false
+	for i, p := range parts {
+		if texts[i+1] != p.Text {
+			inside = true
+			p.Set(texts[i+1])
+		}
+	}
+	text := texts[0]
+	if inside {
+		if out.Data == nil {
+			text, _ = root.(string)
+		} else if b, err := transport.EncodeValue(root); err == nil && (text == whole || !evaluate.Redacts(all, string(b))) {
+			text = string(b)
+		} else {
+			text = ""
+		}
+	}
+	switch {
+	case text == whole:
+	case out.Data == nil:
+		out.Text = text
+	case !json.Valid([]byte(text)):
+		return verdicts, errors.New("the result does not fit its schema any more, since an evaluator has changed it")
+	default:
+		out.Text, out.Data = text, json.RawMessage(text)
+	}
+	return verdicts, nil
 }
 
 // result returns the result of a task that is done.

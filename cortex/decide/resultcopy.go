@@ -274,41 +274,19 @@ func (c *copied) value(of any, aside bool, put func(v any), fail func(by string)
 	}
 	c.values = append(c.values, v)
 	c.add(string(b), aside, func(text, _ string) error { v.text = text; return nil })
-	c.leaves(v, v.root, func(text string) { v.root = text })
-}
-
-// leaves adds the strings in a value, those in an object before its keys.
-func (c *copied) leaves(v *value, at any, put func(string)) {
-	switch at := at.(type) {
-	case string:
-		if at != "" {
-			c.add(at, true, func(text, _ string) error { v.leaves = true; put(text); return nil })
-		}
-	case []any:
-		for i := range at {
-			c.leaves(v, at[i], func(text string) { at[i] = text })
-		}
-	case map[string]any:
-		keys := slices.Sorted(maps.Keys(at))
-		for _, k := range keys {
-			c.leaves(v, at[k], func(text string) { at[k] = text })
-		}
-		for _, k := range keys {
-			c.add(k, true, func(text, _ string) error {
-				v.leaves = true
-				held := at[k]
-				delete(at, k)
-				at[text] = held
-				return nil
-			})
-		}
+	for _, in := range evaluate.Strings(v.root, func(text string) { v.root = text }) {
+		c.add(in.Text, true, func(text, _ string) error {
+			v.leaves = true
+			in.Set(text)
+			return nil
+		})
 	}
 }
 
 // settle puts the redacted value into the result.
-func (v *value) settle(passes func(text string) bool, by string) error {
+func (v *value) settle(rules []evaluate.Evaluator, by string) error {
 	switch b, err := transport.EncodeValue(v.root); {
-	case v.leaves && err == nil && (v.text == "" || passes(string(b))):
+	case v.leaves && err == nil && (v.text == "" || !evaluate.Redacts(rules, string(b))):
 		v.put(v.root)
 		return nil
 	case v.leaves:
@@ -344,18 +322,6 @@ func (c *copied) shown(texts []string) string {
 	return strings.Join(all, "\n")
 }
 
-// passes reports whether nothing in a text is to be redacted.
-func (c *copied) passes(text string) bool {
-	for i := range c.rules {
-		for _, rule := range c.rules[i].Rules {
-			if c.rules[i].Action == evaluate.Redact && rule.MatchString(text) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // replace replaces the texts that differ. It returns false if none does.
 func (c *copied) replace(texts []string, by string) (changed bool, err error) {
 	changed = c.changed
@@ -369,7 +335,7 @@ func (c *copied) replace(texts []string, by string) (changed bool, err error) {
 		}
 	}
 	for _, v := range c.values {
-		if err := v.settle(c.passes, by); err != nil {
+		if err := v.settle(c.rules, by); err != nil {
 			return true, err
 		}
 	}
