@@ -42,8 +42,9 @@
 // times in all. A rule about any agent that had the task can end that earlier. A task that waited for an agent until its deadline, and was never
 // handed to it, does not count as an attempt; others get it unless others is false.
 //
-// Results are checked by the evaluators of all matching rules, and by those that the agent's card names if the file has them, in the order of the file. They
-// change what they match (redact) or have the task fail; asking the user, as agents' own evaluators can, is not possible here.
+// Results are checked by the evaluators of all matching rules, and by those that the agent's card names if the file has them, in the order of the file, but
+// those with rules before those for which a model judges. They change what they match (redact) or have the task fail; asking the user, as agents' own
+// evaluators can, is not possible here.
 //
 // A glob has the syntax of [path.Match], but * also matches /. agents are ids. skills are ids of skills, or their names where they have no id. Askers
 // are "user" or "user:NAME" for people, and the ids of agents, which ask on behalf of whom they work for. A rule with skills relies on the names on
