@@ -218,10 +218,10 @@ func Check(ctx context.Context, all []Evaluator, judge Judge, task string, texts
 func (e *Evaluator) apply(ctx context.Context, texts []string, v *Verdict) error {
 	n := 0
 	for i := range texts {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		for _, rule := range e.Rules {
+			if ctx.Err() != nil { // a long text takes seconds for each rule
+				return context.Cause(ctx)
+			}
 			n += len(rule.FindAllStringIndex(texts[i], -1))
 			if e.Action == Redact {
 				texts[i] = rule.ReplaceAllLiteralString(texts[i], "["+e.Name+"]")

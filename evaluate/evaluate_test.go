@@ -97,3 +97,36 @@ func TestParseWrong(t *testing.T) {
 		}
 	}
 }
+
+// Rules stop with their context: a long text takes seconds for each.
+func TestRulesStop(t *testing.T) {
+	all, err := evaluate.Parse(json.RawMessage(`{"a":{"rules":["a","b"],"action":"redact"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	why := errors.New("it ends")
+	stop(why)
+	if verdicts, err := evaluate.Check(ctx, all, nil, "", []string{"ab"}); !errors.Is(err, why) || len(verdicts) > 0 {
+		t.Errorf("got %v, %v", verdicts, err)
+	}
+}
+
+// Strings of a value can be set in their order, keys after what they name.
+func TestStrings(t *testing.T) {
+	var value any
+	if err := json.Unmarshal([]byte(`{"a":{"b":["c",1,"d"]},"":"e"}`), &value); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range evaluate.Strings(value, func(string) { t.Error("the value is no string") }) {
+		s.Set(s.Text + "!")
+	}
+	b, err := json.Marshal(value)
+	if want := `{"":"e!","a!":{"b!":["c!",1,"d!"]}}`; err != nil || string(b) != want {
+		t.Errorf("got %s, %v, want %s", b, err, want)
+	}
+	evaluate.Strings("x", func(text string) { value = text })[0].Set("y")
+	if value != "y" {
+		t.Errorf("got %v", value)
+	}
+}
