@@ -228,6 +228,43 @@ func TestNothingIsPassedBesideTheRules(t *testing.T) {
 	}
 }
 
+// TestFormsOfAResult checks that rules see a result in each form that A2A allows.
+func TestFormsOfAResult(t *testing.T) {
+	const pii = "eve@example.com"
+	meta := map[string]any{"by": pii}
+	said := func(task a2a.TaskID) *a2a.Message {
+		return &a2a.Message{ID: "m", TaskID: task, Role: a2a.MessageRoleAgent, Metadata: meta, Parts: a2a.ContentParts{
+			a2a.NewTextPart("to " + pii), {Content: a2a.URL("https://example.org/?of=" + pii), MediaType: "x/y"},
+		}}
+	}
+	for name, form := range map[string]func(a2a.TaskID) a2a.Event{
+		"message": func(id a2a.TaskID) a2a.Event { return said(id) },
+		"update": func(id a2a.TaskID) a2a.Event {
+			return &a2a.TaskStatusUpdateEvent{
+				TaskID: id, ContextID: theContext, Metadata: meta, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted, Message: said(id)},
+			}
+		},
+		"task": func(id a2a.TaskID) a2a.Event {
+			return &a2a.Task{ID: id, ContextID: theContext, Metadata: meta, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted, Message: said(id)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, once(toAlpha))
+				w.restart(cortex.Config{Decider: once(toAlpha), Policy: rules(t, checked)})
+				w.say("m1", "go")
+				id := w.onlyTask("alpha")
+				w.publish(&transport.Event{ID: "r1", Time: time.Now(), From: "alpha", ContextID: theContext, TaskID: id, Payload: form(id).(transport.Payload)})
+				w.wantAnswer("m1", "alpha COMPLETED to [no_pii]\nhttps://example.org/?of=[no_pii]; ")
+				w.wantFold()
+				if text := w.logText(); strings.Contains(text, pii) {
+					t.Errorf("the log has it: %s", text)
+				}
+			})
+		})
+	}
+}
+
 // TestTooLongToBeJudged checks that nothing passes of which the judge would see the beginning only.
 func TestTooLongToBeJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
