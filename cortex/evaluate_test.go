@@ -265,6 +265,26 @@ func TestFormsOfAResult(t *testing.T) {
 	}
 }
 
+// TestIDsFailNothing checks that a rule which matches an id or metadata by chance fails no result.
+func TestIDsFailNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		w.restart(cortex.Config{Decider: once(toAlpha), Policy: rules(t, checked)})
+		w.say("m1", "go")
+		e := resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "done")
+		r := e.Payload.(*a2a.Task)
+		r.Metadata, r.Status.Message.ID = map[string]any{"trace": aKey, "n": 1.0}, aKey
+		w.publish(e)
+		w.wantAnswer("m1", "alpha COMPLETED done; ")
+		if text := w.logText(); strings.Contains(text, aKey) || !strings.Contains(text, `"n":1`) {
+			t.Errorf("log: %s", text)
+		}
+		if got := verdicts(w.lastEntry()); got != "no_pii true 1; no_keys true 1" {
+			t.Errorf("verdicts %s", got)
+		}
+	})
+}
+
 // TestTooLongToBeJudged checks that nothing passes of which the judge would see the beginning only.
 func TestTooLongToBeJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -59,8 +59,8 @@ func (m *Maker) copyOf(ctx context.Context, tenant string, e *transport.Event, r
 			one := *a
 			c.word(&one.Name)
 			c.word(&one.Description)
-			asideWord(c, &one.ID)
-			asideWords(c, &one.Extensions)
+			redactWord(c, &one.ID)
+			redactWords(c, &one.Extensions)
 			c.meta(&one.Metadata, nil)
 			one.Parts = m.copyParts(ctx, tenant, c, a.Parts)
 			task.Artifacts[i] = &one
@@ -82,9 +82,9 @@ func (m *Maker) copyMessage(ctx context.Context, tenant string, c *copied, said 
 		return nil
 	}
 	one := *said
-	asideWord(c, &one.ID)
-	asideWords(c, &one.Extensions)
-	asideWords(c, &one.ReferenceTasks)
+	redactWord(c, &one.ID)
+	redactWords(c, &one.Extensions)
+	redactWords(c, &one.ReferenceTasks)
 	c.meta(&one.Metadata, nil)
 	one.Parts = m.copyParts(ctx, tenant, c, said.Parts)
 	return &one
@@ -99,7 +99,7 @@ func (m *Maker) copyParts(ctx context.Context, tenant string, c *copied, of a2a.
 		one := *p
 		of[i] = &one
 		c.word(&one.Filename)
-		asideWord(c, &one.MediaType)
+		c.asideWord(&one.MediaType)
 		if transport.IsFileRef(&one) {
 			c.meta(&one.Metadata, transport.IsFileMeta)
 		} else {
@@ -109,7 +109,7 @@ func (m *Maker) copyParts(ctx context.Context, tenant string, c *copied, of a2a.
 		case a2a.Text:
 			c.add(string(content), false, func(text, _ string) error { one.Content = a2a.Text(text); return nil })
 		case a2a.Data:
-			c.value(content.Value, false, func(v any) { one.Content = a2a.Data{Value: v} }, func(by string) error {
+			c.value(content.Value, func(v any) { one.Content = a2a.Data{Value: v} }, func(by string) error {
 				return fmt.Errorf("the result is no JSON any more, since the evaluator %s has redacted it", by)
 			})
 		case a2a.URL, a2a.Raw:
@@ -210,21 +210,28 @@ func (c *copied) word(s *string) {
 	}
 }
 
-// asideWord adds a word that says nothing about the work, such as an id.
-func asideWord[S ~string](c *copied, s *S) {
+// asideWord adds a word that says nothing about the work.
+func (c *copied) asideWord(s *string) {
 	if *s != "" {
-		c.add(string(*s), true, func(text, _ string) error { *s = S(text); return nil })
+		c.add(*s, true, func(text, _ string) error { *s = text; return nil })
 	}
 }
 
-func asideWords[S ~string](c *copied, list *[]S) {
+// redactWord redacts an id, which no verdict is about: rules match some ids by chance, and nobody reads them.
+func redactWord[S ~string](c *copied, s *S) {
+	if text := S(redacted(c.rules, string(*s))); text != *s {
+		*s, c.changed = text, true
+	}
+}
+
+func redactWords[S ~string](c *copied, list *[]S) {
 	*list = slices.Clone(*list)
 	for i := range *list {
-		asideWord(c, &(*list)[i])
+		redactWord(c, &(*list)[i])
 	}
 }
 
-// meta adds metadata, without the keys for which except is true. What cannot be redacted is left out.
+// meta redacts metadata like ids, but for the keys for which except is true. What cannot be redacted is left out.
 func (c *copied) meta(of *map[string]any, except func(key string) bool) {
 	excepted := func(k string, _ any) bool { return except != nil && except(k) }
 	rest := maps.Clone(*of)
@@ -232,23 +239,41 @@ func (c *copied) meta(of *map[string]any, except func(key string) bool) {
 	if len(rest) == 0 {
 		return
 	}
-	c.value(rest, true, func(v any) {
-		next, _ := v.(map[string]any)
-		if next == nil {
-			next = map[string]any{}
+	next, changed := redactedValue(c.rules, rest)
+	if !changed {
+		return
+	}
+	for k, v := range *of {
+		if excepted(k, v) {
+			next[k] = v
 		}
-		for k, v := range *of { // as it is by now: a file may have been left out
-			if excepted(k, v) {
-				next[k] = v
-			}
+	}
+	*of, c.changed = next, true
+}
+
+// redactedValue returns of without what rules match, or nothing of it if that cannot be; changed is false if they match nothing.
+func redactedValue(rules []evaluate.Evaluator, of map[string]any) (next map[string]any, changed bool) {
+	none := map[string]any{}
+	b, err := transport.EncodeValue(of)
+	if err != nil {
+		return none, true
+	}
+	root, err := transport.DecodeValue(b)
+	if err != nil {
+		return none, true
+	}
+	changed = redacted(rules, string(b)) != string(b)
+	for _, s := range evaluate.Strings(root, func(string) {}) {
+		if text := redacted(rules, s.Text); text != s.Text {
+			s.Set(text)
+			changed = true
 		}
-		*of = next
-	}, func(string) error {
-		next := maps.Clone(*of)
-		maps.DeleteFunc(next, func(k string, v any) bool { return !excepted(k, v) })
-		*of = next
-		return nil
-	})
+	}
+	next, is := root.(map[string]any)
+	if b, err = transport.EncodeValue(root); err != nil || !is || redacted(rules, string(b)) != string(b) {
+		return none, changed
+	}
+	return next, changed
 }
 
 // value is JSON of a result: its text, and each string in it, since a rule may match only one of both.
@@ -261,7 +286,7 @@ type value struct {
 }
 
 // value adds JSON, to be replaced by put, or by fail when it would be none any more.
-func (c *copied) value(of any, aside bool, put func(v any), fail func(by string) error) {
+func (c *copied) value(of any, put func(v any), fail func(by string) error) {
 	b, err := transport.EncodeValue(of)
 	if err != nil {
 		c.fail(fmt.Errorf("its data cannot be checked: %w", err))
@@ -273,7 +298,7 @@ func (c *copied) value(of any, aside bool, put func(v any), fail func(by string)
 		return
 	}
 	c.values = append(c.values, v)
-	c.add(string(b), aside, func(text, _ string) error { v.text = text; return nil })
+	c.add(string(b), false, func(text, _ string) error { v.text = text; return nil })
 	for _, in := range evaluate.Strings(v.root, func(text string) { v.root = text }) {
 		c.add(in.Text, true, func(text, _ string) error {
 			v.leaves = true
