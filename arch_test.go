@@ -21,7 +21,7 @@ const module = "github.com/cortex-orchestrator/cortex"
 // allowed lists, for each package, the packages of this module that it may import. The package tree and these imports are the architecture: adding a
 // line here is a decision.
 var allowed = map[string][]string{
-	"":                               {"app", "bridge/agenthub"},
+	"":                               {"app", "bridge/agenthub", "bridge/rtfs"},
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
@@ -105,6 +105,8 @@ var allowed = map[string][]string{
 	"agents/persona":                           {"agents", "evaluate", "agents/mcp", "agentcard", "llm", "prompt", "transport", "internal/document", "internal/lines", "internal/shorten", "internal/taskfile"},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/shorten"},
+	"bridge/rtfs":                              {"agentcard", "agents", "app/role", "bridge/taken", "client", "cortex/conversation", "cortex/storage", "internal/httpclient", "internal/nesting", "internal/publicnet", "internal/shorten", "internal/webhook", "transport"},
+	"bridge/taken":                             {"transport"},
 	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook"},
 	"bridge/a2a/grpc":                          {"bridge/a2a", "internal/httpserver", "internal/lapse"},
 	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "internal/recent", "internal/shorten", "transport"},

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/cortex-orchestrator/cortex/app"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub"
+	"github.com/cortex-orchestrator/cortex/bridge/rtfs"
 )
 
-func main() { app.Main(app.Options{Roles: []app.Role{agenthub.Role()}}) }
+func main() { app.Main(app.Options{Roles: []app.Role{agenthub.Role(), rtfs.Role()}}) }

@@ -1,0 +1,134 @@
+package rtfs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+)
+
+// answer is what a call gives back, as the client library reads it: every field is required.
+type answer struct {
+	Success  *bool           `json:"success"`
+	Output   json.RawMessage `json:"output"`
+	Error    *string         `json:"error"`
+	Took     *uint64         `json:"execution_time_ms"`
+	Metadata map[string]any  `json:"metadata"`
+}
+
+// invoke calls an agent of Cortex.
+func (w *world) invoke(path, body string, header ...string) *answer {
+	w.t.Helper()
+	status, text := w.post(path, body, header...)
+	a := &answer{}
+	if err := json.Unmarshal([]byte(text), a); err != nil || status != http.StatusOK || a.Success == nil || a.Took == nil || a.Metadata == nil || *a.Success != (a.Error == nil) {
+		w.t.Fatalf("POST %s = %d %s", path, status, text)
+	}
+	return a
+}
+
+// Cortex's own agents are found, and called where their cards say.
+func TestInvoke(t *testing.T) {
+	w := newWorld(t)
+	var from atomic.Value
+	w.join(ownCard("echo"), func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+		from.Store(t.Traceparent)
+		if t.Text() == "fail" {
+			return nil, errors.New("it is broken")
+		}
+		if t.Text() == "ask" {
+			return agents.InputRequired("which one?"), nil
+		}
+		return echo(ctx, t)
+	})
+	w.serve()
+	all := w.discover(map[string]any{"capability_id": "sum_up", "discovery_tags": []string{"words"}, "floor": "2"})
+	if len(all) != 1 || all[0].AgentID != "echo" || *all[0].Capabilities[1].Input != `{"type":"object"}` {
+		t.Fatalf("discover = %+v", all)
+	}
+	at := all[0].Communication.Endpoints[0]
+	if at.Protocol != "http" || at.URI != "http://"+w.address+"/agents/echo" {
+		t.Fatalf("the endpoint is %+v", at)
+	}
+	const path = "/agents/echo"
+	for _, c := range []struct{ body, output, failure string }{
+		{`{"capability_id":"say","input":{"text":"hello"},"metadata":{"client":"rtfs_compiler","version":"0.1.0"}}`, `"again: hello"`, ""},
+		{`{"capability_id":"say","input":"hello"}`, `"again: hello"`, ""},
+		{`{"capability_id":"say","input":null,"metadata":null,"options":{"timeout_ms":1}}`, `"again: say"`, ""},
+		{`{"capability_id":"sum","input":{"n":12345678901234567890}}`, `{"got":{"n":12345678901234567890}}`, ""},
+		{`{"capability_id":"sum_up","input":{"n":[1]}}`, `{"got":{"n":[1]}}`, ""},
+		{`{"capability_id":"say","input":"fail"}`, "null", "it is broken"},
+		{`{"capability_id":"say","input":"ask"}`, "null", "which one?"},
+		{`{"capability_id":"jump","input":"hello"}`, "null", `no capability "jump"; it has say, sum`},
+		{`{"capability_id":`, "null", "not what RTFS has"},
+	} {
+		a := w.invoke(path, c.body)
+		if string(a.Output) != c.output || c.failure == "" != *a.Success || a.Error != nil && !strings.Contains(*a.Error, c.failure) {
+			t.Errorf("%s = %s %v, want %s %q", c.body, a.Output, a.Error, c.output, c.failure)
+		}
+	}
+	a := w.invoke("/agents/nobody", `{"capability_id":"say","input":"x"}`)
+	if a.Error == nil || !strings.Contains(*a.Error, "no agent") {
+		t.Errorf("nobody = %+v", a)
+	}
+	w.invoke(path, `{"capability_id":"say","input":"x"}`, "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if got, _ := from.Load().(string); !strings.Contains(got, "0af7651916cd43dd8448eb211c80319c") {
+		t.Errorf("the trace is %q", got)
+	}
+	for path, want := range map[string]string{"/agents/echo/health": `"ok"`, "/agents/echo/capabilities": `[{"capability_id":"say",`, "/agents/nobody/health": "no such agent"} {
+		r, err := http.Get("http://" + w.address + path)
+		must(t, err)
+		b, err := io.ReadAll(r.Body)
+		must(t, err)
+		r.Body.Close()
+		if !strings.Contains(string(b), want) {
+			t.Errorf("GET %s = %s", path, b)
+		}
+	}
+}
+
+// A call with a key is done once, whoever waits for it.
+func TestKey(t *testing.T) {
+	w := newWorld(t)
+	w.times.answer = 300 * time.Millisecond
+	var runs atomic.Int64
+	gate := make(chan struct{})
+	w.join(ownCard("echo"), func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+		runs.Add(1)
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return echo(ctx, t)
+	})
+	w.serve()
+	const body = `{"capability_id":"say","input":"hello","metadata":{"client":"me"}}`
+	a := w.invoke("/agents/echo", body, "Idempotency-Key", "k1")
+	if a.Error == nil || *a.Error != "still working" || a.Metadata["task_id"] == nil || a.Metadata["context_id"] == nil {
+		t.Errorf("the first call = %+v", a)
+	}
+	close(gate)
+	w.until("it is answered", func() bool {
+		a := w.invoke("/agents/echo", body, "Idempotency-Key", "k1")
+		return *a.Success && string(a.Output) == `"again: hello"`
+	})
+	w.stop()
+	w.serve()
+	b := w.invoke("/agents/echo", `{"capability_id":"say","input":"hello","metadata":{"client":"me","request_id":"k1"}}`)
+	if string(b.Output) != `"again: hello"` || b.Metadata["task_id"] != a.Metadata["task_id"] || runs.Load() != 1 {
+		t.Errorf("the last call = %+v, and %d runs", b, runs.Load())
+	}
+	w.invoke("/agents/echo", strings.Replace(body, `"me"`, `"you"`, 1), "Idempotency-Key", "k1")
+	w.invoke("/agents/echo", body)
+	if runs.Load() != 3 {
+		t.Errorf("%d runs, want 3: the key is another client's, and a call without one is always another", runs.Load())
+	}
+}

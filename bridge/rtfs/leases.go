@@ -1,0 +1,336 @@
+package rtfs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+)
+
+// maxLeases bounds the number of agents.
+const maxLeases = 10_000
+
+// leases are the agents that have registered. They are safe for concurrent use.
+type leases struct {
+	b    *bridge
+	keep keeper
+	most int           // agents
+	more chan struct{} // holds one when there is something to do
+
+	turn   chan struct{}             // holds one while nobody changes leases
+	served map[string]*a2a.AgentCard // what Cortex knows, by id there; guarded by turn
+
+	mu      sync.RWMutex
+	by      map[string]*lease // by the agents' own ids
+	refused map[string]string // why agents are left out, by id in Cortex
+	next    time.Time         // when run looks at all leases again
+}
+
+func newLeases(b *bridge) *leases {
+	ls := &leases{
+		b: b, keep: newKeeper(b.at, b.prefix), more: make(chan struct{}, 1), most: maxLeases, turn: make(chan struct{}, 1),
+		served: map[string]*a2a.AgentCard{}, refused: map[string]string{}, by: map[string]*lease{},
+	}
+	ls.turn <- struct{}{}
+	return ls
+}
+
+// begin waits until nobody else changes leases; end is called afterwards.
+func (ls *leases) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case <-ls.turn:
+		return func() { ls.turn <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// wake has run look at all leases again.
+func (ls *leases) wake() {
+	select {
+	case ls.more <- struct{}{}:
+	default:
+	}
+}
+
+func (ls *leases) get(agentID string) *lease {
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	return ls.by[agentID]
+}
+
+func (ls *leases) all() []*lease {
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	return slices.Collect(maps.Values(ls.by))
+}
+
+// set replaces the lease of an agent.
+func (ls *leases) set(l *lease) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.by[l.Card.AgentID] = l
+	if l.Expires.Before(ls.next) {
+		ls.wake()
+	}
+}
+
+// leave notes why an agent is left out; "": it is not. It returns false if that was known.
+func (ls *leases) leave(l *lease, why string) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	old := ls.refused[l.id]
+	if ls.refused[l.id] = why; why == "" {
+		delete(ls.refused, l.id)
+	}
+	return old != why
+}
+
+// live returns the leases that hold now.
+func (ls *leases) live() []*lease {
+	now := ls.b.now()
+	return slices.DeleteFunc(ls.all(), func(l *lease) bool { return !l.Expires.After(now) })
+}
+
+// shown returns those of them whose agents are not left out.
+func (ls *leases) shown() []*lease {
+	live := ls.live()
+	ls.mu.RLock()
+	defer ls.mu.RUnlock()
+	return slices.DeleteFunc(live, func(l *lease) bool { return ls.refused[l.id] != "" })
+}
+
+// put takes a lease, which replaces that of the same agent. It is stored when put returns.
+func (ls *leases) put(ctx context.Context, l *lease) error {
+	end, err := ls.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	old := ls.get(l.Card.AgentID)
+	if old == nil {
+		if err := ls.admit(l); err != nil {
+			return err
+		}
+	} else if old.Endpoint != l.Endpoint {
+		ls.b.at.Logger.Warn("an RTFS agent has another endpoint now", "agent", l.id, "endpoint", shorten.Line(l.Endpoint, 100), "before", shorten.Line(old.Endpoint, 100))
+	}
+	if why := ls.taken(l); why != nil {
+		return &refusedError{why}
+	}
+	if err := ls.keep.put(ctx, l, old); err != nil {
+		return err
+	}
+	ls.set(l)
+	ls.serve(ctx, l)
+	return nil
+}
+
+// admit returns why an agent that is not there yet cannot register, or nil.
+func (ls *leases) admit(l *lease) error {
+	all := ls.live()
+	if len(all) >= ls.most {
+		return newError(codeFull, "%d agents are registered: no more are allowed", ls.most)
+	}
+	for _, other := range all {
+		if other.id == l.id && other.Card.AgentID != l.Card.AgentID {
+			return refuse("%s is called %s in Cortex, as %s is: choose another id", l.Card.AgentID, l.id, other.Card.AgentID)
+		}
+	}
+	return nil
+}
+
+// taken returns an error if somebody else has announced an agent with that id.
+func (ls *leases) taken(l *lease) error {
+	if ls.served[l.id] != nil {
+		return nil
+	}
+	by := ls.b.names.By(l.id)
+	if by == "" {
+		return nil
+	}
+	return fmt.Errorf("another agent called %s is there (%s): choose another id, or start Cortex with --rtfs-prefix to have both", l.id, shorten.Line(by, 100))
+}
+
+// serve makes Cortex know an agent, or its new card. What fails is tried again by run.
+func (ls *leases) serve(ctx context.Context, l *lease) {
+	is := ls.served[l.id]
+	if is != nil && reflect.DeepEqual(is, l.known) {
+		return
+	}
+	err := ls.taken(l)
+	switch {
+	case err != nil:
+	case is != nil:
+		err = ls.b.host.Update(ctx, l.known)
+	default:
+		if err = ls.b.host.Add(ctx, l.known, agents.Handler((&guest{ls.b, l.Card.AgentID}).do)); err != nil {
+			ls.b.host.Remove(l.id) // it may be there without having been announced
+		}
+	}
+	if err != nil {
+		if ls.leave(l, err.Error()) {
+			ls.b.at.Logger.Warn("an RTFS agent is left out", "agent", l.id, "err", err)
+		}
+		return
+	}
+	ls.served[l.id] = l.known
+	ls.leave(l, "")
+}
+
+// extend has a lease hold longer. It returns nil when there is none.
+func (ls *leases) extend(ctx context.Context, agentID string, ttl func(now time.Duration) time.Duration) (*lease, error) {
+	end, err := ls.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	old := ls.get(agentID)
+	if old == nil || !old.Expires.After(ls.b.now()) {
+		return nil, nil //nolint:nilnil // no lease
+	}
+	l := *old
+	l.TTL = ttl(old.TTL)
+	l.Expires = ls.b.now().Add(l.TTL)
+	if err := ls.keep.put(ctx, &l, old); err != nil {
+		return nil, err
+	}
+	ls.set(&l)
+	return &l, nil
+}
+
+// drop ends a lease, also one that only the store has. It returns false when there is none.
+func (ls *leases) drop(ctx context.Context, agentID string) (was bool, err error) {
+	end, err := ls.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	l := ls.get(agentID)
+	was = l != nil && l.Expires.After(ls.b.now())
+	stored, err := ls.keep.drop(ctx, agentID)
+	if err != nil {
+		return false, err
+	}
+	if l != nil {
+		ls.remove(l)
+	}
+	return was || stored && l == nil, nil
+}
+
+// remove forgets an agent.
+func (ls *leases) remove(l *lease) {
+	ls.mu.Lock()
+	delete(ls.by, l.Card.AgentID)
+	delete(ls.refused, l.id)
+	ls.mu.Unlock()
+	if ls.served[l.id] != nil {
+		delete(ls.served, l.id)
+		ls.b.host.Remove(l.id)
+	}
+}
+
+// run ends leases when their time is over, lets in agents whose name has become free, and reads what other replicas have stored, until ctx ends.
+func (ls *leases) run(ctx context.Context) error {
+	read := ls.b.now().Add(ls.b.times.sync)
+	for {
+		timer := time.NewTimer(max(ls.plan(read), time.Millisecond))
+		select {
+		case <-timer.C:
+		case <-ls.more:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var err error
+		if ls.b.now().Before(read) {
+			err = ls.settle(ctx)
+		} else {
+			read = ls.b.now().Add(ls.b.times.sync)
+			err = ls.read(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			ls.b.at.Logger.Warn("the registrations of RTFS agents cannot be read: it is tried again", "err", err)
+		}
+	}
+}
+
+// plan returns the time until the first lease ends, at most until read.
+func (ls *leases) plan(read time.Time) time.Duration {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.next = read
+	for _, l := range ls.by {
+		if l.Expires.Before(ls.next) {
+			ls.next = l.Expires
+		}
+	}
+	return ls.next.Sub(ls.b.now())
+}
+
+// settle ends what has expired, and serves what is left out if it can be now.
+func (ls *leases) settle(ctx context.Context) error {
+	end, err := ls.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	now := ls.b.now()
+	for _, l := range ls.sorted() {
+		if l.Expires.After(now) {
+			ls.serve(ctx, l)
+			continue
+		}
+		other, err := ls.keep.expire(ctx, l)
+		switch {
+		case err != nil:
+			ls.b.at.Logger.Warn("the registration of an RTFS agent that has expired is still stored", "agent", l.id, "err", err)
+			ls.remove(l) // read finds it again, and that it has expired
+		case other != nil && other.Expires.After(now): // another replica has extended it
+			ls.set(other)
+			ls.serve(ctx, other)
+		default:
+			ls.remove(l)
+		}
+	}
+	return nil
+}
+
+func (ls *leases) sorted() []*lease {
+	return slices.SortedFunc(slices.Values(ls.all()), func(a, b *lease) int { return strings.Compare(a.Card.AgentID, b.Card.AgentID) })
+}
+
+// read takes over the leases that are stored.
+func (ls *leases) read(ctx context.Context) error {
+	end, err := ls.begin(ctx)
+	if err != nil {
+		return err
+	}
+	stored, err := ls.keep.read(ctx, ls.all())
+	if err == nil && stored != nil {
+		for _, l := range ls.all() {
+			if stored[l.Card.AgentID] == nil { // another replica has ended it
+				ls.remove(l)
+			}
+		}
+		for _, l := range stored {
+			ls.set(l)
+		}
+	}
+	end()
+	if err != nil {
+		return fmt.Errorf("read the leases: %w", err)
+	}
+	return ls.settle(ctx)
+}

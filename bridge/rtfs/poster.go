@@ -1,0 +1,156 @@
+package rtfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
+)
+
+// Bounds of a call to an agent.
+const (
+	maxURL    = 2048
+	maxAnswer = 4 << 20 // bytes
+	dialTime  = 10 * time.Second
+)
+
+// poster posts to addresses that agents have named. Those who register can lead it nowhere where they could not go themselves: it goes to addresses of
+// the internet; to this machine only if only this machine can register; and to hosts that the operator names.
+type poster struct {
+	local bool     // whoever registers is on this machine
+	hosts []string // named by the operator
+
+	guarded, free *http.Client
+}
+
+func newPoster(local bool, hosts []string) *poster {
+	p := &poster{local: local}
+	for _, h := range hosts {
+		p.hosts = append(p.hosts, plain(h))
+	}
+	p.guarded, p.free = newClient(p.control), newClient(nil)
+	return p
+}
+
+// newClient returns a client that sends each request once: without a connection that was used before, package net/http has no reason to send one again.
+func newClient(control func(context.Context, string, string, syscall.RawConn) error) *http.Client {
+	t := httpclient.NewTransport(0)
+	t.Proxy = nil // behind a proxy, an address could not be checked
+	t.DialContext = (&net.Dialer{Timeout: dialTime, ControlContext: control}).DialContext
+	t.DisableKeepAlives, t.ForceAttemptHTTP2 = true, false
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// control refuses connections to addresses where agents are not allowed to be.
+func (p *poster) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	return p.check(at.Addr())
+}
+
+func (p *poster) check(at netip.Addr) error {
+	switch at = at.Unmap(); {
+	case publicnet.Is(at) || p.local && at.IsLoopback():
+		return nil
+	case at.IsLoopback():
+		return fmt.Errorf("%s is this machine, and agents on others can register: allow it with --rtfs-host", at)
+	}
+	return fmt.Errorf("%s is no address of the internet: allow it with --rtfs-host", at)
+}
+
+// plain returns a host as it is compared.
+func plain(host string) string {
+	return strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
+}
+
+// frees reports whether the operator has named a URL's host, alone or with its port.
+func (p *poster) frees(u *url.URL) bool {
+	name, port := plain(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return slices.ContainsFunc(p.hosts, func(h string) bool {
+		return h == name || h == name+":"+port || h == plain(net.JoinHostPort(name, port))
+	})
+}
+
+// parse returns the URL in text, or why no agent is called there. Where a name leads is seen when it is dialed.
+func (p *poster) parse(text string) (*url.URL, error) {
+	if len(text) > maxURL {
+		return nil, fmt.Errorf("it has %d bytes, at most %d are allowed", len(text), maxURL)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, fmt.Errorf("%.100q is no URL of http or https", text)
+	case u.User != nil:
+		return nil, errors.New("a URL must have no password")
+	}
+	if port, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || port < 1 || port > 65535) {
+		return nil, fmt.Errorf("%.100q has no port that there is", text)
+	}
+	if p.frees(u) {
+		return u, nil
+	}
+	at, err := netip.ParseAddr(strings.Trim(u.Hostname(), "[]"))
+	if name := plain(u.Hostname()); name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		at, err = netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+	}
+	if err != nil {
+		return u, nil // a name
+	}
+	return u, p.check(at)
+}
+
+// reply is what an agent has answered.
+type reply struct {
+	status int
+	body   []byte // at most maxAnswer and one more
+}
+
+// post posts to a URL. perhaps reports whether the agent may have got the request.
+func (p *poster) post(ctx context.Context, to string, header http.Header, body []byte) (_ *reply, perhaps bool, err error) {
+	u, err := p.parse(to)
+	if err != nil {
+		return nil, false, err
+	}
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, false, err
+	}
+	r.Header, r.GetBody = header, nil
+	client := p.guarded
+	if p.frees(u) {
+		client = p.free
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		var of *url.Error
+		if errors.As(err, &of) {
+			err = of.Err
+		}
+		return nil, connected.Load(), err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	return &reply{answer.StatusCode, text}, true, err
+}

@@ -1,0 +1,112 @@
+// Package taken knows which names of agents others have announced, for bridges: two agents of one name would get each other's work, so a bridge leaves
+// out an agent whose name is taken.
+package taken
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// renewPause is the pause before a lost subscription is renewed.
+const renewPause = time.Second
+
+// Names are the names that others have announced. They are safe for concurrent use.
+type Names struct {
+	host string
+	free func(id string)
+
+	synced chan struct{}
+	once   sync.Once
+
+	mu sync.Mutex
+	of map[string]map[string]string // by agent: the hosts of its instances, by instance
+}
+
+// New returns the names that are announced by others than the host of that name, in this process or another replica. free is called with each name
+// that nobody announces any more; it must not block.
+func New(host string, free func(id string)) *Names {
+	return &Names{host: host, free: free, synced: make(chan struct{}), of: map[string]map[string]string{}}
+}
+
+// Synced returns a channel that is closed when all announcements are known.
+func (n *Names) Synced() <-chan struct{} { return n.synced }
+
+// By returns who has announced an agent with that id, a host or an instance; "" if nobody has.
+func (n *Names) By(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if all := slices.Sorted(maps.Keys(n.of[id])); len(all) > 0 {
+		return cmp.Or(n.of[id][all[0]], all[0])
+	}
+	return ""
+}
+
+// Run follows the announcements of a tenant until ctx ends, and returns ctx's error.
+func (n *Names) Run(ctx context.Context, tr transport.Transport, tenant string) error {
+	for {
+		s, err := tr.Subscribe(ctx, transport.Cards(tenant), &transport.SubscribeOptions{Concurrency: 1})
+		if err == nil {
+			n.mu.Lock()
+			clear(n.of) // a subscription begins with all cards
+			n.mu.Unlock()
+			err = s.Serve(ctx, n.hear)
+			s.Close()
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && !errors.Is(err, transport.ErrUnavailable) {
+			return fmt.Errorf("follow the announcements: %w", err)
+		}
+		select {
+		case <-time.After(renewPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (n *Names) hear(_ context.Context, e *transport.Event) error {
+	switch p := e.Payload.(type) {
+	case *transport.Synced:
+		n.once.Do(func() { close(n.synced) })
+	case *transport.Card:
+		if p.Gone != "" {
+			for _, id := range n.left(p) {
+				n.free(id)
+			}
+		} else if p.Host != n.host && !p.IsHost() {
+			n.mu.Lock()
+			if n.of[p.AgentID] == nil {
+				n.of[p.AgentID] = map[string]string{}
+			}
+			n.of[p.AgentID][p.Instance] = p.Host
+			n.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// left takes an instance away, and with a host all that it has announced. It returns the names that are free then.
+func (n *Names) left(c *transport.Card) (free []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.of, func(id string, instances map[string]string) bool {
+		if host, ok := instances[c.Instance]; !ok || id != c.AgentID && host != c.AgentID {
+			return false
+		}
+		if delete(instances, c.Instance); len(instances) > 0 {
+			return false
+		}
+		free = append(free, id)
+		return true
+	})
+	return free
+}

@@ -1,0 +1,76 @@
+package taken_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/bridge/taken"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+func nothing(context.Context, *agents.Task) (*agents.Result, error) { return nil, nil }
+
+// Names are taken as long as others announce them, alone or by their hosts; those of the own host are not.
+func TestNames(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	free := make(chan string, 10)
+	names := taken.New("mine", func(id string) { free <- id })
+	ended := make(chan error, 1)
+	go func() { ended <- names.Run(ctx, bus, "") }()
+	<-names.Synced()
+
+	join := func(serve func(context.Context) error) (leave func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- serve(ctx) }()
+		return func() { cancel(); <-done }
+	}
+	host := func(name, agent string) func() {
+		h, err := agents.NewHost(bus, name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Add(t.Context(), &a2a.AgentCard{Name: agent}, agents.Handler(nothing)); err != nil {
+			t.Fatal(err)
+		}
+		return join(h.Serve)
+	}
+	ours := host("mine", "shared")
+	theirs := host("theirs", "hosted")
+	alone := join(func(ctx context.Context) error {
+		return agents.Serve(ctx, bus, &a2a.AgentCard{Name: "alone"}, agents.Handler(nothing), &agents.Options{Instance: "one"})
+	})
+	is := func(id, by string) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); names.By(id) != by; <-time.After(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("By(%s) = %q, want %q", id, names.By(id), by)
+			}
+		}
+	}
+	is("hosted", "theirs")
+	is("alone", "one")
+	is("shared", "")
+	theirs()
+	if id := <-free; id != "hosted" {
+		t.Errorf("%s is free, want hosted", id)
+	}
+	alone()
+	if id := <-free; id != "alone" {
+		t.Errorf("%s is free, want alone", id)
+	}
+	ours()
+	is("alone", "")
+	is("hosted", "")
+	stop()
+	if err := <-ended; err == nil {
+		t.Error("Run returned nil")
+	}
+}
