@@ -41,15 +41,16 @@ type bridge struct {
 	host   *agents.Host
 	names  *taken.Names
 	leases *leases
+	made   *made
 	poster *poster
 	calls  chan struct{} // holds a value for each call of Cortex's agents
 }
 
 func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(isLoopback(o.address), o.hosts), calls: make(chan struct{}, maxCalls)}
-	b.leases = newLeases(b)
+	b.leases, b.made = newLeases(b), newMade(at)
 	var err error
-	// A call whose outcome is not known is not made again, see call.
+	// A call whose outcome is not known is not made again, see made.
 	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atOnce, Deliveries: -1}); err != nil {
 		return nil, transport.Permanent(err)
 	}
@@ -64,6 +65,7 @@ func (b *bridge) run(ctx context.Context, serve func(context.Context) error) err
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return b.names.Run(ctx, b.at.Transport, b.at.Tenant) })
 	g.Go(func() error { return b.host.Serve(ctx) })
+	g.Go(func() error { return b.made.run(ctx) })
 	g.Go(func() error {
 		select {
 		case <-b.names.Synced():

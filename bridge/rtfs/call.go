@@ -48,9 +48,6 @@ func (g *guest) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		return nil, agents.Rejected(errors.New("the agent is not registered any more: nothing was sent to it"))
 	}
 	again := l.Card.isIdempotent()
-	if t.Delivery > 1 && !again {
-		return nil, lost("Cortex was stopped while the agent was called, and does not call it again")
-	}
 	body, err := requestOf(t, l)
 	if err != nil {
 		return nil, agents.Rejected(err)
@@ -58,6 +55,16 @@ func (g *guest) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"cortex"}, "Idempotency-Key": {string(t.ID)}}
 	if t.Traceparent != "" {
 		header.Set("Traceparent", t.Traceparent)
+	}
+	if !again {
+		first, err := g.b.made.begin(ctx, t)
+		if err != nil {
+			return nil, fmt.Errorf("the call cannot be noted, and nothing was sent: %w", err)
+		}
+		if !first {
+			return nil, lost("Cortex was stopped while the agent was called, and does not call it again")
+		}
+		defer g.b.made.end(t)
 	}
 	ctx, end := context.WithTimeoutCause(ctx, g.b.times.call, fmt.Errorf("it took longer than %v", g.b.times.call))
 	defer end()

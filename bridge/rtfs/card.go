@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -138,7 +139,7 @@ const dispatchKey = "dispatch_key"
 // isIdempotent reports whether the agent says that calls may be repeated.
 func (c *card) isIdempotent() bool { return string(c.Metadata["idempotent"]) == "true" }
 
-// endpoints returns where an agent is called: those of its card that are HTTP, and then the one with which it registered.
+// endpoints returns where an agent is called: its endpoints that are HTTP, and then the one with which it registered.
 func (c *card) endpoints(registered string) []string {
 	var all []string
 	for _, e := range c.Communication.Endpoints {
@@ -150,6 +151,16 @@ func (c *card) endpoints(registered string) []string {
 		all = append(all, registered)
 	}
 	return all
+}
+
+// reachedAt adds the endpoint with which an agent registers to a card that has none, so that those who find the agent can call it.
+func (c *card) reachedAt(u *url.URL) {
+	if len(c.Communication.Endpoints) == 0 {
+		c.Communication.Endpoints = []endpoint{{Protocol: u.Scheme, URI: u.String()}}
+		if !slices.Contains(c.Communication.Protocols, u.Scheme) {
+			c.Communication.Protocols = append(c.Communication.Protocols, u.Scheme)
+		}
+	}
 }
 
 // asText returns a value of metadata as text.

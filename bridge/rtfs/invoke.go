@@ -159,6 +159,11 @@ func (i *invocation) run(r *http.Request, m *client.Message) *outcome {
 	}
 	ctx, end := context.WithTimeout(r.Context(), i.b.times.answer)
 	defer end()
+	if at.Log != nil { // a call that is made again may have been answered
+		if said, ok, err := at.Log(ctx, i.turn); err == nil && ok {
+			return i.outcome(context.WithoutCancel(r.Context()), said)
+		}
+	}
 	for e, err := range asking.Follow(ctx, m) {
 		if err != nil {
 			if ctx.Err() != nil {

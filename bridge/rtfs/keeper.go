@@ -11,9 +11,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// noteLease is the kind of the notes with leases. Their values name addresses of strangers: a store that encrypts notes encrypts them.
-const noteLease = "lease"
-
 // keeper stores leases, one note each, so that they outlive the process. The zero value stores nothing.
 type keeper struct {
 	notes  storage.Notes // nil: the store cannot
@@ -41,13 +38,13 @@ func (k *keeper) put(ctx context.Context, l, old *lease) error {
 		n.Version = old.version
 	}
 	for try := 0; ; try++ {
-		if l.version, err = k.notes.PutNote(ctx, k.tenant, noteLease, n); err == nil {
+		if l.version, err = k.notes.PutNote(ctx, k.tenant, storage.NoteLease, n); err == nil {
 			return nil
 		}
 		if !errors.Is(err, storage.ErrConflict) || try == 3 {
 			return fmt.Errorf("store the lease: %w", err)
 		}
-		is, err := k.notes.Note(ctx, k.tenant, noteLease, n.Key)
+		is, err := k.notes.Note(ctx, k.tenant, storage.NoteLease, n.Key)
 		if err != nil {
 			return fmt.Errorf("store the lease: %w", err)
 		}
@@ -60,11 +57,11 @@ func (k *keeper) drop(ctx context.Context, agentID string) (bool, error) {
 	if k.notes == nil {
 		return false, nil
 	}
-	n, err := k.notes.Note(ctx, k.tenant, noteLease, key(agentID))
+	n, err := k.notes.Note(ctx, k.tenant, storage.NoteLease, key(agentID))
 	if err != nil || n.Version == 0 {
 		return false, err
 	}
-	return true, k.notes.DeleteNote(ctx, k.tenant, noteLease, n.Key, 0)
+	return true, k.notes.DeleteNote(ctx, k.tenant, storage.NoteLease, n.Key, 0)
 }
 
 // expire deletes a lease that has expired. If another one is stored, expire returns that.
@@ -72,11 +69,11 @@ func (k *keeper) expire(ctx context.Context, l *lease) (*lease, error) {
 	if k.notes == nil {
 		return nil, nil //nolint:nilnil // nothing is stored
 	}
-	err := k.notes.DeleteNote(ctx, k.tenant, noteLease, key(l.Card.AgentID), l.version)
+	err := k.notes.DeleteNote(ctx, k.tenant, storage.NoteLease, key(l.Card.AgentID), l.version)
 	if !errors.Is(err, storage.ErrConflict) {
 		return nil, err
 	}
-	n, err := k.notes.Note(ctx, k.tenant, noteLease, key(l.Card.AgentID))
+	n, err := k.notes.Note(ctx, k.tenant, storage.NoteLease, key(l.Card.AgentID))
 	if err != nil || n.Version == 0 {
 		return nil, err
 	}
@@ -92,7 +89,7 @@ func (k *keeper) read(ctx context.Context, known []*lease) (map[string]*lease, e
 	for _, l := range known {
 		by[key(l.Card.AgentID)] = l
 	}
-	for n, err := range k.notes.Notes(ctx, k.tenant, noteLease) {
+	for n, err := range k.notes.Notes(ctx, k.tenant, storage.NoteLease) {
 		if err != nil {
 			return nil, err
 		}

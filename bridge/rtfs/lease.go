@@ -34,9 +34,11 @@ func (b *bridge) leaseOf(raw json.RawMessage, endpoint string, ttl time.Duration
 	if err != nil {
 		return nil, &refusedError{err}
 	}
-	if _, err := b.poster.parse(endpoint); err != nil {
+	u, err := b.poster.parse(endpoint)
+	if err != nil {
 		return nil, refuse("endpoint_url: %w", err)
 	}
+	c.reachedAt(u)
 	for _, uri := range c.endpoints(endpoint) {
 		if _, err := b.poster.parse(uri); err != nil {
 			return nil, refuse("communication.endpoints: %w", err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // The wire of the registry, byte for byte where the client library looks.
@@ -246,7 +248,7 @@ func TestLeaseEnds(t *testing.T) {
 		t.Error("those that were extended are gone, too")
 	}
 	n := 0
-	for range w.store.Notes(t.Context(), "", noteLease) {
+	for range w.store.Notes(t.Context(), "", storage.NoteLease) {
 		n++
 	}
 	if n != 2 {

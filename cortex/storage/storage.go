@@ -92,6 +92,14 @@ const NotePush = "push"
 // without dots. They hold names and ids of strangers, and are erased with the conversation.
 const NoteReply = "reply"
 
+// NoteCall is the kind of the notes that say that somebody else was perhaps called for a task, where a second call would be too many: the key is derived
+// from the task. They hold none of its words, so a store that encrypts notes may leave them in plain text.
+const NoteCall = "call"
+
+// NoteLease is the kind of the notes about agents that have registered for a time: the key is derived from the agent's id. They hold addresses of
+// strangers.
+const NoteLease = "lease"
+
 // Clock is implemented by stores that date what they store by a clock that is not the caller's, as Entry.Time is.
 type Clock interface {
 	// Clock returns the time by that clock, and the time by it when an entry was last stored. Either is zero if it is unknown.
