@@ -14,7 +14,6 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
-	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // ownCard returns the card of an agent of Cortex's own.
@@ -212,114 +211,5 @@ func TestCardChanges(t *testing.T) {
 	}
 	if got := w.ask("pdf", "pdf.join", "do it", ""); got != "done" || !strings.Contains(agent.calls[1], `"pdf.join"`) {
 		t.Errorf("the answer = %q to %s", got, agent.calls[1])
-	}
-}
-
-// A task that is given again was perhaps done, whatever the transport knows of it: the agent is not called again, unless its card allows it.
-func TestDeliveredAgain(t *testing.T) {
-	w := newWorld(t)
-	w.serve()
-	agent := newAgent(t, says(`{"success":true,"output":"done"}`))
-	w.register(pdf("pdf", agent.URL), agent.URL, 60)
-	c := pdf("again", agent.URL)
-	c["metadata"] = map[string]any{"idempotent": true}
-	w.register(c, agent.URL, 60)
-	task := &agents.Task{ID: "t", ContextID: "c", Delivery: 1, Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("do it"))}
-	for n, b := range []*bridge{w.b, w.b, nil} { // again in this process, and in another one
-		if b == nil {
-			w.stop()
-			w.serve()
-			b = w.b
-		}
-		if _, err := (&guest{b, "pdf"}).do(t.Context(), task); n > 0 && (err == nil || !strings.Contains(err.Error(), "may have been done")) || n == 0 && err != nil {
-			t.Errorf("call %d = %v", n, err)
-		}
-	}
-	if n := agent.called(); n != 1 {
-		t.Errorf("it was called %d times", n)
-	}
-	for range 2 {
-		if _, err := (&guest{w.b, "again"}).do(t.Context(), task); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := agent.called(); n != 3 {
-		t.Errorf("it was called %d times", n)
-	}
-}
-
-// Calls are forgotten: soon after their end, or a day after a kill.
-func TestCallsAreForgotten(t *testing.T) {
-	w := newWorld(t)
-	w.serve()
-	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("do it"))
-	task := func(id a2a.TaskID) *agents.Task { return &agents.Task{ID: id, Message: message} }
-	stored := func() (n int) {
-		for _, err := range w.store.Notes(t.Context(), "", storage.NoteCall) {
-			must(t, err)
-			n++
-		}
-		return n
-	}
-	m, now := w.b.made, time.Now()
-	for _, id := range []a2a.TaskID{"ended", "lost"} {
-		if first, err := m.begin(t.Context(), task(id)); err != nil || !first {
-			t.Fatalf("begin = %t, %v", first, err)
-		}
-	}
-	m.end(task("ended"))
-	m.forget(t.Context(), now.Add(madeFor-time.Minute))
-	m.forgetLost(t.Context(), now.Add(lostFor-time.Minute))
-	if n := stored(); n != 2 {
-		t.Errorf("%d are stored, want 2", n)
-	}
-	m.forget(t.Context(), now.Add(madeFor+time.Minute))
-	if n := stored(); n != 1 {
-		t.Errorf("%d are stored, want 1", n)
-	}
-	m.forgetLost(t.Context(), now.Add(lostFor+time.Minute))
-	if n := stored(); n != 0 {
-		t.Errorf("%d are stored, want 0", n)
-	}
-}
-
-// Those who register can lead Cortex nowhere where they could not go themselves.
-func TestAddresses(t *testing.T) {
-	for _, c := range []struct {
-		local bool
-		hosts []string
-		url   string
-		ok    bool
-	}{
-		{true, nil, "http://127.0.0.1:8080/", true},
-		{true, nil, "http://[::1]:8080/", true},
-		{true, nil, "http://localhost:8080/", true},
-		{true, nil, "http://10.0.0.7:8080/", false},
-		{true, nil, "http://169.254.169.254/", false},
-		{true, nil, "https://8.8.8.8/", true},
-		{false, nil, "http://127.0.0.1:8080/", false},
-		{false, nil, "http://localhost:8080/", false},
-		{false, nil, "http://[::ffff:127.0.0.1]:8080/", false},
-		{false, nil, "http://agents.example.com/", true}, // where it leads is seen later
-		{false, []string{"10.0.0.7"}, "http://10.0.0.7:8080/", true},
-		{false, []string{"10.0.0.7:8080"}, "http://10.0.0.7:8080/", true},
-		{false, []string{"10.0.0.7:8080"}, "http://10.0.0.7:22/", false},
-		{false, []string{"[fd00::7]:80"}, "http://[fd00::7]/", true},
-	} {
-		if _, err := newPoster(c.local, c.hosts).parse(c.url); (err == nil) != c.ok {
-			t.Errorf("parse(%s) with local %t and %v = %v", c.url, c.local, c.hosts, err)
-		}
-	}
-	// A name that leads to this machine is seen when it is dialed.
-	agent := newAgent(t, says(""))
-	p := newPoster(false, nil)
-	for _, address := range []string{strings.TrimPrefix(agent.URL, "http://")} {
-		conn, err := p.guarded.Transport.(*http.Transport).DialContext(t.Context(), "tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), "--rtfs-host") {
-			t.Errorf("dial %s = %v", address, err)
-		}
 	}
 }

@@ -6,11 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // The wire of the registry, byte for byte where the client library looks.
@@ -230,127 +227,4 @@ func TestDiscover(t *testing.T) {
 	if _, got := w.post("/", `{"jsonrpc":"2.0","id":"d","method":"rtfs.registry.discover","params":{"limit":1}}`); !strings.Contains(got, `"total_count":3`) {
 		t.Errorf("with a limit: %s", got)
 	}
-}
-
-// A lease ends with its time, and is longer after a heartbeat or another registration.
-func TestLeaseEnds(t *testing.T) {
-	w := newWorld(t)
-	w.serve()
-	at := "http://127.0.0.1:9"
-	w.register(pdf("a", at), at, 1)
-	w.register(pdf("b", at), at, 1)
-	w.register(pdf("c", at), at, 1)
-	w.knows("a")
-	must(t, w.library("rtfs.registry.heartbeat", map[string]any{"agent_id": "b", "ttl_seconds": 60}, nil))
-	w.register(pdf("c", at), at, 60)
-	w.until("a is gone", func() bool { return w.ids(nil) == "b c" && !w.has("a") })
-	if !w.has("b") || !w.has("c") {
-		t.Error("those that were extended are gone, too")
-	}
-	n := 0
-	for range w.store.Notes(t.Context(), "", storage.NoteLease) {
-		n++
-	}
-	if n != 2 {
-		t.Errorf("%d leases are stored, want 2", n)
-	}
-	expires, err := time.Parse(time.RFC3339, w.register(pdf("d", at), at, 10_000_000))
-	if left := time.Until(expires); err != nil || left > maxTTL || left < maxTTL-time.Minute {
-		t.Errorf("a long lease ends in %v", left)
-	}
-}
-
-// Leases outlive the process, but for those whose time is over.
-func TestRestart(t *testing.T) {
-	w := newWorld(t)
-	w.serve()
-	at := "http://127.0.0.1:9"
-	w.register(pdf("a", at), at, 60)
-	w.register(pdf("b", at), at, 1)
-	w.register(pdf("c", at), at, 60)
-	must(t, w.library("rtfs.registry.unregister", map[string]any{"agent_id": "c"}, nil))
-	before := w.discover(map[string]any{"agent_id": "a"})
-	w.stop()
-	w.until("the time of b is over", func() bool { return time.Now().After(w.b.leases.get("b").Expires) })
-	w.serve()
-	if got := w.ids(nil); got != "a" {
-		t.Errorf("after a restart: %q, want a", got)
-	}
-	if diff := cmp.Diff(before, w.discover(nil)); diff != "" {
-		t.Errorf("the card has changed (-want +got):\n%s", diff)
-	}
-	w.knows("a")
-}
-
-// Replicas have each other's leases.
-func TestReplicas(t *testing.T) {
-	w := newWorld(t)
-	w.times.sync = 50 * time.Millisecond
-	w.serve()
-	one := w.address
-	w.serve()
-	two := w.address
-	at := "http://127.0.0.1:9"
-	w.address = one
-	w.register(pdf("a", at), at, 60)
-	w.register(pdf("b", at), at, 1)
-	w.address = two
-	w.until("the other replica has them", func() bool { return w.ids(nil) == "a b" })
-	w.register(pdf("b", at), at, 60)
-	must(t, w.library("rtfs.registry.deregister", map[string]any{"agent_id": "a"}, nil))
-	w.address = one
-	w.until("the first replica knows", func() bool { return w.ids(nil) == "b" })
-	<-time.After(1100 * time.Millisecond) // the lease that it has given
-	if got := w.ids(nil); got != "b" {
-		t.Errorf("the first replica has %q, want b", got)
-	}
-}
-
-// An agent whose name somebody else has is left out with words, and a prefix tells them apart.
-func TestNameIsTaken(t *testing.T) {
-	w := newWorld(t)
-	w.join(ownCard("echo"), echo)
-	w.serve()
-	at := "http://127.0.0.1:9"
-	err := w.library("rtfs.registry.register", map[string]any{"agent_card": pdf("echo", at), "endpoint_url": at}, nil)
-	if err == nil || !strings.Contains(err.Error(), "-32001") || !strings.Contains(err.Error(), "--rtfs-prefix") {
-		t.Errorf("register = %v", err)
-	}
-	w.stop()
-	w.o.prefix = "rtfs."
-	w.serve()
-	w.register(pdf("echo", at), at, 60)
-	w.knows("rtfs.echo")
-	if all := w.discover(map[string]any{"agent_id": "echo"}); len(all) != 1 || all[0].Name != "PDF tools" {
-		t.Errorf("discover = %v", all)
-	}
-}
-
-// An agent that comes by a name while it is taken is let in when the name is free.
-func TestNameBecomesFree(t *testing.T) {
-	w := newWorld(t)
-	w.serve()
-	at := "http://127.0.0.1:9"
-	w.register(pdf("echo", at), at, 60)
-	w.stop()
-	leave := w.serveAgent(ownCard("echo"), echo)
-	w.serve()
-	if got := w.ids(map[string]any{"capability_id": "pdf.split"}); got != "" || !strings.Contains(w.log.String(), "an RTFS agent is left out") {
-		t.Errorf("discover = %q; the log: %s", got, w.log.String())
-	}
-	leave()
-	w.until("it is let in", func() bool { return w.ids(map[string]any{"capability_id": "pdf.split"}) == "echo" })
-}
-
-// The registry has room for so many agents, and an agent that is there can always register again.
-func TestFull(t *testing.T) {
-	w := newWorld(t)
-	w.serve()
-	at := "http://127.0.0.1:9"
-	w.register(pdf("a", at), at, 60)
-	w.b.leases.most = 1
-	if err := w.library("rtfs.registry.register", map[string]any{"agent_card": pdf("b", at), "endpoint_url": at}, nil); err == nil || !strings.HasPrefix(err.Error(), "-32003: ") {
-		t.Errorf("register = %v", err)
-	}
-	w.register(pdf("a", at), at, 60)
 }
