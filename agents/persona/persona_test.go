@@ -198,10 +198,11 @@ func TestRead(t *testing.T) {
 // A file that cannot be used says why.
 func TestReadWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"hello":                                                                             "no front matter",
-		"---\nname: a\ndescription: b\n":                                                    "has no end",
-		"---\nname: a\ndescription: b\n---\n":                                               "no instructions",
-		"---\nname: a\n---\nbody":                                                           "no description",
+		"hello":                               "no front matter",
+		"---\nname: a\ndescription: b\n":      "has no end",
+		"---\nname: a\ndescription: b\n---\n": "no instructions",
+		"---\nname: a\n---\nbody":             "no description",
+
 		"---\nname: a\ndescription: b\nmaxTurns: 0\n---\nbody":                              "want a number from 1",
 		"---\nname: a\ndescription: b\ncortex: {max_step: 3}\n---\nbody":                    "max_step",
 		"---\nname: a\ndescription: b\ncortex: {timeout: soon}\n---\nbody":                  `timeout "soon"`,
