@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // maxCredentials bounds a file of credentials, in bytes.
@@ -61,7 +62,7 @@ func (c *Credentials) add(address string, headers map[string]string) error {
 	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return fmt.Errorf("%.100q: want an origin such as https://example.com", address)
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !publicnet.IsLoopback(u.Hostname()) {
 		return fmt.Errorf("%s: credentials are not sent without TLS: want https", origin(u))
 	}
 	h := http.Header{}

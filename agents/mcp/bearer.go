@@ -217,9 +217,3 @@ func isPrivate(ip netip.Addr) bool {
 
 // sharedSpace is carrier-grade NAT (RFC 6598).
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
-
-// isLoopback reports whether host names this machine.
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}

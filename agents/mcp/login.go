@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"golang.org/x/oauth2"
 
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
@@ -100,7 +101,7 @@ func (s *Server) openLogin(dir string) error {
 	if err != nil {
 		return errors.New("url: want one such as https://host/mcp")
 	}
-	if u.Scheme != "https" && !isLoopback(u.Hostname()) {
+	if u.Scheme != "https" && !publicnet.IsLoopback(u.Hostname()) {
 		return errors.New("a login would be sent over http for everybody to read: use https")
 	}
 	s.login = newLogin(dir, u)

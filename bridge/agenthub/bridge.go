@@ -10,6 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -60,7 +61,7 @@ type bridge struct {
 	wg sync.WaitGroup
 
 	host      *agents.Host
-	watch     *watch
+	names     *kit.Names
 	guests    *guests
 	works     works
 	questions questions
@@ -77,7 +78,8 @@ func newBridge(at *role.Site, prefix string, t times, l line) (*bridge, error) {
 	}
 	b.guests = &guests{b: b, by: map[string]*guest{}, streams: map[string]int{}}
 	b.chats = newChats(b)
-	b.watch = &watch{synced: make(chan struct{}), said: l.agent, changed: func(id string) { b.wg.Go(func() { b.guests.changed(b.ctx, id) }) }}
+	b.names = kit.NewNames(hostName, func(id string) { b.wg.Go(func() { b.guests.changed(b.ctx, id) }) })
+	b.names.Said = l.agent
 	return b, nil
 }
 
@@ -87,11 +89,11 @@ func (b *bridge) now() time.Time { return b.at.Client.Clock() }
 func (b *bridge) run(ctx context.Context, serve func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	b.ctx = ctx
-	g.Go(func() error { return b.watch.run(ctx, b.at.Transport, b.at.Tenant) })
+	g.Go(func() error { return b.names.Run(ctx, b.at.Transport, b.at.Tenant) })
 	g.Go(func() error { return b.host.Serve(ctx) })
 	g.Go(func() error {
 		select {
-		case <-b.watch.synced:
+		case <-b.names.Synced():
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -243,7 +243,7 @@ func wireID(t *hubpb.Task) string {
 	if meta(t.Metadata, repliesTo) == "" {
 		return t.Id
 	}
-	return t.Id + replyMark + derived(t.History[0].MessageId)[:8]
+	return t.Id + replyMark + space.ID(t.History[0].MessageId)[:8]
 }
 
 // publish has the broker pass a message on.

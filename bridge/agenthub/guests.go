@@ -172,7 +172,7 @@ func (g *guest) settle(ctx context.Context) error {
 	case known != nil:
 		err = b.host.Update(ctx, card)
 	default:
-		if why := b.watch.other(g.id); why != "" {
+		if why := b.names.By(g.id); why != "" {
 			err = fmt.Errorf("another agent called %s is there (%s): it is left out; start Cortex with --agenthub-prefix to have both", g.id, shorten.Line(why, 100))
 		} else if err = b.host.Add(ctx, card, g); err != nil {
 			b.host.Remove(g.id) // it may be there without having been announced

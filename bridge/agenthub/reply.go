@@ -46,12 +46,12 @@ func replyOf(c *chat, m *a2a.Message, late bool) *reply {
 			files = append(files, content(a2a.ContentParts{p})...)
 		}
 	}
-	return &reply{derived("answer", c.key(), m.ID), append([]*hubpb.Part{textPart(cmp.Or(text, "(no text)"))}, files...), late}
+	return &reply{space.ID("answer", c.key(), m.ID), append([]*hubpb.Part{textPart(cmp.Or(text, "(no text)"))}, files...), late}
 }
 
 // longer returns the reply that the answer is not there yet.
 func longer(c *chat) *reply {
-	return &reply{derived("longer", c.key()), []*hubpb.Part{textPart("This takes longer. The answer comes when it is there.")}, false}
+	return &reply{space.ID("longer", c.key()), []*hubpb.Part{textPart("This takes longer. The answer comes when it is there.")}, false}
 }
 
 // message returns a reply as a message of that type.

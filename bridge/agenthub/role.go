@@ -1,14 +1,13 @@
 package agenthub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"net"
-	"net/netip"
 
 	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -27,11 +26,12 @@ type options struct {
 
 // open adds the flags.
 func open(f *flag.FlagSet) role.Run {
-	o := options{id: transport.Cortex}
-	address(f, "agenthub", &o.hub, "`ADDRESS`: where Cortex is AgentHub's broker, such as 127.0.0.1:50051")
-	address(f, "agenthub-broker", &o.broker, "`ADDRESS`: of AgentHub's own broker, whose agents Cortex has work, and whose chats it answers")
-	word(f, "agenthub-id", &o.id, "`NAME`: of Cortex at --agenthub-broker, where a cortex may be already (default cortex)")
-	word(f, "agenthub-prefix", &o.prefix, "`TEXT`: what the names of AgentHub's agents begin with in Cortex, such as hub.")
+	o := options{}
+	const example = "127.0.0.1:50051"
+	kit.AddressFlag(f, "agenthub", &o.hub, example, "`ADDRESS`: where Cortex is AgentHub's broker, such as 127.0.0.1:50051")
+	kit.AddressFlag(f, "agenthub-broker", &o.broker, example, "`ADDRESS`: of AgentHub's own broker, whose agents Cortex has work, and whose chats it answers")
+	kit.WordFlag(f, "agenthub-id", &o.id, "`NAME`: of Cortex at --agenthub-broker, where a cortex may be already (default cortex)")
+	kit.WordFlag(f, "agenthub-prefix", &o.prefix, "`TEXT`: what the names of AgentHub's agents begin with in Cortex, such as hub.")
 	return o.run
 }
 
@@ -59,7 +59,7 @@ func (o *options) runHub(ctx context.Context, at *role.Site) error {
 			return err
 		}
 		at.Logger.Info("AgentHub's broker", "address", l.Addr().String())
-		if !isLoopback(l.Addr().String()) {
+		if !kit.IsLoopback(l.Addr().String()) {
 			at.Logger.Warn("AgentHub has no keys: whoever reaches this address can ask Cortex, and be an agent of it", "address", l.Addr().String())
 		}
 		at.Ready()
@@ -69,51 +69,15 @@ func (o *options) runHub(ctx context.Context, at *role.Site) error {
 
 // runBroker has Cortex be a client of a broker.
 func (o *options) runBroker(ctx context.Context, at *role.Site) error {
-	b, err := newBroker(at, o.prefix, o.id, usual)
+	b, err := newBroker(at, o.prefix, cmp.Or(o.id, transport.Cortex), usual)
 	if err != nil {
 		return err
 	}
 	return b.run(ctx, func(ctx context.Context) error {
-		if !isLoopback(o.broker) {
+		if !kit.IsLoopback(o.broker) {
 			at.Logger.Warn("AgentHub has neither keys nor encryption: whoever is between here and its broker can read and change all", "address", o.broker)
 		}
 		at.Ready() // the broker may come later
 		return b.connect(ctx, o.broker)
 	})
-}
-
-// address adds a flag for the address host:port. The host has to be given, so that nobody listens to a network by chance.
-func address(f *flag.FlagSet, name string, to *string, about string) {
-	f.Func(name, about, func(text string) error {
-		host, _, err := net.SplitHostPort(text)
-		switch {
-		case text == "" || text == "none":
-			*to = ""
-			return nil
-		case err != nil:
-			return errors.New("want host:port, such as 127.0.0.1:50051")
-		case host == "":
-			return fmt.Errorf("want a host as well: 127.0.0.1%s for programs on this machine, 0.0.0.0%s for all networks, without keys", text, text)
-		}
-		*to = text
-		return nil
-	})
-}
-
-// word adds a flag for a part of a name.
-func word(f *flag.FlagSet, name string, to *string, about string) {
-	f.Func(name, about, func(text string) error {
-		if err := transport.CheckID(text); err != nil {
-			return fmt.Errorf("%w: want a word", err)
-		}
-		*to = text
-		return nil
-	})
-}
-
-// isLoopback reports whether only this machine reaches an address.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	at, none := netip.ParseAddr(host)
-	return err == nil && (host == "localhost" || none == nil && at.Unmap().IsLoopback())
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
-	"github.com/cortex-orchestrator/cortex/bridge/taken"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -39,7 +39,7 @@ type bridge struct {
 	times  times
 
 	host   *agents.Host
-	names  *taken.Names
+	names  *kit.Names
 	leases *leases
 	made   *made
 	poster *poster
@@ -47,14 +47,14 @@ type bridge struct {
 }
 
 func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
-	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(isLoopback(o.address), o.hosts), calls: make(chan struct{}, maxCalls)}
+	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(kit.IsLoopback(o.address), o.hosts), calls: make(chan struct{}, maxCalls)}
 	b.leases, b.made = newLeases(b), newMade(at)
 	var err error
 	// A call whose outcome is not known is not made again, see made.
 	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atOnce, Deliveries: -1}); err != nil {
 		return nil, transport.Permanent(err)
 	}
-	b.names = taken.New(hostName, func(string) { b.leases.wake() })
+	b.names = kit.NewNames(hostName, func(string) { b.leases.wake() })
 	return b, nil
 }
 

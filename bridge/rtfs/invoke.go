@@ -95,7 +95,7 @@ func (b *bridge) messageOf(r *http.Request, body []byte) (*client.Message, error
 	if word == "" {
 		m.ContextID, m.ID = "rtfs-"+b.at.Client.NextID(), b.at.Client.NextID()
 	} else {
-		m.ContextID, m.ID = "rtfs-"+derived("context", from, id, word), derived("message", from, id, word)
+		m.ContextID, m.ID = "rtfs-"+space.ID("context", from, id, word), space.ID("message", from, id, word)
 	}
 	m.Parts = partsOf(c.Input, cmp.Or(c.Capability, id))
 	return m, b.at.Client.Check(m)

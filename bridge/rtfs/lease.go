@@ -70,7 +70,7 @@ func (l *lease) registered() *registered {
 }
 
 // key is the key of the lease's note.
-func key(agentID string) string { return derived("lease", agentID) }
+func key(agentID string) string { return space.ID("lease", agentID) }
 
 // readLease reads a lease from its note.
 func readLease(value []byte, prefix string) (*lease, error) {

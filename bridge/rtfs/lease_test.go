@@ -111,6 +111,7 @@ func TestNameBecomesFree(t *testing.T) {
 	at := "http://127.0.0.1:9"
 	w.register(pdf("echo", at), at, 60)
 	w.stop()
+	w.until("the RTFS agent has left", func() bool { return !w.has("echo") })
 	leave := w.serveAgent(ownCard("echo"), echo)
 	w.serve()
 	if got := w.ids(map[string]any{"capability_id": "pdf.split"}); got != "" || !strings.Contains(w.log.String(), "an RTFS agent is left out") {

@@ -40,7 +40,7 @@ func newMade(at *role.Site) *made {
 }
 
 // callKey is the same for a task that is delivered again, and another one for its next attempt.
-func callKey(t *agents.Task) string { return derived("call", t.ContextID, string(t.ID), t.Message.ID) }
+func callKey(t *agents.Task) string { return space.ID("call", t.ContextID, string(t.ID), t.Message.ID) }
 
 // begin notes that the agent is about to be called for a task. It returns false if it perhaps was before.
 func (m *made) begin(ctx context.Context, t *agents.Task) (first bool, err error) {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"net"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Role returns the role of `cortex serve` by which RTFS agents register with Cortex and find its agents.
@@ -30,14 +27,8 @@ type options struct {
 // open adds the flags.
 func open(f *flag.FlagSet) role.Run {
 	o := &options{}
-	f.Func("rtfs", "`ADDRESS`: where Cortex is a registry of RTFS agents, such as 127.0.0.1:8430", o.setAddress)
-	f.Func("rtfs-prefix", "`TEXT`: what the ids of RTFS agents begin with in Cortex, such as rtfs.", func(text string) error {
-		if err := transport.CheckID(text); text != "" && err != nil {
-			return fmt.Errorf("%w: want a word", err)
-		}
-		o.prefix = text
-		return nil
-	})
+	kit.AddressFlag(f, "rtfs", &o.address, "127.0.0.1:8430", "`ADDRESS`: where Cortex is a registry of RTFS agents, such as 127.0.0.1:8430")
+	kit.WordFlag(f, "rtfs-prefix", &o.prefix, "`TEXT`: what the ids of RTFS agents begin with in Cortex, such as rtfs.")
 	f.Func("rtfs-public-url", "`URL`: under which others reach --rtfs, where it is not the address", o.setPublic)
 	f.Func("rtfs-host", "`HOSTS`: of RTFS agents in this network, such as 10.0.0.7:8080, beside those with public addresses", func(text string) error {
 		for host := range strings.SplitSeq(text, ",") {
@@ -52,21 +43,6 @@ func open(f *flag.FlagSet) role.Run {
 		return nil
 	})
 	return o.run
-}
-
-// setAddress takes host:port. The host has to be given, so that nobody listens to a network by chance.
-func (o *options) setAddress(text string) error {
-	host, _, err := net.SplitHostPort(text)
-	switch {
-	case text == "" || text == "none":
-		text = ""
-	case err != nil:
-		return errors.New("want host:port, such as 127.0.0.1:8430")
-	case host == "":
-		return fmt.Errorf("want a host as well: 127.0.0.1%s for agents on this machine, 0.0.0.0%s for all networks, without keys", text, text)
-	}
-	o.address = text
-	return nil
 }
 
 func (o *options) setPublic(text string) error {
@@ -92,20 +68,10 @@ func (o *options) run(ctx context.Context, at *role.Site) error {
 			return err
 		}
 		at.Logger.Info("RTFS registry", "url", "http://"+l.Addr().String()+"/rtfs")
-		if !isLoopback(l.Addr().String()) {
+		if !kit.IsLoopback(l.Addr().String()) {
 			at.Logger.Warn("RTFS has no keys: whoever reaches this address can call Cortex's agents, and be one of them", "address", l.Addr().String())
 		}
 		at.Ready()
 		return at.Serve(ctx, l, b.handler())
 	})
-}
-
-// isLoopback reports whether only this machine reaches host:port.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	at, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && at.Unmap().IsLoopback()
 }

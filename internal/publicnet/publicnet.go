@@ -44,3 +44,9 @@ func Is(ip netip.Addr) bool {
 	}
 	return true
 }
+
+// IsLoopback reports whether a host, a name or an address without a port, is this machine to itself.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}

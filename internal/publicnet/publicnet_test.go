@@ -26,3 +26,14 @@ func TestIs(t *testing.T) {
 		t.Error("no address is public")
 	}
 }
+
+func TestIsLoopback(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "127.0.0.1": true, "127.8.9.10": true, "::1": true, "::ffff:127.0.0.1": true,
+		"": false, "0.0.0.0": false, "10.0.0.1": false, "localhost.example": false, "[::1]": false,
+	} {
+		if got := publicnet.IsLoopback(host); got != want {
+			t.Errorf("IsLoopback(%q) = %t, want %t", host, got, want)
+		}
+	}
+}

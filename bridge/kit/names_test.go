@@ -1,4 +1,4 @@
-package taken_test
+package kit_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
-	"github.com/cortex-orchestrator/cortex/bridge/taken"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
@@ -21,7 +21,7 @@ func TestNames(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	free := make(chan string, 10)
-	names := taken.New("mine", func(id string) { free <- id })
+	names := kit.NewNames("mine", func(id string) { free <- id })
 	ended := make(chan error, 1)
 	go func() { ended <- names.Run(ctx, bus, "") }()
 	<-names.Synced()

@@ -1,6 +1,4 @@
-// Package taken knows which names of agents others have announced, for bridges: two agents of one name would get each other's work, so a bridge leaves
-// out an agent whose name is taken.
-package taken
+package kit
 
 import (
 	"cmp"
@@ -18,8 +16,12 @@ import (
 // renewPause is the pause before a lost subscription is renewed.
 const renewPause = time.Second
 
-// Names are the names that others have announced. They are safe for concurrent use.
+// Names are the names of agents that others have announced: two agents of one name would get each other's work, so a bridge leaves out an agent whose
+// name is taken. They are safe for concurrent use.
 type Names struct {
+	// Said, if not nil, is called with each event of Cortex's directory. It must not block. It is set before Run.
+	Said func(*transport.AgentEvent)
+
 	host string
 	free func(id string)
 
@@ -30,9 +32,9 @@ type Names struct {
 	of map[string]map[string]string // by agent: the hosts of its instances, by instance
 }
 
-// New returns the names that are announced by others than the host of that name, in this process or another replica. free is called with each name
+// NewNames returns the names that are announced by others than the host of that name, in this process or another replica. free is called with each name
 // that nobody announces any more; it must not block.
-func New(host string, free func(id string)) *Names {
+func NewNames(host string, free func(id string)) *Names {
 	return &Names{host: host, free: free, synced: make(chan struct{}), of: map[string]map[string]string{}}
 }
 
@@ -77,6 +79,10 @@ func (n *Names) hear(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Synced:
 		n.once.Do(func() { close(n.synced) })
+	case *transport.AgentEvent:
+		if n.Said != nil {
+			n.Said(p)
+		}
 	case *transport.Card:
 		if p.Gone != "" {
 			for _, id := range n.left(p) {
