@@ -19,7 +19,7 @@ import (
 // message gets a failed answer. It is called again after an error or a kill: everything that it sends has derived ids.
 func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason error) error {
 	var err error
-	e = original(e)
+	e = transport.Original(e)
 	switch {
 	case e.From == "" || e.ContextID == "": // the transport does not know its sender or conversation
 	case e.From == transport.Cortex:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -41,7 +42,7 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
 	}
-	e = original(e)
+	e = transport.Original(e)
 	if _, ok := e.Payload.(*transport.Cancel); ok {
 		o.maker.Canceled(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}, e)
 	}
@@ -96,6 +97,9 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		return true, o.ignore(ctx, conv, e, plan.Why, now)
 	}
 	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: d.forcedAnswer, Usage: d.spent}
+	if d.forcedAnswer == "" {
+		entry.Heard = plan.Heard
+	}
 	if entry.Seq == 1 {
 		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 	}
@@ -104,17 +108,10 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.Entry.Spent())
 	} else if d.lost == nil && d.forcedAnswer == "" { // else it was admitted before
-		if why := o.maker.OverRate(conv.Conversation, e); why != "" {
+		if why, err := o.inadmissible(ctx, conv.Conversation, e); err != nil {
+			return true, err
+		} else if why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
-		}
-		if _, ok := transport.Request(e); ok {
-			why, err := o.unusableFiles(ctx, e)
-			if err != nil {
-				return true, err
-			}
-			if why != "" {
-				return true, o.bar(ctx, conv, e, "Nothing was done: "+why+".", now)
-			}
 		}
 	}
 	after := conv.Version
@@ -137,6 +134,19 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		return true, transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure("The message is too large to be kept."))) // it will not fit the next time either
 	}
 	return true, err
+}
+
+// inadmissible returns a text that says why a request is refused, or "": an agent asks too often, or a file cannot be used.
+func (o *Orchestrator) inadmissible(ctx context.Context, conv *conversation.Conversation, e *transport.Event) (why string, err error) {
+	if conversation.IsAgent(e.From) {
+		why = o.maker.OverRate(conv, e)
+	}
+	if m, ok := transport.Request(e); ok && why == "" && slices.ContainsFunc(m.Parts, transport.IsFileRef) {
+		if why, err = o.unusableFiles(ctx, e); why != "" {
+			why = "Nothing was done: " + why + "."
+		}
+	}
+	return why, err
 }
 
 // repeat sends the effects of an event that was delivered again.
@@ -163,18 +173,6 @@ func (o *Orchestrator) resend(ctx context.Context, conv *cache.Fold, seq uint64)
 	return o.send(ctx, conv, seq)
 }
 
-// original returns e with the id under which its message was first sent. A sender that repeats a message, such as a restarted agent, gives the
-// event another id (see [transport.AgainID]); Cortex treats both as one event.
-func original(e *transport.Event) *transport.Event {
-	id := transport.MessageEventID(e)
-	if id == e.ID {
-		return e
-	}
-	first := *e
-	first.ID = id
-	return &first
-}
-
 // errUnstorable marks an entry that no store accepts.
 var errUnstorable = errors.New("entry cannot be stored")
 
@@ -188,10 +186,10 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
 	}
 	if entry.Decision == nil && entry.Failure == "" { // else the entry is complete already
-		if _, ok := transport.Request(e); ok {
-			entry.Heard = conv.Hear(e)
-		} else if err := o.judge(ctx, conv.Conversation, entry, lost); err != nil {
-			return err
+		if _, ok := transport.Request(e); !ok {
+			if err := o.judge(ctx, conv.Conversation, entry, lost); err != nil {
+				return err
+			}
 		}
 	}
 	if err := conv.Begin(entry); err != nil {

@@ -32,3 +32,15 @@ func MessageEventID(e *Event) string {
 	}
 	return e.ID
 }
+
+// Original returns e with the id under which its message was first sent, see [MessageEventID]. A message that its sender repeats, such as a restarted
+// agent, is one with the first. It returns e itself if that is its id, and changes nothing of it.
+func Original(e *Event) *Event {
+	id := MessageEventID(e)
+	if id == e.ID {
+		return e
+	}
+	first := *e
+	first.ID = id
+	return &first
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // Words that became replies later. Older logs read them differently and must go on to do so, which is why an entry says how its message is
-// read, see [Conversation.Hear].
+// read, see [Conversation.hear].
 var (
 	laterYes   = []string{"yep", "yeah", "yup", "sure", "yes sure", "of course", "yes of course"}
 	laterNo    = []string{"nope", "nah", "no way", "never mind", "nevermind", "better not", "please don't"}
@@ -27,9 +27,9 @@ const (
 	heardAgain = "again" // neither: the question is asked again
 )
 
-// Hear returns how a new message is read as a reply, for the Heard of its entry. It is empty when no question is open, and when yesWords
+// hear returns how a new message is read as a reply, for the Heard of its entry. It is empty when no question is open, and when yesWords
 // and noWords are enough.
-func (c *Conversation) Hear(e *transport.Event) string {
+func (c *Conversation) hear(e *transport.Event) string {
 	m, ok := transport.Request(e)
 	if !ok {
 		return ""

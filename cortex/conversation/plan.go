@@ -15,6 +15,8 @@ type Plan struct {
 	Seq  uint64 // Repeat: the entry that the event led to
 	Why  string // Full, Refuse and Ignore: the reason, for people
 	Turn string // Work: the turn that the event belongs to; "" when it belongs to none or several
+	// Heard is for the entry's Heard: how a message is read as a reply to an open question.
+	Heard string
 }
 
 // Action is what to do with an event.
@@ -63,7 +65,7 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	if why != "" {
 		return Plan{Do: Ignore, Why: why}
 	}
-	return Plan{Do: Work, Turn: turn}
+	return Plan{Do: Work, Turn: turn, Heard: c.hear(e)}
 }
 
 // meaning returns the turn that e belongs to ("" for none or several), or why e changes nothing.
