@@ -128,9 +128,9 @@ func (s story) hear(t *testing.T, e registry.Event) {
 	s[e.AgentID] = k
 }
 
-// TestStorm lets ten thousand agents join, change, drain, leave, expire and fall silent for a minute with concurrent readers: in the end the snapshot
+// TestTenThousand lets ten thousand agents join, change, drain, leave, expire and fall silent for a minute with concurrent readers: in the end the snapshot
 // and the listener's knowledge equal the model.
-func TestStorm(t *testing.T) {
+func TestTenThousand(t *testing.T) {
 	const agents, perSecond = 10_000, 400
 	random := rand.New(rand.NewPCG(4, 2))
 	model, told := truth{}, story{}
