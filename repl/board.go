@@ -170,7 +170,7 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) outcom
 		return outcome{line: s.green("✓") + " " + s.dim(layout(d.agent, d.text, took, width-2))}
 	case a2a.TaskStateAuthRequired:
 		b.waits(d)
-		return outcome{line: s.yellow("?") + " " + s.dim(layout(d.agent, StateName(state), took, width-2))}
+		return outcome{line: s.yellow("?") + " " + s.dim(layout(d.agent, client.StateName(state), took, width-2))}
 	case a2a.TaskStateInputRequired:
 		b.waits(d)
 		ask := func(reason string) string {
@@ -179,7 +179,7 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) outcom
 		return outcome{ask(reason), ask(""), reason}
 	}
 	end := func(reason string) string {
-		return s.red("✗") + " " + s.dim(failedLayout(d, took, join(StateName(state), reason), width-2))
+		return s.red("✗") + " " + s.dim(failedLayout(d, took, join(client.StateName(state), reason), width-2))
 	}
 	return outcome{end(reason), end(""), reason}
 }
@@ -239,15 +239,6 @@ func elapsed(d time.Duration) string {
 		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
 	}
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
-}
-
-// StateName returns a state in words: "failed" for TASK_STATE_FAILED. Auth-required is Cortex's state for tasks that wait for the user's consent.
-func StateName(s a2a.TaskState) string {
-	if s == a2a.TaskStateAuthRequired {
-		return "waits for your yes"
-	}
-	name := strings.TrimPrefix(oneLine(string(s)), "TASK_STATE_")
-	return strings.ReplaceAll(strings.ToLower(name), "_", " ")
 }
 
 func join(what, reason string) string {

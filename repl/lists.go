@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
@@ -41,7 +42,7 @@ func TaskTable(list []TaskInfo, named func(string) string, now time.Time) *table
 		{Title: "TEXT", Least: 24},
 	}}
 	for _, task := range list {
-		state, took := StateName(task.State), ""
+		state, took := client.StateName(task.State), ""
 		if task.Attempt > 1 {
 			state += fmt.Sprintf(", attempt %d", task.Attempt)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
@@ -56,9 +57,9 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 		e.sayNone(s.Agents())
 	}
 	shown := records[:min(e.most(l, asJSON), len(records))]
-	alike := newLookalikes(s.Agents())
+	alike := view.NewLookalikes(s.Agents())
 	if asJSON {
-		return writeJSON(e, recordsJSON(shown, alike))
+		return writeJSON(e, view.RecordsJSON(shown, alike))
 	}
 	if len(shown) == 0 {
 		return nil
@@ -76,67 +77,22 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 }
 
 // agentInfos converts records to the rows of a list.
-func agentInfos(records []*registry.Record, alike *lookalikes, now time.Time) []repl.AgentInfo {
+func agentInfos(records []*registry.Record, alike *view.Lookalikes, now time.Time) []repl.AgentInfo {
 	list := make([]repl.AgentInfo, len(records))
 	for i, r := range records {
 		instances := fmt.Sprint(len(r.Instances))
-		if late := lateInstances(r, now); late > 0 && late < len(r.Instances) {
+		if late := view.LateInstances(r, now); late > 0 && late < len(r.Instances) {
 			instances += fmt.Sprintf(", %d silent", late)
 		}
 		list[i] = repl.AgentInfo{
-			ID: r.ID, Description: cmp.Or(r.Refused, r.Card.Description), State: stateName(r, now), LastSeen: seenText(r, now),
-			Version: r.Version, Instances: instances, Mark: alike.mark(r),
+			ID: r.ID, Description: cmp.Or(r.Refused, r.Card.Description), State: view.AgentState(r, now), LastSeen: view.SeenText(r, now),
+			Version: r.Version, Instances: instances, Mark: alike.MarkOf(r),
 		}
 		for _, s := range r.Card.Skills {
 			list[i].Skills = append(list[i].Skills, s.ID)
 		}
 	}
 	return list
-}
-
-// lateInstances returns how many instances of an agent are late, and may have ended.
-func lateInstances(r *registry.Record, now time.Time) (n int) {
-	for i := range r.Instances {
-		if r.Instances[i].Late(now) {
-			n++
-		}
-	}
-	return n
-}
-
-// isSilent reports whether a heartbeat of all instances of an agent has not come.
-func isSilent(r *registry.Record, now time.Time) bool {
-	return len(r.Instances) > 0 && lateInstances(r, now) == len(r.Instances)
-}
-
-// seenText returns when an agent was heard of.
-func seenText(r *registry.Record, now time.Time) string {
-	if isSilent(r, now) {
-		return silence(now.Sub(r.LastSeen)) + " ago"
-	}
-	return cmp.Or(table.Ago(r.LastSeen, now), "not yet")
-}
-
-// silence formats how long nothing was heard.
-func silence(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	}
-	return fmt.Sprintf("%d h", int(d.Hours()))
-}
-
-// stateName returns the state of an agent for people. A well-known agent without instances is not running; whether it could is unknown.
-func stateName(r *registry.Record, now time.Time) string {
-	switch {
-	case r.State == registry.StateUnknown:
-		return "not running"
-	case r.State == registry.StateActive && isSilent(r, now):
-		return "silent"
-	}
-	return string(r.State)
 }
 
 // sayNone prints that no agent matches, and how many agents are known: online, and offline but listed.
@@ -164,9 +120,9 @@ func (e *env) listAbilities(b *backend, l limit, asJSON bool) error {
 	}
 	shown := abilities[:min(e.most(l, asJSON), len(abilities))]
 	if asJSON {
-		return writeJSON(e, abilitiesJSON(shown))
+		return writeJSON(e, view.AbilitiesJSON(shown))
 	}
-	alike := newLookalikes(b.registry.Snapshot().Agents())
+	alike := view.NewLookalikes(b.registry.Snapshot().Agents())
 	t := &table.Table{Columns: []table.Column{
 		{Title: "ABILITY", Least: 20}, {Title: "AGENTS"}, {Title: "OFFERED BY", Least: 20}, {Title: "DESCRIPTION", Least: 20, Rank: 1},
 	}}
@@ -189,4 +145,12 @@ func (e *env) listAbilities(b *backend, l limit, asJSON bool) error {
 	}
 	e.sayMore(len(shown) < len(abilities))
 	return nil
+}
+
+// marked puts an agent's warning before a text.
+func marked(mark, text string) string {
+	if mark == "" || text == "" {
+		return cmp.Or(mark, text)
+	}
+	return mark + " · " + text
 }

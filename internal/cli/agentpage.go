@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -43,9 +44,9 @@ func (e *env) showAgent(b *backend, id string, asJSON bool) error {
 		return fmt.Errorf("no agent %s is known: %s`cortex agents` lists those that are", id, near)
 	}
 	if asJSON {
-		return writeJSON(e, recordsJSON([]*registry.Record{r}, newLookalikes(s.Agents()))[0])
+		return writeJSON(e, view.RecordsJSON([]*registry.Record{r}, view.NewLookalikes(s.Agents()))[0])
 	}
-	return e.show(agentPage(r, newLookalikes(s.Agents()).mark(r), time.Now()))
+	return e.show(agentPage(r, view.NewLookalikes(s.Agents()).MarkOf(r), time.Now()))
 }
 
 // agentPage returns the page of an agent. mark warns when the agent may be mistaken for another one.
@@ -64,7 +65,7 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 	field("version", prompt.Clean(r.Version, pageWord))
 	field("about", prompt.Clean(r.Card.Description, pageText))
 	field("state", stateText(r, now))
-	field("seen", seenText(r, now))
+	field("seen", view.SeenText(r, now))
 	if !r.RegisteredAt.IsZero() {
 		field("registered", r.RegisteredAt.Local().Format(time.DateTime))
 	}
@@ -108,7 +109,7 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 		}
 		seen := "seen " + table.Ago(in.LastSeen, now)
 		if in.Late(now) {
-			seen = fmt.Sprintf("silent for %s", silence(now.Sub(in.LastSeen)))
+			seen = fmt.Sprintf("silent for %s", view.Silence(now.Sub(in.LastSeen)))
 		}
 		field("instance", fmt.Sprintf("%s · %s · since %s · %s", prompt.Clean(in.ID, pageWord), in.State, in.Since.Local().Format(time.DateTime), seen))
 	}
@@ -116,7 +117,7 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 }
 
 func stateText(r *registry.Record, now time.Time) string {
-	text := stateName(r, now)
+	text := view.AgentState(r, now)
 	if text == "silent" {
 		text += ": no heartbeat has come, it may have ended"
 	}

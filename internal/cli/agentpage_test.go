@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 // An instance whose heartbeat has not come, which may have been killed, is shown as silent, in lists and on the page of its agent.
@@ -29,7 +30,7 @@ func TestSilentInstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &registry.Record{ID: "x", State: registry.StateActive, Card: &a2a.AgentCard{Name: "x"}, Spec: &agentcard.Spec{}, Instances: test.instances, LastSeen: test.instances[0].LastSeen}
-			info := agentInfos([]*registry.Record{r}, newLookalikes(nil), now)[0]
+			info := agentInfos([]*registry.Record{r}, view.NewLookalikes(nil), now)[0]
 			if info.State != test.state || info.LastSeen != test.seen || info.Instances != test.list {
 				t.Errorf("listed as %s, seen %q with %q instances, want %s, %q with %q", info.State, info.LastSeen, info.Instances, test.state, test.seen, test.list)
 			}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 func (e *env) newAgents() *cobra.Command {
@@ -96,7 +98,7 @@ func (e *env) withBackend(ctx context.Context, f func(context.Context, *backend)
 }
 
 func writeJSON(e *env, v any) error {
-	enc := newJSON(e.stdout)
+	enc := view.NewJSON(e.stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }

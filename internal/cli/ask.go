@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -360,7 +361,7 @@ type fileJSON struct {
 
 // askJSON prints the events of one turn as they arrive, then the answer.
 func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
-	out := newJSON(e.stdout)
+	out := view.NewJSON(e.stdout)
 	printed, noted := false, cfg.Client.OnSend
 	cfg.Client.OnSend = func(event *transport.Event) {
 		noted(event)

@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -47,6 +48,11 @@ func (b *backend) repl() repl.Backend {
 	}
 }
 
+// reader returns what package view reads from.
+func (l *link) reader() *view.Reader {
+	return &view.Reader{Store: l.store, Transport: l.bus, Tenant: l.tenant}
+}
+
 // client returns the user's side of conversations over l.
 func (l *link) client() *client.Client {
 	c := &client.Client{Transport: l.bus, Tenant: l.tenant, User: "user", Log: client.ReadLog(l.store, l.tenant)}
@@ -71,53 +77,45 @@ func (b *backend) agents(ctx context.Context) ([]repl.AgentInfo, error) {
 		return nil, err
 	}
 	all := known.Agents()
-	return agentInfos(all, newLookalikes(all), time.Now()), nil
+	return agentInfos(all, view.NewLookalikes(all), time.Now()), nil
 }
 
 // lookalikes returns the names of the agents that are online.
-func (b *backend) lookalikes(ctx context.Context) (*lookalikes, error) {
+func (b *backend) lookalikes(ctx context.Context) (*view.Lookalikes, error) {
 	known, err := b.known(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return newLookalikes(known.Agents()), nil
+	return view.NewLookalikes(known.Agents()), nil
 }
 
 func (b *backend) conversations(ctx context.Context) ([]repl.ConversationInfo, error) {
-	list, _, err := listConversations(ctx, b.link, maxConversations)
+	list, _, err := view.Conversations(ctx, b.reader(), maxConversations)
 	if err != nil {
 		return nil, err
 	}
-	known, _ := detailsOf(ctx, b.link, list) // on an error only the owners are missing
+	known, _ := view.DetailsOf(ctx, b.reader(), list) // on an error only the owners are missing
 	return conversationInfos(list, known, b.sender != ""), nil
 }
 
 // maxConversations bounds the list of a chat.
 const maxConversations = 50
 
-func listConversations(ctx context.Context, l *link, most int) (list []storage.ContextInfo, more bool, err error) {
-	for c, err := range l.store.Contexts(ctx, l.tenant) {
-		if err != nil {
-			return nil, false, err
-		}
-		if len(list) == most {
-			return list, true, nil
-		}
-		list = append(list, c)
-	}
-	return list, false, nil
-}
-
 func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl.Line, error] {
 	return func(yield func(*repl.Line, error) bool) {
 		alike, err := b.lookalikes(ctx)
 		if err == nil {
-			err = transcript(ctx, b.bus, b.store, b.tenant, contextID, alike, func(l *repl.Line) bool { return yield(l, nil) })
+			err = view.Transcript(ctx, b.reader(), contextID, alike, func(l *view.Line) bool { return yield(chatLine(l), nil) })
 		}
 		if err != nil {
 			yield(nil, err)
 		}
 	}
+}
+
+// chatLine converts a line for a chat.
+func chatLine(l *view.Line) *repl.Line {
+	return &repl.Line{Time: l.Time, Kind: repl.LineKind(l.Kind), ID: l.ID, Who: l.Who, Text: l.Text, Files: l.Files}
 }
 
 // turns lists the messages of a conversation from its loaded state, not from its whole log.
@@ -157,8 +155,8 @@ func (b *backend) tasks(ctx context.Context, contextID string) (list []repl.Task
 // taskInfos lists the tasks of the turns that conv still holds.
 func taskInfos(conv *conversation.Conversation) []repl.TaskInfo {
 	var list []repl.TaskInfo
-	for _, t := range remembered(conv) {
-		list = append(list, t.info())
+	for _, t := range view.Remembered(conv) {
+		list = append(list, taskInfo(&t))
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 // Bounds of the flags of `cortex bench`.
@@ -155,7 +156,7 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 				continue
 			}
 			if t == nil {
-				if err := newJSON(b.e.stdout).Encode(l); err != nil {
+				if err := view.NewJSON(b.e.stdout).Encode(l); err != nil {
 					return err
 				}
 			} else {

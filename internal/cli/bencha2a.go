@@ -8,6 +8,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 // maxBenchA2A bounds the conversations of `cortex bench a2a`.
@@ -67,7 +68,7 @@ func (b *bencher) a2a(ctx context.Context, cfg bench.A2AConfig, contexts []int) 
 		bar.erase()
 		for _, l := range lines {
 			if b.asJSON {
-				if err := newJSON(b.e.stdout).Encode(l); err != nil {
+				if err := view.NewJSON(b.e.stdout).Encode(l); err != nil {
 					return err
 				}
 				continue

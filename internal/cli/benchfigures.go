@@ -5,6 +5,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 // measure runs a measurement with a progress bar and prints the figures.
@@ -27,7 +28,7 @@ const (
 // print prints figures beside their targets. why says what it means that one is missed.
 func (b *bencher) print(figures []bench.Figure, why string) error {
 	if b.asJSON {
-		out := newJSON(b.e.stdout)
+		out := view.NewJSON(b.e.stdout)
 		for _, f := range figures {
 			if err := out.Encode(f); err != nil {
 				return err

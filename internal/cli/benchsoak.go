@@ -9,6 +9,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 const (
@@ -60,7 +61,7 @@ func (b *bencher) soak(
 	cfg.Progress = bar.draw
 	cfg.Line = func(l bench.SoakLine) {
 		if t == nil {
-			failed = newJSON(b.e.stdout).Encode(l)
+			failed = view.NewJSON(b.e.stdout).Encode(l)
 			return
 		}
 		rss, files := "-", "-" // where the system does not report them
@@ -80,7 +81,7 @@ func (b *bencher) soak(
 	case sum.Turns == 0:
 		return err
 	case t == nil:
-		if err := newJSON(b.e.stdout).Encode(sum); failed == nil {
+		if err := view.NewJSON(b.e.stdout).Encode(sum); failed == nil {
 			failed = err
 		}
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -76,7 +77,7 @@ func completeBy(c *cobra.Command, name string, f cobra.CompletionFunc) {
 }
 
 func conversationIDs(ctx context.Context, b *backend, add offer) error {
-	list, _, err := listConversations(ctx, b.link, maxCompleted)
+	list, _, err := view.Conversations(ctx, b.reader(), maxCompleted)
 	for _, info := range list {
 		add(info.ContextID, info.Title)
 	}
@@ -111,7 +112,7 @@ func skillIDs(ctx context.Context, b *backend, agent string, add offer) error {
 }
 
 func taskIDs(ctx context.Context, b *backend, add offer) error {
-	_, err := openTasks(ctx, b.link, func(t task) bool {
+	_, err := view.OpenTasks(ctx, b.reader(), func(t view.Task) bool {
 		add(string(t.TaskID), t.Agent+": "+t.Text)
 		return true
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -66,11 +67,11 @@ func (l *link) lastConversation(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		known, err := detailsOf(ctx, l, []storage.ContextInfo{info})
+		known, err := view.DetailsOf(ctx, l.reader(), []storage.ContextInfo{info})
 		if err != nil {
 			return "", err
 		}
-		if known[info.ContextID].owner == me {
+		if known[info.ContextID].Owner == me {
 			return info.ContextID, nil
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,12 +9,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -47,16 +46,16 @@ func (e *env) newConversations() *cobra.Command {
 }
 
 func (e *env) listConversations(ctx context.Context, l *link, most limit, asJSON bool) error {
-	list, more, err := listConversations(ctx, l, e.most(most, asJSON))
+	list, more, err := view.Conversations(ctx, l.reader(), e.most(most, asJSON))
 	if err != nil {
 		return err
 	}
-	known, err := detailsOf(ctx, l, list)
+	known, err := view.DetailsOf(ctx, l.reader(), list)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return writeJSON(e, conversationsJSON(list, known))
+		return writeJSON(e, view.ConversationsJSON(list, known))
 	}
 	if len(list) == 0 {
 		e.say("no conversation yet: `cortex chat` begins one")
@@ -82,25 +81,25 @@ func (s *settings) hasKeyless() bool {
 }
 
 // conversationInfos converts conversations to the rows of a list, with their owners when owned.
-func conversationInfos(list []storage.ContextInfo, known map[string]*details, owned bool) []repl.ConversationInfo {
+func conversationInfos(list []storage.ContextInfo, known map[string]*view.Details, owned bool) []repl.ConversationInfo {
 	infos := make([]repl.ConversationInfo, len(list))
 	for i, c := range list {
 		d := known[c.ContextID]
 		info := repl.ConversationInfo{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated}
-		if d.turns > 0 {
-			info.Turns = fmt.Sprint(d.turns)
+		if d.Turns > 0 {
+			info.Turns = fmt.Sprint(d.Turns)
 		}
-		if n := d.usage.Tokens(); n > 0 {
+		if n := d.Usage.Tokens(); n > 0 {
 			info.Tokens = fmt.Sprint(n)
 		}
-		if d.usage.Cost > 0 {
-			info.Cost = costText(d.usage.Cost)
+		if d.Usage.Cost > 0 {
+			info.Cost = view.CostText(d.Usage.Cost)
 		}
-		if d.damaged {
+		if d.Damaged {
 			info.Turns, info.Tokens, info.Cost, info.Title = "?", "?", "?", "(damaged: see cortex doctor) "+c.Title
 		}
 		if owned {
-			info.Owner = d.whose()
+			info.Owner = d.Whose()
 		}
 		infos[i] = info
 	}
@@ -115,83 +114,6 @@ func (e *env) withLink(ctx context.Context, f func(context.Context, *link) error
 	}
 	defer l.Close()
 	return f(ctx, l)
-}
-
-type conversationJSON struct {
-	ContextID string    `json:"contextId"`
-	Title     string    `json:"title"`
-	Updated   time.Time `json:"updated"`
-	Turns     int       `json:"turns"`
-	Entries   int       `json:"entries"` // length of its log
-	Usage     llm.Usage `json:"usage"`
-	Owner     string    `json:"owner"`
-	Shared    []string  `json:"sharedWith"`
-	Damaged   bool      `json:"damaged,omitempty"` // turns, usage and owner are unknown
-}
-
-// details are the parts of a list's row that come from the outline of a conversation, not from its log.
-type details struct {
-	turns   int
-	usage   llm.Usage // spent on it
-	owner   string
-	shared  []string
-	damaged bool // nothing else is known
-}
-
-// whose formats the owner of a conversation and those it is shared with, for a list.
-func (d *details) whose() string {
-	if d.damaged {
-		return "?"
-	}
-	if len(d.shared) == 0 {
-		return d.owner
-	}
-	return d.owner + ", shared with " + strings.Join(d.shared, ", ")
-}
-
-// detailsAhead bounds the conversations that are loaded at the same time.
-const detailsAhead = 4
-
-// detailsOf returns the details of each conversation. It loads conversations whose outlines lack them, and stores new outlines where it may.
-func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[string]*details, error) {
-	all := make(map[string]*details, len(list))
-	for _, s := range list {
-		all[s.ContextID] = &details{}
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(detailsAhead)
-	for _, s := range list {
-		d := all[s.ContextID]
-		if o := s.Outline; o.Whole() {
-			*d = details{turns: o.Turns, usage: o.Usage, owner: o.Owner, shared: o.Shared}
-			continue
-		}
-		g.Go(func() error {
-			conv, err := storage.Load(ctx, l.store, l.tenant, s.ContextID)
-			if errors.Is(err, conversation.ErrDamaged) {
-				d.damaged = true
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			*d = details{turns: conv.Begun, usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
-			if kept, ok := l.store.(storage.Outlines); ok && conv.Version == s.Version {
-				_ = kept.PutOutline(ctx, l.tenant, s.ContextID, storage.OutlineOf(conv, s.Title, s.Updated)) // outlines are a cache: an error does no harm
-			}
-			return nil
-		})
-	}
-	return all, g.Wait()
-}
-
-func conversationsJSON(list []storage.ContextInfo, known map[string]*details) []conversationJSON {
-	out := make([]conversationJSON, len(list))
-	for i, s := range list {
-		d := known[s.ContextID]
-		out[i] = conversationJSON{s.ContextID, s.Title, s.Updated, d.turns, s.Entries, d.usage, d.owner, append([]string{}, d.shared...), d.damaged}
-	}
-	return out
 }
 
 func (e *env) newHistory() *cobra.Command {
@@ -226,7 +148,7 @@ func (e *env) newHistory() *cobra.Command {
 func (e *env) history(ctx context.Context, b *backend, contextID string, last int, asJSON bool) error {
 	found, l := false, b.link
 	if asJSON {
-		out := newJSON(e.stdout)
+		out := view.NewJSON(e.stdout)
 		entries := ending[*conversation.Entry]{most: last, write: func(e *conversation.Entry) error { return out.Encode(e) }}
 		for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
 			if err != nil {
@@ -245,11 +167,11 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, last in
 		if err != nil {
 			return err
 		}
-		lines := ending[*repl.Line]{most: last, write: func(l *repl.Line) error {
+		lines := ending[*view.Line]{most: last, write: func(l *view.Line) error {
 			e.printLine(l)
 			return nil
 		}}
-		err = transcript(ctx, l.bus, l.store, l.tenant, contextID, alike, func(line *repl.Line) bool {
+		err = view.Transcript(ctx, l.reader(), contextID, alike, func(line *view.Line) bool {
 			found = true
 			return lines.add(line) == nil
 		})
@@ -263,16 +185,16 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, last in
 	if !found {
 		return noConversation(contextID)
 	}
-	known, err := detailsOf(ctx, l, []storage.ContextInfo{{ContextID: contextID}})
+	known, err := view.DetailsOf(ctx, l.reader(), []storage.ContextInfo{{ContextID: contextID}})
 	if err != nil || asJSON {
 		return nil // the text was printed
 	}
 	d := known[contextID]
-	if d.usage != (llm.Usage{}) {
-		e.tell("%s", usageLine(d.usage))
+	if d.Usage != (llm.Usage{}) {
+		e.tell("%s", view.UsageLine(d.Usage))
 	}
 	if l.sender != "" {
-		e.tell("belongs to %s", repl.Sanitize(d.whose()))
+		e.tell("belongs to %s", repl.Sanitize(d.Whose()))
 	}
 	return nil
 }
@@ -305,8 +227,8 @@ func (n *ending[T]) end() error {
 }
 
 // printLine prints one line of a transcript. On a narrow terminal the text goes below the time and the name.
-func (e *env) printLine(l *repl.Line) {
-	mark := map[repl.LineKind]string{repl.LineTask: "→ ", repl.LineResult: "← "}[l.Kind]
+func (e *env) printLine(l *view.Line) {
+	mark := map[view.LineKind]string{view.LineTask: "→ ", view.LineResult: "← "}[l.Kind]
 	head := l.Time.Local().Format(time.DateTime) + "  " + table.Pad(repl.Sanitize(mark+l.Who), 16) + "  "
 	indent, width := 39, screenWidth(e.stdout)
 	text := repl.Sanitize(l.Text)

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,14 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
-
-// deadText bounds how much of a payload is shown, in bytes.
-const deadText = 64 << 10
 
 func (e *env) newDead() *cobra.Command {
 	var asJSON bool
@@ -69,34 +64,12 @@ kept until they are replayed or removed; of very many, the oldest go.`,
 	return c
 }
 
-// deadJSON is a dead letter in JSON output. Payload is set for an event that can be decoded, otherwise Data has its bytes.
-type deadJSON struct {
-	ID         string           `json:"id"`
-	Time       time.Time        `json:"time"`
-	Inbox      string           `json:"inbox"`
-	Reason     string           `json:"reason"`
-	Deliveries int              `json:"deliveries"`
-	Event      *transport.Event `json:"event"`
-	Unreadable string           `json:"unreadable,omitempty"` // why the event has no payload here
-}
-
-// newDeadJSON converts d so that it can be encoded: it leaves out a payload that cannot, such as one that is nested too deeply.
-func newDeadJSON(d *transport.DeadLetter) deadJSON {
-	j := deadJSON{ID: d.ID, Time: d.Time, Inbox: d.Topic.ID, Reason: d.Reason, Deliveries: d.Deliveries, Event: d.Event}
-	if _, err := json.Marshal([]deadJSON{j}); err != nil {
-		event := *d.Event
-		event.Payload = &transport.Opaque{Kind: kindOf(d.Event)}
-		j.Event, j.Unreadable = &event, prompt.Clean(err.Error(), 200)
-	}
-	return j
-}
-
 func (e *env) listDead(ctx context.Context, l *link, most limit, asJSON bool) error {
 	dead, err := l.deadLetters()
 	if err != nil {
 		return err
 	}
-	all, more := []deadJSON{}, false
+	all, more := []view.DeadJSON{}, false
 	for d, err := range dead.DeadLetters(ctx, l.tenant) {
 		if err != nil {
 			return err
@@ -104,9 +77,9 @@ func (e *env) listDead(ctx context.Context, l *link, most limit, asJSON bool) er
 		if more = len(all) == e.most(most, asJSON); more {
 			break
 		}
-		j := newDeadJSON(d)
+		j := view.NewDeadJSON(d)
 		if !asJSON {
-			j.Event.Payload = &transport.Opaque{Kind: kindOf(j.Event)} // of many, keep only what is shown
+			j.Event.Payload = &transport.Opaque{Kind: view.KindOf(j.Event)} // of many, keep only what is shown
 		}
 		all = append(all, j)
 	}
@@ -122,18 +95,13 @@ func (e *env) listDead(ctx context.Context, l *link, most limit, asJSON bool) er
 		{Title: "ID"}, {Title: "WHEN", Rank: 1}, {Title: "INBOX", Least: 12}, {Title: "FROM", Least: 12, Rank: 2}, {Title: "KIND", Rank: 3}, {Title: "REASON", Least: 30},
 	}}
 	for _, d := range all {
-		t.Row(d.ID, table.Ago(d.Time, now), d.Inbox, d.Event.From, kindOf(d.Event), d.Reason)
+		t.Row(d.ID, table.Ago(d.Time, now), d.Inbox, d.Event.From, view.KindOf(d.Event), d.Reason)
 	}
 	if err := e.show(t); err != nil {
 		return err
 	}
 	e.sayMore(more)
 	return nil
-}
-
-func kindOf(e *transport.Event) string {
-	kind, _ := transport.PayloadKind(e.Payload)
-	return kind
 }
 
 func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) error {
@@ -146,7 +114,7 @@ func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) err
 		return deadError(id, err)
 	}
 	if asJSON {
-		return writeJSON(e, newDeadJSON(d))
+		return writeJSON(e, view.NewDeadJSON(d))
 	}
 	field := func(name, text string) {
 		if text != "" {
@@ -165,32 +133,9 @@ func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) err
 	field("from", d.Event.From)
 	field("conversation", d.Event.ContextID)
 	field("task", string(d.Event.TaskID))
-	field("kind", kindOf(d.Event))
-	_, err = fmt.Fprintf(e.stdout, "\n%s\n", payloadText(d.Event.Payload))
+	field("kind", view.KindOf(d.Event))
+	_, err = fmt.Fprintf(e.stdout, "\n%s\n", view.PayloadText(d.Event.Payload))
 	return err
-}
-
-// payloadText formats a payload: as JSON, or as its text when it is not JSON.
-func payloadText(p transport.Payload) string {
-	_, _, body, err := transport.EncodePayload(p)
-	if err != nil {
-		return prompt.Clean(err.Error(), 200)
-	}
-	var pretty, clean bytes.Buffer
-	if json.Indent(&pretty, body, "", "  ") == nil {
-		_, _ = plainWriter{&clean}.Write(pretty.Bytes()) // a buffer never fails
-		return cutText(clean.String())
-	}
-	return prompt.CleanText(string(body), deadText)
-}
-
-// cutText returns s, cut to deadText.
-func cutText(s string) string {
-	if len(s) <= deadText {
-		return s
-	}
-	begin := shorten.To(s, deadText)
-	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", begin, len(s)-len(begin))
 }
 
 // doDead does something with a dead letter, and returns a description of what it did.

@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -87,7 +88,7 @@ func TestDead(t *testing.T) {
 	if err := l.bus.Publish(t.Context(), inbox, damaged); err != nil {
 		t.Fatal(err)
 	}
-	var list []deadJSON
+	var list []view.DeadJSON
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
 	for ; len(list) < 4 && t.Context().Err() == nil; <-poll.C {
@@ -118,7 +119,7 @@ func TestDead(t *testing.T) {
 			t.Errorf("a stranger's text reaches the terminal: %q", text)
 		}
 	}
-	var one deadJSON
+	var one view.DeadJSON
 	if err := json.Unmarshal([]byte(asJSON), &one); err != nil || one.Event.ID != "one" || one.Reason != "cannot do\n\x1b[31mone" {
 		t.Errorf("cortex dead show --json = %s, %v", asJSON, err)
 	}
@@ -173,8 +174,8 @@ func TestNewDeadJSON(t *testing.T) {
 	if err := e.Decode("message", transport.PayloadVersion, []byte(`{"messageId":"m","parts":[{"text":"t"}],"role":"ROLE_USER","metadata":{"x":`+nested+`}}`)); err != nil {
 		t.Fatal(err)
 	}
-	j := newDeadJSON(&transport.DeadLetter{ID: "7", Topic: transport.Inbox("", "worker"), Reason: "why", Event: e})
-	b, err := json.Marshal([]deadJSON{j})
+	j := view.NewDeadJSON(&transport.DeadLetter{ID: "7", Topic: transport.Inbox("", "worker"), Reason: "why", Event: e})
+	b, err := json.Marshal([]view.DeadJSON{j})
 	if err != nil || !strings.Contains(string(b), `"from":"stranger"`) || !strings.Contains(j.Unreadable, "nested") {
 		t.Errorf("the letter is written as %.300s, %v; unreadable: %q; want the event without its payload, and why", b, err, j.Unreadable)
 	}

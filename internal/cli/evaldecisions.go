@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm/eval"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -187,7 +188,7 @@ func (d *decisionsEval) print(all []eval.Outcome) error {
 		return err
 	}
 	if r.All.Usage.Tokens() > 0 {
-		e.tell("%s; p99 %s", usageLine(r.All.Usage), secondsText(r.All.P99))
+		e.tell("%s; p99 %s", view.UsageLine(r.All.Usage), secondsText(r.All.P99))
 	}
 	switch wrong := r.All.Cases - r.All.Right; {
 	case r.All.Failed > 0 && d.wrong:

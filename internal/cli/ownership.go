@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -90,5 +91,5 @@ func unclaimed(owners []transport.Owner) error {
 	if len(free) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no process takes the conversations of %d of %d partitions: %s", len(free), transport.Partitions, ranges(free))
+	return fmt.Errorf("no process takes the conversations of %d of %d partitions: %s", len(free), transport.Partitions, view.Ranges(free))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -167,9 +168,9 @@ func (p *probed) report(t *table.Table, ep *endpoint, remedy string) bool {
 	case p.usage.Tokens() == 0:
 		t.Row("usage", "no", "tokens are not counted: no budget can hold")
 	case ep.Price == nil:
-		t.Row("usage", works, usageLine(p.usage)+", no price is set")
+		t.Row("usage", works, view.UsageLine(p.usage)+", no price is set")
 	default:
-		t.Row("usage", works, usageLine(p.usage))
+		t.Row("usage", works, view.UsageLine(p.usage))
 	}
 	return usable
 }

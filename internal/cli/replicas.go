@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -33,13 +32,6 @@ or is killed, the others take over.`,
 	return c
 }
 
-type replicaJSON struct {
-	ID         string    `json:"id"`
-	Process    string    `json:"process"`
-	Since      time.Time `json:"since"`
-	Partitions []int     `json:"partitions"`
-}
-
 func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 	o, err := ability[transport.Owners](l.bus, "this transport does not tell who owns what")
 	if err != nil {
@@ -50,9 +42,9 @@ func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		list := make([]replicaJSON, len(owners))
+		list := make([]view.ReplicaJSON, len(owners))
 		for i, o := range owners {
-			list[i] = replicaJSON{o.ID, o.Label, o.Since, append([]int{}, o.Partitions...)}
+			list[i] = view.NewReplicaJSON(&o)
 		}
 		return writeJSON(e, list)
 	}
@@ -69,7 +61,7 @@ func (e *env) showReplicas(owners []transport.Owner) error {
 	owned := 0
 	for _, o := range owners {
 		owned += len(o.Partitions)
-		t.Row(o.ID, o.Label, table.Ago(o.Since, now), fmt.Sprintf("%d of %d", len(o.Partitions), transport.Partitions), ranges(o.Partitions))
+		t.Row(o.ID, o.Label, table.Ago(o.Since, now), fmt.Sprintf("%d of %d", len(o.Partitions), transport.Partitions), view.Ranges(o.Partitions))
 	}
 	if err := e.show(t); err != nil {
 		return err
@@ -78,27 +70,6 @@ func (e *env) showReplicas(owners []transport.Owner) error {
 		printText(e.stderr, "%d partitions change their owner just now", free)
 	}
 	return nil
-}
-
-// ranges formats ordered numbers as ranges: 0-15, 32-47.
-func ranges(n []int) string {
-	var parts []string
-	for i := 0; i < len(n); {
-		j := i
-		for j+1 < len(n) && n[j+1] == n[j]+1 {
-			j++
-		}
-		part := strconv.Itoa(n[i])
-		if j > i {
-			part += "-" + strconv.Itoa(n[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, ", ")
 }
 
 // processLabel returns the name of this process in the list of replicas.

@@ -17,6 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -302,7 +303,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 			return
 		}
 		own := n.orchestrator.Owned()
-		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
+		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, view.Ranges(own))
 		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.trouble(), n.guests.trouble(), n.troubleA2A(open), beside, scarce()) {
 			fmt.Fprintln(w, line)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -107,7 +108,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if !done {
 		return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex conversations` shows it", contextID)
 	}
-	e.tell("%s", shareLine(p))
+	e.tell("%s", view.ShareLine(p))
 	e.warnOfNames(ctx, conv, p.With)
 	return nil
 }
@@ -143,18 +144,6 @@ func holds(conv *conversation.Conversation, p *transport.Share) bool {
 	missing := func(id string) bool { return id != conv.Owner && !slices.Contains(conv.Shared, id) }
 	in := func(id string) bool { return slices.Contains(conv.Shared, id) }
 	return !slices.ContainsFunc(p.With, missing) && !slices.ContainsFunc(p.Revoke, in)
-}
-
-// shareLine describes a Share.
-func shareLine(p *transport.Share) string {
-	var lines []string
-	if len(p.With) > 0 {
-		lines = append(lines, strings.Join(p.With, ", ")+" may speak here")
-	}
-	if len(p.Revoke) > 0 {
-		lines = append(lines, strings.Join(p.Revoke, ", ")+" may speak here no longer")
-	}
-	return prompt.Clean(strings.Join(lines, "; "), 1000)
 }
 
 // inside returns a sentence in the form that continues an error.

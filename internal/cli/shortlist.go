@@ -8,6 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -15,7 +16,7 @@ import (
 func writeShortlist(out *strings.Builder, indent string, list []conversation.Shortlisted) {
 	t := table.New("", "", "", "")
 	for _, c := range list {
-		t.Row(prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), prompt.Clean(c.Reason, maxSaid))
+		t.Row(prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), prompt.Clean(c.Reason, view.MaxSaid))
 	}
 	for line := range strings.Lines(t.Render(0, nil)) {
 		out.WriteString(indent + line)

@@ -8,9 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/table"
-	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 func (e *env) newTaskShow(asJSON *bool) *cobra.Command {
@@ -24,13 +25,13 @@ func (e *env) newTaskShow(asJSON *bool) *cobra.Command {
 }
 
 func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON bool) error {
-	found := map[string]task{}
+	found := map[string]view.Task{}
 	damaged := 0
 	id, err := whole("task", given, func(yield func(string, error) bool) {
 		var err error
 		more := true
-		damaged, err = latest(ctx, b.link, func(conv *conversation.Conversation, _ time.Time) bool {
-			for _, t := range remembered(conv) {
+		damaged, err = view.Latest(ctx, b.reader(), func(conv *conversation.Conversation, _ time.Time) bool {
+			for _, t := range view.Remembered(conv) {
 				id := string(t.TaskID)
 				if !strings.HasPrefix(id, given) {
 					continue
@@ -66,7 +67,7 @@ func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON boo
 }
 
 // taskPage returns the page of a task.
-func taskPage(t *task, named func(string) string, now time.Time) *table.Table {
+func taskPage(t *view.Task, named func(string) string, now time.Time) *table.Table {
 	p := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	field := func(name, text string) {
 		if text != "" {
@@ -82,7 +83,7 @@ func taskPage(t *task, named func(string) string, now time.Time) *table.Table {
 	field("conversation", t.ContextID)
 	field("agent", named(t.Agent))
 	field("asked", t.Text)
-	field("state", repl.StateName(t.State))
+	field("state", client.StateName(t.State))
 	for i, agent := range t.Tried {
 		field(fmt.Sprintf("attempt %d", i+1), named(agent))
 	}

@@ -2,33 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
-	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
-	"github.com/cortex-orchestrator/cortex/prompt"
 )
-
-// usageLine formats tokens and costs.
-func usageLine(u llm.Usage) string {
-	line := fmt.Sprintf("%d tokens in", u.Input)
-	if u.Estimated {
-		line = "about " + line
-	}
-	if u.Cached > 0 {
-		line += fmt.Sprintf(" (%d cached)", u.Cached)
-	}
-	line += fmt.Sprintf(", %d out", u.Output)
-	if u.Reasoning > 0 {
-		line += fmt.Sprintf(" (%d thought)", u.Reasoning)
-	}
-	if u.Cost > 0 {
-		line += ", cost " + costText(u.Cost)
-	}
-	return line
-}
 
 // usage describes what a conversation has cost so far.
 func (b *backend) usage(ctx context.Context, contextID string) (string, error) {
@@ -39,30 +17,5 @@ func (b *backend) usage(ctx context.Context, contextID string) (string, error) {
 	if conv.Usage == (llm.Usage{}) {
 		return "no model was asked in this conversation yet", nil
 	}
-	return usageLine(conv.Usage), nil
-}
-
-// costText formats an amount with two significant digits if it is small, or else with cents. The currency is that of the prices.
-func costText(cost float64) string {
-	switch {
-	case cost == 0:
-		return "-"
-	case cost >= 1:
-		return fmt.Sprintf("%.2f", cost)
-	case cost >= 0.0001:
-		return fmt.Sprintf("%.4f", cost)
-	}
-	return fmt.Sprintf("%.2g", cost)
-}
-
-// summaryLine describes how much of a conversation was summarised or left out in the prompt.
-func summaryLine(e *conversation.Entry) string {
-	var parts []string
-	if n := e.Summary.Turns - e.Omitted; n > 0 && e.Summary.Text != "" {
-		parts = append(parts, fmt.Sprintf("the oldest %d turns were summarised for the prompt by %s", n, prompt.Clean(e.Summary.Model, maxSaid)))
-	}
-	if e.Omitted > 0 {
-		parts = append(parts, fmt.Sprintf("%d turns were left out of the prompt: the model could not summarise them", e.Omitted))
-	}
-	return strings.Join(parts, "; ")
+	return view.UsageLine(conv.Usage), nil
 }

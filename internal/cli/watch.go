@@ -16,7 +16,9 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func (e *env) newWatch(asJSON *bool) *cobra.Command {
@@ -55,10 +57,10 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 		return err
 	}
 	var mu sync.Mutex // of alike
-	alike := newLookalikes(nil)
+	alike := view.NewLookalikes(nil)
 	show := func(ev registry.Event) {
 		if asJSON {
-			newJSON(e.stdout).Encode(changeJSON(ev)) //nolint:errcheck // a reader that went away ends the process
+			view.NewJSON(e.stdout).Encode(changeJSON(ev)) //nolint:errcheck // a reader that went away ends the process
 			return
 		}
 		mu.Lock()
@@ -146,10 +148,10 @@ func (o *untilSynced) end() {
 }
 
 // printEvent prints one aligned line.
-func printEvent(w io.Writer, e registry.Event, alike *lookalikes) {
+func printEvent(w io.Writer, e registry.Event, alike *view.Lookalikes) {
 	detail := eventDetail(e)
 	if e.Kind == registry.EventRegistered || e.Kind == registry.EventUpdated {
-		detail = marked(alike.mark(e.Record), detail)
+		detail = marked(alike.MarkOf(e.Record), detail)
 	}
 	line := fmt.Sprintf("%s  %-20s  %s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, table.Pad(prompt.Clean(e.AgentID, 60), 24), detail)
 	line = strings.TrimRight(line, " ")
@@ -214,3 +216,6 @@ func reasonText(reason string) string {
 	}
 	return strings.ReplaceAll(reason, "-", " ")
 }
+
+// changeJSON converts an event for a line of JSON.
+func changeJSON(e registry.Event) *transport.AgentEvent { return e.Wire() }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -48,14 +49,14 @@ func TestPrintEvent(t *testing.T) {
 	} {
 		tt.event.AgentID, tt.event.Time = "echo", at
 		var out bytes.Buffer
-		printEvent(&out, tt.event, newLookalikes(nil))
+		printEvent(&out, tt.event, view.NewLookalikes(nil))
 		if d := cmp.Diff("18:01:02  "+tt.want+"\n", out.String()); d != "" {
 			t.Errorf("%s differs (-want +got):\n%s", tt.event.Kind, d)
 		}
 	}
 	var out bytes.Buffer
 	many := registry.Event{Kind: registry.EventCapabilities, AgentID: strings.Repeat("x", 256), Added: make([]string, 200), Record: record("active", 1)}
-	if printEvent(&out, many, newLookalikes(nil)); out.Len() > 400 {
+	if printEvent(&out, many, view.NewLookalikes(nil)); out.Len() > 400 {
 		t.Errorf("a line of %d bytes, want it bounded", out.Len())
 	}
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,15 +12,11 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
-	"github.com/cortex-orchestrator/cortex/evaluate"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
-
-// maxSaid bounds how much of a text by a model is shown, in characters.
-const maxSaid = 4000
 
 // maxWhyFiles bounds how many files of a task are listed.
 const maxWhyFiles = 4
@@ -89,7 +83,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var out strings.Builder
 	var offered []conversation.Shortlisted
 	step := 0
-	said := func(text string) string { return prompt.Clean(text, maxSaid) } // external text, which must not look like one of Cortex's own lines
+	said := func(text string) string { return prompt.Clean(text, view.MaxSaid) } // external text, which must not look like one of Cortex's own lines
 	for _, e := range last {
 		out.WriteString(retried[e.Seq])
 		out.WriteString(whyJudged(e, alike))
@@ -99,10 +93,10 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 			offered = e.Shortlist
 		}
 		if e.Summary != nil {
-			fmt.Fprintf(&out, "%s\n", summaryLine(e))
+			fmt.Fprintf(&out, "%s\n", view.SummaryLine(e))
 		}
 		if e.Usage != (llm.Usage{}) {
-			fmt.Fprintf(&out, "   %s\n", usageLine(e.Usage))
+			fmt.Fprintf(&out, "   %s\n", view.UsageLine(e.Usage))
 		}
 		d := e.Decision
 		if d == nil {
@@ -125,7 +119,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		fmt.Fprintf(&out, "   %s\n", costLine(d))
 	}
 	if total := conv.Usage; total != (llm.Usage{}) {
-		fmt.Fprintf(&out, "this conversation: %s\n", usageLine(total))
+		fmt.Fprintf(&out, "this conversation: %s\n", view.UsageLine(total))
 	}
 	if out.Len() == 0 {
 		return "nothing was decided in this conversation yet", nil
@@ -156,69 +150,23 @@ func whyFiles(conv *conversation.Conversation, e *conversation.Entry) []string {
 }
 
 // whyJudged lists what evaluators said of the result that is the cause of an entry: the agent's own, which is its word, and the policy's.
-func whyJudged(e *conversation.Entry, alike *lookalikes) string {
+func whyJudged(e *conversation.Entry, alike *view.Lookalikes) string {
 	r, ok := conversation.ResultOf(e.Cause)
 	if !ok || !r.Settles() {
 		return ""
 	}
 	var out strings.Builder
-	for _, v := range ownVerdicts(e.Cause) {
-		fmt.Fprintf(&out, "   checked by %s itself: %s\n", prompt.Clean(alike.Named(e.Cause.From), 128), verdictLine(&v))
+	for _, v := range view.OwnVerdicts(e.Cause) {
+		fmt.Fprintf(&out, "   checked by %s itself: %s\n", prompt.Clean(alike.Named(e.Cause.From), 128), view.VerdictLine(&v))
 	}
 	for _, v := range e.Verdicts {
-		fmt.Fprintf(&out, "   checked: %s\n", verdictLine(&v))
+		fmt.Fprintf(&out, "   checked: %s\n", view.VerdictLine(&v))
 	}
 	return out.String()
 }
 
-// verdictLine describes a verdict. All in it may be an agent's words.
-func verdictLine(v *evaluate.Verdict) string {
-	name := prompt.Clean(v.Evaluator, 64)
-	if v.Round > 0 {
-		name += fmt.Sprintf(", round %d", v.Round)
-	}
-	what := fmt.Sprintf("passed (%.2f)", v.Score)
-	if !v.Pass {
-		what = map[evaluate.Action]string{evaluate.Redact: "redacted", evaluate.Fail: "failed", evaluate.Ask: "you were asked"}[v.Action]
-		what = cmp.Or(what, fmt.Sprintf("not passed (%.2f)", v.Score))
-	}
-	if advice := prompt.Clean(v.Advice, maxSaid); advice != "" {
-		what += ": " + advice
-	}
-	return name + ": " + what
-}
-
-// maxOwnVerdicts bounds how many verdicts are shown of those that an agent reports.
-const maxOwnVerdicts = 16
-
-// ownVerdicts returns what an agent's own evaluators said of its result.
-func ownVerdicts(e *transport.Event) []evaluate.Verdict {
-	var said *a2a.Message
-	switch p := e.Payload.(type) {
-	case *a2a.Task:
-		said = p.Status.Message
-	case *a2a.TaskStatusUpdateEvent:
-		said = p.Status.Message
-	case *a2a.Message:
-		said = p
-	}
-	if said == nil {
-		return nil
-	}
-	for _, p := range said.Parts {
-		if p == nil || p.Metadata[transport.MetaVerdicts] == nil {
-			continue
-		}
-		var all []evaluate.Verdict
-		if b, err := transport.EncodeValue(p.Metadata[transport.MetaVerdicts]); err == nil && json.Unmarshal(b, &all) == nil {
-			return all[:min(len(all), maxOwnVerdicts)]
-		}
-	}
-	return nil
-}
-
 // whyRetried lists the tasks that an entry has retried: with which agent, in place of which, and why. The entry was the last one applied to conv.
-func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *lookalikes) string {
+func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *view.Lookalikes) string {
 	var out strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(e.Retries)) {
 		t := conv.Tasks[id]
@@ -236,13 +184,13 @@ func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *l
 }
 
 func costLine(d *llm.Decision) string {
-	by := "by " + prompt.Clean(d.Model, maxSaid)
+	by := "by " + prompt.Clean(d.Model, view.MaxSaid)
 	if d.Model == "fake" {
 		by = "by words, offline, without a model"
 	}
 	parts := []string{by}
 	if d.Usage != (llm.Usage{}) {
-		parts = append(parts, usageLine(d.Usage))
+		parts = append(parts, view.UsageLine(d.Usage))
 	}
 	if d.Repairs > 0 {
 		parts = append(parts, fmt.Sprintf("corrected %d times", d.Repairs))

@@ -11,8 +11,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/evaluate"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
-	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -163,8 +163,8 @@ func TestWhyTellsOfVerdicts(t *testing.T) {
 		t.Errorf("why() =\n%s\nwant\n%s", got, want)
 	}
 	var notes []string
-	for _, line := range linesOf(conv, &conversation.Entry{Seq: 2, Cause: &transport.Event{From: "scale", TaskID: id, Payload: result}, Verdicts: []evaluate.Verdict{{Evaluator: "no_pii", Action: evaluate.Redact}}}) {
-		if line.Kind == repl.LineNote {
+	for _, line := range view.LinesOf(conv, &conversation.Entry{Seq: 2, Cause: &transport.Event{From: "scale", TaskID: id, Payload: result}, Verdicts: []evaluate.Verdict{{Evaluator: "no_pii", Action: evaluate.Redact}}}) {
+		if line.Kind == view.LineNote {
 			notes = append(notes, line.Text)
 		}
 	}

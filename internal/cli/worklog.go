@@ -11,8 +11,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -113,7 +113,7 @@ func ended(t *agents.Task, e a2a.Event) string {
 	if m != nil {
 		parts = m.Parts
 	}
-	return repl.StateName(state) + ", " + bytesText(t.Whole(parts))
+	return client.StateName(state) + ", " + bytesText(t.Whole(parts))
 }
 
 // bytesText describes the amount of text, data and files in parts.

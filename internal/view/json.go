@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// newJSON returns an encoder whose output is safe for terminals: it writes control and format characters as \uXXXX, which decodes to the same text.
-func newJSON(w io.Writer) *json.Encoder { return json.NewEncoder(plainWriter{w}) }
+// NewJSON returns an encoder whose output is safe for terminals: it writes control and format characters as \uXXXX, which decodes to the same text.
+func NewJSON(w io.Writer) *json.Encoder { return json.NewEncoder(plainWriter{w}) }
 
 // plainWriter escapes control and format characters. A character must not be split over two writes.
 type plainWriter struct{ w io.Writer }

@@ -1,4 +1,4 @@
-package cli
+package view
 
 import (
 	"encoding/json"
@@ -8,11 +8,10 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// recordJSON is an agent in JSON output.
-type recordJSON struct {
+// RecordJSON is an agent in JSON output.
+type RecordJSON struct {
 	ID            string            `json:"id"`
 	Version       string            `json:"version"`
 	State         registry.State    `json:"state"`
@@ -24,10 +23,10 @@ type recordJSON struct {
 	TenantScope   string            `json:"tenantScope,omitempty"`
 	Tags          []string          `json:"tags"`
 	Labels        map[string]string `json:"labels,omitempty"`
-	Limits        limitsJSON        `json:"limits,omitzero"`
+	Limits        LimitsJSON        `json:"limits,omitzero"`
 	Patterns      []string          `json:"patterns,omitempty"`
-	Abilities     []abilityJSON     `json:"abilities"`
-	Instances     []instanceJSON    `json:"instances"`
+	Abilities     []AbilityJSON     `json:"abilities"`
+	Instances     []InstanceJSON    `json:"instances"`
 	RegisteredAt  time.Time         `json:"registeredAt,omitzero"`
 	LastSeen      time.Time         `json:"lastSeen,omitzero"`
 	LastHeartbeat time.Time         `json:"lastHeartbeat,omitzero"` // LastSeen, under the name that AgentSpec has for it
@@ -35,15 +34,15 @@ type recordJSON struct {
 	Card          *a2a.AgentCard    `json:"card"`
 }
 
-type limitsJSON struct {
+type LimitsJSON struct {
 	MaxConcurrentTasks int   `json:"maxConcurrentTasks,omitempty"`
 	TaskTimeoutMS      int64 `json:"taskTimeoutMs,omitempty"`
 	LLMTimeoutMS       int64 `json:"llmTimeoutMs,omitempty"`
 	MaxRetries         *int  `json:"maxRetries,omitempty"`
 }
 
-// abilityJSON is a skill with what the agent's spec adds to the card.
-type abilityJSON struct {
+// AbilityJSON is a skill with what the agent's spec adds to the card.
+type AbilityJSON struct {
 	ID           string          `json:"id"`
 	Name         string          `json:"name"`
 	Description  string          `json:"description"`
@@ -54,36 +53,36 @@ type abilityJSON struct {
 	DispatchKey  string          `json:"dispatchKey,omitempty"`
 }
 
-// projectionJSON is an ability with its offers, the best first.
-type projectionJSON struct {
+// ProjectionJSON is an ability with its offers, the best first.
+type ProjectionJSON struct {
 	ID     string      `json:"id"`
-	Offers []offerJSON `json:"offers"`
+	Offers []OfferJSON `json:"offers"`
 }
 
-type offerJSON struct {
+type OfferJSON struct {
 	AgentID string         `json:"agentId"`
 	Version string         `json:"version"`
 	State   registry.State `json:"state"`
-	abilityJSON
+	AbilityJSON
 }
 
-type instanceJSON struct {
+type InstanceJSON struct {
 	ID       string         `json:"id"`
 	State    registry.State `json:"state"`
 	Since    time.Time      `json:"since"`
 	LastSeen time.Time      `json:"lastSeen"`
 }
 
-// recordsJSON converts records. alike holds the names of all known agents.
-func recordsJSON(records []*registry.Record, alike *lookalikes) []recordJSON {
-	out := make([]recordJSON, len(records))
+// RecordsJSON converts records. alike holds the names of all known agents.
+func RecordsJSON(records []*registry.Record, alike *Lookalikes) []RecordJSON {
+	out := make([]RecordJSON, len(records))
 	for i, r := range records {
 		l := r.Spec.Limits
-		j := recordJSON{
-			ID: r.ID, Version: r.Version, State: r.State, Status: r.Status(), Refused: r.Refused, TakeCare: alike.mark(r), Pinned: r.Pinned,
+		j := RecordJSON{
+			ID: r.ID, Version: r.Version, State: r.State, Status: r.Status(), Refused: r.Refused, TakeCare: alike.MarkOf(r), Pinned: r.Pinned,
 			OwnerTeam: r.Spec.OwnerTeam, TenantScope: r.Spec.TenantScope, Tags: append([]string{}, r.Spec.Tags...), Labels: r.Spec.Labels,
-			Limits:   limitsJSON{l.MaxConcurrentTasks, l.TaskTimeout.Milliseconds(), l.LLMTimeout.Milliseconds(), l.MaxRetries},
-			Patterns: r.Spec.Patterns, Abilities: []abilityJSON{}, Instances: []instanceJSON{},
+			Limits:   LimitsJSON{l.MaxConcurrentTasks, l.TaskTimeout.Milliseconds(), l.LLMTimeout.Milliseconds(), l.MaxRetries},
+			Patterns: r.Spec.Patterns, Abilities: []AbilityJSON{}, Instances: []InstanceJSON{},
 			RegisteredAt: r.RegisteredAt, LastSeen: r.LastSeen, LastHeartbeat: r.LastSeen, ExpiresAt: r.ExpiresAt, Card: r.Card,
 		}
 		for k := range r.Card.Skills {
@@ -91,29 +90,26 @@ func recordsJSON(records []*registry.Record, alike *lookalikes) []recordJSON {
 			j.Abilities = append(j.Abilities, newAbilityJSON(s, r.Spec.Abilities[agentcard.SkillID(s)]))
 		}
 		for _, in := range r.Instances {
-			j.Instances = append(j.Instances, instanceJSON{in.ID, in.State, in.Since, in.LastSeen})
+			j.Instances = append(j.Instances, InstanceJSON{in.ID, in.State, in.Since, in.LastSeen})
 		}
 		out[i] = j
 	}
 	return out
 }
 
-func newAbilityJSON(s *a2a.AgentSkill, spec agentcard.Ability) abilityJSON {
-	return abilityJSON{
+func newAbilityJSON(s *a2a.AgentSkill, spec agentcard.Ability) AbilityJSON {
+	return AbilityJSON{
 		agentcard.SkillID(s), s.Name, s.Description, s.Tags, spec.InputSchema, spec.OutputSchema, spec.Confidence, spec.DispatchKey,
 	}
 }
 
-func abilitiesJSON(abilities []registry.Ability) []projectionJSON {
-	out := make([]projectionJSON, len(abilities))
+func AbilitiesJSON(abilities []registry.Ability) []ProjectionJSON {
+	out := make([]ProjectionJSON, len(abilities))
 	for i, a := range abilities {
 		out[i].ID = a.ID
 		for _, o := range a.Offers {
-			out[i].Offers = append(out[i].Offers, offerJSON{o.Record.ID, o.Record.Version, o.Record.State, newAbilityJSON(o.Skill, o.Spec)})
+			out[i].Offers = append(out[i].Offers, OfferJSON{o.Record.ID, o.Record.Version, o.Record.State, newAbilityJSON(o.Skill, o.Spec)})
 		}
 	}
 	return out
 }
-
-// changeJSON converts an event for a line of JSON.
-func changeJSON(e registry.Event) *transport.AgentEvent { return e.Wire() }

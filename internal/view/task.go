@@ -1,0 +1,146 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+)
+
+// scanned bounds the conversations that are searched for tasks, the latest first.
+const scanned = 1000
+
+// Task is a task of a conversation in JSON output. One that waits for consent has not been sent.
+type Task struct {
+	ContextID string        `json:"contextId"`
+	TaskID    a2a.TaskID    `json:"taskId"`
+	Agent     string        `json:"agent"`
+	State     a2a.TaskState `json:"state"`
+	Attempt   int           `json:"attempt,omitempty"` // from 1; 0 is unknown
+	Tried     []string      `json:"tried"`             // the agents of earlier attempts, in order
+	Text      string        `json:"text"`
+	Sent      time.Time     `json:"sent"`
+	Deadline  time.Time     `json:"deadline,omitzero"`
+	Settled   time.Time     `json:"settled,omitzero"`
+	Result    string        `json:"result,omitempty"`
+}
+
+func NewTask(contextID string, t *conversation.Task) Task {
+	j := Task{contextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline, t.Settled, t.Result}
+	for _, a := range t.Tried {
+		j.Tried = append(j.Tried, a.Agent)
+	}
+	return j
+}
+
+// OpenOf lists the tasks that are with their agents or wait for the user.
+func OpenOf(conv *conversation.Conversation) []Task {
+	var list []Task
+	for _, t := range slices.Concat(conv.Running(), conv.Asking(), conv.Held()) {
+		list = append(list, NewTask(conv.ContextID, t))
+	}
+	return list
+}
+
+// Remembered lists the tasks of the turns that conv still holds, also those that are done. A task that asked the user is in the turn of each reply,
+// too: it is listed once, with what was asked first, as it was in the last of them.
+func Remembered(conv *conversation.Conversation) []Task {
+	var list, kept []Task
+	held := map[a2a.TaskID]int{} // the places in kept
+	for _, t := range conv.TaskList() {
+		held[t.ID] = len(kept)
+		kept = append(kept, NewTask(conv.ContextID, t))
+	}
+	listed := map[a2a.TaskID]int{} // the places in list, -1 for one that is in kept
+	for _, turn := range conv.Turns {
+		if turn.Past == nil {
+			continue
+		}
+		for _, step := range turn.Past.Steps {
+			for _, t := range step.Tasks {
+				if t.State == a2a.TaskStateAuthRequired { // a task that waited for consent is listed in the turn of the reply
+					continue
+				}
+				if t.Sent.IsZero() { // answered by a build that did not keep it
+					t.Sent = turn.Began
+				}
+				at, again := listed[t.ID]
+				i, isHeld := held[t.ID]
+				switch {
+				case again && at >= 0:
+					old := &list[at]
+					old.State, old.Sent, old.Settled, old.Result = t.State, t.Sent, t.Settled, t.Result
+				case again:
+				case isHeld:
+					listed[t.ID], kept[i].Text = -1, t.Text
+				default:
+					listed[t.ID] = len(list)
+					list = append(list, Task{
+						ContextID: conv.ContextID, TaskID: t.ID, Agent: t.Agent, State: t.State, Tried: []string{}, Text: t.Text, Sent: t.Sent,
+						Settled: t.Settled, Result: t.Result,
+					})
+				}
+			}
+		}
+	}
+	return append(list, kept...)
+}
+
+// Latest loads the latest conversations and calls f for each, with the time of its last change, until f returns false. It returns how many are
+// damaged, whose tasks are unknown.
+func Latest(ctx context.Context, r *Reader, f func(*conversation.Conversation, time.Time) bool) (damaged int, err error) {
+	n := 0
+	for info, err := range r.Store.Contexts(ctx, r.Tenant) {
+		if err != nil {
+			return damaged, err
+		}
+		if n++; n > scanned {
+			return damaged, nil
+		}
+		conv, err := storage.Load(ctx, r.Store, r.Tenant, info.ContextID)
+		if errors.Is(err, conversation.ErrDamaged) {
+			damaged++
+			continue
+		}
+		if err != nil {
+			return damaged, err
+		}
+		if !f(conv, info.Updated) {
+			return damaged, nil
+		}
+	}
+	return damaged, nil
+}
+
+// OpenTasks calls f for each open task of the latest conversations, until f returns false.
+func OpenTasks(ctx context.Context, r *Reader, f func(Task) bool) (damaged int, err error) {
+	return Latest(ctx, r, func(conv *conversation.Conversation, _ time.Time) bool {
+		for _, t := range OpenOf(conv) {
+			if !f(t) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// LastTasks returns the tasks that were sent last, done or not, the last one first: most of them, and whether there are more.
+func LastTasks(ctx context.Context, r *Reader, most int) (list []Task, more bool, damaged int, err error) {
+	list = []Task{}
+	damaged, err = Latest(ctx, r, func(conv *conversation.Conversation, updated time.Time) bool {
+		if len(list) > most && list[most].Sent.After(updated) {
+			return false // all others were sent earlier
+		}
+		list = append(list, Remembered(conv)...)
+		slices.SortStableFunc(list, func(a, b Task) int { return b.Sent.Compare(a.Sent) })
+		list = list[:min(len(list), max(most, most+1))] // one more shows that there are more; without a limit there is no such number
+		return true
+	})
+	more = len(list) > most
+	return list[:min(len(list), most)], more, damaged, err
+}
