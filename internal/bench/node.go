@@ -210,15 +210,19 @@ func (n *node) Close() (err error) {
 		err = errors.Join(err, n.stages[i].Wait())
 	}
 	n.stop(nil)
-	for _, b := range []*nats.Bus{n.bus, n.userBus, n.agentBus} {
-		if b != nil {
-			err = errors.Join(err, b.Close())
-		}
+	for _, b := range n.buses() {
+		err = errors.Join(err, b.Close())
 	}
 	if n.server != nil {
 		n.server.Shutdown()
 	}
 	return err
+}
+
+// buses returns the node's connections.
+func (n *node) buses() []*nats.Bus {
+	all := []*nats.Bus{n.bus, n.userBus, n.agentBus}
+	return slices.DeleteFunc(all, func(b *nats.Bus) bool { return b == nil })
 }
 
 // settle waits a bounded time until all inboxes are empty.

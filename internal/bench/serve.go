@@ -31,20 +31,13 @@ type process struct {
 
 	ready  time.Duration // from its start until it was ready
 	agents int           // known at that time
+	nats   string        // where agents and users connect
 }
 
 // startServe starts a server process on a data folder and returns when it is ready. It ends when ctx does; the caller ends it with stop or kill.
-func startServe(ctx context.Context, binary, data string) (*process, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	p := &process{cancel: cancel, ended: make(chan error, 1)}
-	p.cmd = exec.CommandContext(ctx, binary, "serve", "--data", data, "--http", "127.0.0.1:0", "--agents", "none", "--log-format", "json")
-	p.cmd.Args[0] = "cortex"
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "CORTEX_") { // settings of the user's own Cortex
-			p.cmd.Env = append(p.cmd.Env, v)
-		}
-	}
-	p.cmd.Cancel, p.cmd.WaitDelay = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }, stopTimeout
+func startServe(ctx context.Context, binary, data string, flags ...string) (*process, error) {
+	args := append([]string{"serve", "--data", data, "--http", "127.0.0.1:0", "--agents", "none", "--log-format", "json"}, flags...)
+	p, ctx, cancel := newProcess(ctx, binary, args...)
 	logs, err := p.cmd.StderrPipe()
 	if err != nil {
 		cancel()
@@ -80,6 +73,21 @@ func startServe(ctx context.Context, binary, data string) (*process, error) {
 	return nil, err
 }
 
+// newProcess returns a process that is not started. It is interrupted when the context ends.
+func newProcess(ctx context.Context, binary string, args ...string) (*process, context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{cancel: cancel, ended: make(chan error, 1)}
+	p.cmd = exec.CommandContext(ctx, binary, args...)
+	p.cmd.Args[0] = "cortex"
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "CORTEX_") { // settings of the user's own Cortex
+			p.cmd.Env = append(p.cmd.Env, v)
+		}
+	}
+	p.cmd.Cancel, p.cmd.WaitDelay = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }, stopTimeout
+	return p, ctx, cancel
+}
+
 // read reads the process's log until it ends, and returns its last line. It sends the address of the health checks.
 func (p *process) read(logs io.Reader, health chan<- string) (last string) {
 	lines := bufio.NewScanner(logs)
@@ -100,7 +108,7 @@ func (p *process) read(logs io.Reader, health chan<- string) (last string) {
 		}
 		switch l.Msg {
 		case "cortex is ready":
-			p.agents = l.Agents
+			p.agents, p.nats = l.Agents, l.URL
 		case "health endpoint":
 			health <- l.URL
 		}

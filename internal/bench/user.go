@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +44,10 @@ type user struct {
 	answers map[string]int  // by message id: number of answers
 	logged  map[string]bool // messages whose answers are in the log
 	wrong   string          // the first wrong answer
+
+	// How late chunks of a Model arrived, and of these the first of each turn.
+	late, first []time.Duration
+	drafted     string // turn of the latest chunk
 }
 
 // tally has the results of messages.
@@ -91,6 +97,7 @@ func (u *user) watch(_ context.Context, e *transport.Event) error {
 		if p.Turn == fenceTurn {
 			u.fence <- struct{}{}
 		}
+		u.draft(p)
 	case *a2a.Message:
 		id := transport.MetaString(p, transport.MetaMessage)
 		if !u.right(id, p) {
@@ -105,6 +112,24 @@ func (u *user) watch(_ context.Context, e *transport.Event) error {
 		}
 	}
 	return nil
+}
+
+// draft notes how late text of a Model is.
+func (u *user) draft(d *transport.Delta) {
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for word := range strings.FieldsSeq(d.Text) {
+		sent, err := strconv.ParseInt(word, 10, 64)
+		if err != nil { // the id of the message
+			continue
+		}
+		late := now.Sub(time.UnixMicro(sent))
+		u.late = append(u.late, late)
+		if u.drafted != d.Turn {
+			u.drafted, u.first = d.Turn, append(u.first, late)
+		}
+	}
 }
 
 // right reports whether an answer has what the message with this id asked for, from each agent.
@@ -133,7 +158,10 @@ func (u *user) right(id string, m *a2a.Message) bool {
 }
 
 // words returns the text for each agent, which the agents echo: the message's id and filler, together as long as the payload.
-func words(id string, agents []string) string {
+func words(id string, agents []string) string { return longWords(id, agents, payload) }
+
+// longWords returns words that are together as long as size.
+func longWords(id string, agents []string, size int) string {
 	var b strings.Builder
 	for i, agent := range agents {
 		if i > 0 {
@@ -142,17 +170,19 @@ func words(id string, agents []string) string {
 		fmt.Fprintf(&b, "@%s %s ", agent, id)
 	}
 	const filler = "please say all of these words once more so that we can see that nothing of them was lost on the long way there and back again "
-	for b.Len() < payload {
-		b.WriteString(filler[:min(len(filler), payload-b.Len())])
+	for b.Len() < size {
+		b.WriteString(filler[:min(len(filler), size-b.Len())])
 	}
 	return b.String()
 }
 
 // saying is a message to agents.
 type saying struct {
-	to     []string      // agents, which echo it
-	any    bool          // any answer counts, since they may not echo
-	cancel time.Duration // time after which the user cancels it, repeatedly until it ends; 0: never
+	to     []string               // agents, which echo it
+	any    bool                   // any answer counts, since they may not echo
+	size   int                    // of the message, in bytes; 0 is payload
+	ask    func(id string) string // the message, instead of words
+	cancel time.Duration          // time after which the user cancels it, repeatedly until it ends; 0: never
 }
 
 // turn sends a message to all agents of the node, see say.
@@ -176,9 +206,13 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 	}
 	u.mu.Unlock()
 	defer u.stopWaiting()
+	text := longWords(id, s.to, cmp.Or(s.size, payload))
+	if s.ask != nil {
+		text = s.ask(id)
+	}
 	begin := time.Now()
 	err := u.publish(ctx, transport.Inbox("", transport.Cortex), id, &a2a.Message{
-		ID: id, ContextID: u.contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(words(id, s.to))},
+		ID: id, ContextID: u.contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)},
 	})
 	if err != nil {
 		return 0, err

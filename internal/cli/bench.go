@@ -32,11 +32,11 @@ asked.
 
 Each speed is shown beside its floor, measured in the same run in short pieces that alternate, so that whatever else the machine
 does slows both alike: the ratio counts, not the time.`,
-		Example: "  cortex bench turns\n  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench a2a\n  cortex bench restart --conversations 100000",
+		Example: "  cortex bench turns\n  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench cases\n  cortex bench a2a\n  cortex bench restart --conversations 100000",
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery(), e.newBenchA2A(), e.newBenchSoak())
+	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery(), e.newBenchCases(), e.newBenchA2A(), e.newBenchSoak(), e.newBenchModel())
 	return c
 }
 
