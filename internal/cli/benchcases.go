@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 func (e *env) newBenchCases() *cobra.Command {
@@ -69,7 +70,7 @@ func (b *bencher) cases(ctx context.Context, cfg bench.CasesConfig) error {
 	cfg.Row = func(r bench.Row) {
 		lost, dup = lost+r.Lost, dup+r.Dup
 		if b.asJSON {
-			failed = newJSON(b.e.stdout).Encode(r)
+			failed = view.NewJSON(b.e.stdout).Encode(r)
 			return
 		}
 		known := func(format string, x float64) string {
