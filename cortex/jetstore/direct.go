@@ -60,6 +60,7 @@ type stored struct {
 	key     string      // keyHeader of a first entry; set by get
 	sum     string      // sumHeader of an entry
 	header  []byte      // as the server stores it; set by getFromLeader
+	at      time.Time   // when the server stored it; likewise
 	headers nats.Header // likewise, with the server's own headers; set by a reader
 }
 
@@ -79,12 +80,13 @@ func isMarker(h nats.Header) bool {
 }
 
 // reader reads the messages of one subject in order, batch by batch; or of all subjects that differ in their last token, if that is a *; or the
-// last message of each of several subjects.
+// last message of each of several subjects; or all messages.
 type reader struct {
 	s       *Store
 	stream  string
 	subject string
 	last    []string // in place of subject
+	all     bool     // all messages of the stream, in small batches; in place of subject
 	inbox   *nats.Subscription
 	replies chan *nats.Msg // has room for one batch; further messages are dropped, which batch notices
 	next    uint64         // sequence to continue from
@@ -108,6 +110,8 @@ func (r *reader) close() { _ = r.inbox.Unsubscribe() }
 // bounds returns the limits of the next batch.
 func (r *reader) bounds() (messages, bytes int) {
 	switch {
+	case r.all:
+		return journalMessages, journalBytes
 	case len(r.last) > 0:
 		return len(r.last), firstBytes
 	case r.batches == 0:
@@ -230,7 +234,7 @@ func (s *Store) readWith(ctx context.Context, r *reader, each func(*stored)) err
 
 // wants reports whether a message of subject belongs to the answer.
 func (r *reader) wants(subject string) bool {
-	return r.subject != "" && covers(r.subject, subject) || slices.Contains(r.last, subject)
+	return r.all || r.subject != "" && covers(r.subject, subject) || slices.Contains(r.last, subject)
 }
 
 // covers reports whether subject matches filter.
@@ -315,10 +319,11 @@ func (s *Store) getFromLeader(ctx context.Context, stream string, what msgGet) (
 	var resp struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message *struct {
-			Subject string `json:"subject"`
-			Seq     uint64 `json:"seq"`
-			Header  []byte `json:"hdrs"`
-			Data    []byte `json:"data"`
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &resp); err != nil {
@@ -332,5 +337,5 @@ func (s *Store) getFromLeader(ctx context.Context, stream string, what msgGet) (
 	case resp.Message == nil:
 		return stored{}, errors.New("the server answers without a message")
 	}
-	return stored{seq: resp.Message.Seq, subject: resp.Message.Subject, data: resp.Message.Data, header: resp.Message.Header}, nil
+	return stored{seq: resp.Message.Seq, subject: resp.Message.Subject, data: resp.Message.Data, header: resp.Message.Header, at: resp.Message.Time}, nil
 }
