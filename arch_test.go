@@ -21,11 +21,11 @@ const module = "github.com/cortex-orchestrator/cortex"
 // allowed lists, for each package, the packages of this module that it may import. The package tree and these imports are the architecture: adding a
 // line here is a decision.
 var allowed = map[string][]string{
-	"":                               {"app", "bridge/agenthub", "bridge/rtfs"},
+	"":                               {"app", "bridge/agenthub", "bridge/rtfs", "mirror"},
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
-	"internal/cli":                   {"evaluate", "app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/anthropic", "llm/eval", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "agents/a2a", "agents/mcp", "agents/persona", "bridge/a2a", "bridge/a2a/grpc", "bridge/mcp", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/keycommand", "internal/lookalike", "internal/openfiles", "internal/recent", "internal/size", "internal/table", "internal/torture", "internal/webhook", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten", "internal/view", "sdk"},
+	"internal/cli":                   {"evaluate", "app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/anthropic", "llm/eval", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "agents/a2a", "agents/mcp", "agents/persona", "bridge/a2a", "bridge/a2a/grpc", "bridge/mcp", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/keycommand", "internal/lookalike", "internal/openfiles", "internal/recent", "internal/size", "internal/table", "internal/torture", "internal/webhook", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten", "internal/view", "sdk", "mirror"},
 	"internal/home":                  {"transport", "transport/nats/auth", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/home/nats":             {"internal/home", "transport", "transport/nats", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/bench":                 {"agentcard", "bridge/a2a", "bridge/a2a/grpc", "client", "internal/httpserver", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage", "cortex/conversation", "cortex/decide/catalog", "cortex/storage"},
@@ -113,6 +113,8 @@ var allowed = map[string][]string{
 	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "bridge/kit", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "internal/recent", "internal/shorten", "transport"},
 	"bridge/agenthub/hubpb":                    {},
 	"bridge/agenthub/hubtest":                  {"bridge/agenthub/hubpb"},
+	"mirror":                                   {"app/role", "cortex/conversation", "cortex/registry", "cortex/storage", "internal/recent", "internal/shorten", "llm", "transport"},
+	"mirror/mirrortest":                        {},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
 	"sdk":                                      {},
 	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},
@@ -125,6 +127,7 @@ var vendors = map[string][]string{
 	"github.com/minio/highwayhash":      {"transport/nats/storecheck"},
 	"github.com/nats-io/jwt":            {"transport/nats/auth"},
 	"github.com/nats-io/nkeys":          {"transport/nats/auth"},
+	"github.com/jackc/pgx":              {"mirror", "mirror/mirrortest"},
 	"github.com/chzyer/readline":        {"repl"},
 	"github.com/spf13/cobra":            {"internal/cli"},
 	"github.com/rivo/uniseg":            {"repl", "internal/table"},

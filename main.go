@@ -6,6 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/app"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub"
 	"github.com/cortex-orchestrator/cortex/bridge/rtfs"
+	"github.com/cortex-orchestrator/cortex/mirror"
 )
 
-func main() { app.Main(app.Options{Roles: []app.Role{agenthub.Role(), rtfs.Role()}}) }
+func main() { app.Main(app.Options{Roles: []app.Role{agenthub.Role(), rtfs.Role(), mirror.Role()}}) }

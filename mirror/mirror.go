@@ -1,0 +1,107 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// The pauses of a mirror.
+const (
+	firstPause  = 250 * time.Millisecond // after a failure
+	maxPause    = 15 * time.Second
+	standbyStep = time.Second            // between two attempts to take over
+	idleFirst   = 20 * time.Millisecond  // between two looks at a log without news
+	idleMost    = 250 * time.Millisecond // likewise, after many looks
+)
+
+// Mirror copies a log to a database. Make one with [New].
+type Mirror struct {
+	store Store
+	opts  Options
+	db    *pgx.ConnConfig
+	log   *slog.Logger
+	told  bool // that the mirror waits
+}
+
+// New returns a Mirror of store. It does not connect yet. store must not be nil, and o must name a database.
+func New(store Store, o *Options) (*Mirror, error) {
+	m := &Mirror{store: store, opts: *o, log: o.Logger}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	if m.opts.Ready == nil {
+		m.opts.Ready = func() {}
+	}
+	var err error
+	m.db, err = parse(o.Postgres)
+	return m, err
+}
+
+// Run copies the log until ctx ends, and then returns nil. When the database or the log is away, it waits, with growing pauses, and goes on. It returns an
+// error that is permanent, see [transport.IsPermanent], when it cannot go on: the database is too old, or has the schema of a newer program.
+func (m *Mirror) Run(ctx context.Context) error {
+	pauses := &backoff.ExponentialBackOff{InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
+	for {
+		began := time.Now()
+		err := hide(m.db, m.once(ctx))
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case transport.IsPermanent(err):
+			return err
+		case errors.Is(err, errMoved), errors.Is(err, errLogChanged):
+			m.log.Info("the mirror begins again", "reason", err.Error())
+		case !m.told:
+			m.told = true
+			m.log.Warn("the mirror waits, and goes on when it can", "postgres", where(m.db), "err", err.Error())
+		}
+		if time.Since(began) > maxPause {
+			pauses.Reset()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pauses.NextBackOff()):
+		}
+	}
+}
+
+// once copies the log until an error.
+func (m *Mirror) once(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, m.db.Copy())
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	defer closeConn(ctx, conn)
+	if err := migrate(ctx, conn); err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	c := &copier{
+		store: m.store, conn: conn, log: m.log, content: !m.opts.NoContent, retain: m.opts.Retain,
+		folder: folder{store: m.store, content: !m.opts.NoContent}, now: time.Now,
+	}
+	if err := c.open(ctx, m.opts.Ready); err != nil {
+		return err
+	}
+	if m.told {
+		m.told = false
+		m.log.Info("the mirror goes on")
+	}
+	m.opts.Ready()
+	return m.beside(ctx, c)
+}
+
+// closeConn closes a connection, within a bounded time.
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	conn.Close(ctx) //nolint:errcheck // it has no more use
+}
