@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 )
@@ -90,11 +92,14 @@ func leaveAddress(data string, a address) error {
 	return leave(addressFile(data), b)
 }
 
-// leave writes a file for other processes atomically. It replaces what is at the path, such as a pipe, instead of writing to it.
+// leave writes a file for other processes atomically. It replaces what is at the path, such as a pipe, instead of writing to it. A folder there, which
+// no process of Cortex makes, is renamed and kept: it must not keep a service from starting.
 func leave(path string, b []byte) error {
 	tmp := path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed
-		return err
+		if err := moveFolder(tmp); err != nil {
+			return err
+		}
 	}
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -107,7 +112,18 @@ func leave(path string, b []byte) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	if err = moveFolder(path); err != nil {
+		return err
+	}
 	return os.Rename(tmp, path)
+}
+
+// moveFolder renames a folder that is where a file belongs.
+func moveFolder(path string) error {
+	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+		return nil
+	}
+	return os.Rename(path, path+"."+uuid.NewString())
 }
 
 // readLeft reads a file that another process left in the data folder. It refuses large files, and files that block or never end, such as pipes.

@@ -3,6 +3,8 @@ package cli
 import (
 	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/internal/home"
@@ -43,5 +45,33 @@ func TestPortIsDamaged(t *testing.T) {
 		if got := sameListen(t.Context(), data, "127.0.0.1:0"); got != "127.0.0.1:0" {
 			t.Errorf("with %q in the file, sameListen() = %s, want a free port", text, got)
 		}
+	}
+}
+
+// TestLeaveReplacesAnything has files of the data folder written where something else is: a folder is kept under another name.
+func TestLeaveReplacesAnything(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "inside"), 0o700) },
+		"a folder in place of the new file": func(path string) error {
+			return os.MkdirAll(filepath.Join(path+".new", "inside"), 0o700)
+		},
+		"a loop": func(path string) error { return os.Symlink(filepath.Base(path), path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			if err := put(addressFile(data)); err != nil {
+				t.Fatal(err)
+			}
+			if err := leaveAddress(data, address{URL: "nats://here"}); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := readLeft(addressFile(data)); err != nil || !strings.Contains(string(b), "nats://here") {
+				t.Errorf("the file has %q, %v", b, err)
+			}
+			kept, err := filepath.Glob(filepath.Join(data, "*", "inside"))
+			if want := strings.Count(name, "folder"); err != nil || len(kept) != want {
+				t.Errorf("%q are kept, %v, want %d folder", kept, err, want)
+			}
+		})
 	}
 }
