@@ -108,9 +108,14 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.Entry.Spent())
 	} else if d.lost == nil && d.forcedAnswer == "" { // else it was admitted before
-		if why, err := o.inadmissible(ctx, conv.Conversation, e); err != nil {
+		why, err := o.outlived(ctx, conv.Conversation, e)
+		if err == nil && why == "" {
+			why, err = o.inadmissible(ctx, conv.Conversation, e)
+		}
+		if err != nil {
 			return true, err
-		} else if why != "" {
+		}
+		if why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
 		}
 	}

@@ -46,6 +46,9 @@ type Event struct {
 	// events of a conversation, no other subscriber has handled any of them; what is cached about the conversation under another epoch may be stale. The
 	// transport sets it; Publish ignores it.
 	Epoch uint64
+	// Stored is when the transport stored this event of an inbox, by the clock that it dates events with; zero if it does not say. It is the same at each
+	// delivery. The transport sets it; Publish ignores it.
+	Stored time.Time
 
 	body    []byte  // the body of decoded, see Decode
 	decoded Payload // nil: none

@@ -31,7 +31,7 @@ func (c *Conversation) Begin(e *Entry) error {
 	c.dropSettledTasks()
 	c.Seq, c.at = e.Seq, e.Time
 	if e.Seq == 1 {
-		c.Life, c.Owner = e.Life, e.Cause.From
+		c.Life, c.Owner, c.Began = e.Life, e.Cause.From, e.Time
 	}
 	c.remember(EventKey(e.Cause), e.Seq)
 	if m, ok := transport.Request(e.Cause); ok {

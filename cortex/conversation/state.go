@@ -26,6 +26,7 @@ type Conversation struct {
 	ContextID string
 	Life      string    // distinguishes it from an erased one with the same context id; empty in old logs
 	Owner     string    // the sender of the first message, see [Conversation.Admits]
+	Began     time.Time // Time of the first entry
 	Shared    []string  `json:",omitempty"` // who else may speak in it, sorted
 	Version   Version   // of the last entry applied
 	Seq       uint64    // place of the last entry applied

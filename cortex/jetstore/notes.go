@@ -39,7 +39,7 @@ func shelf(tenant, kind string) string {
 // isSealed reports whether notes of a kind are sealed. People read the others through their gateway, and outlines, whose keys they can read there
 // too: outlines contain no more than the logs do, but it must be possible to erase them.
 func isSealed(kind string) bool {
-	return kind != storage.NoteAgent && kind != storage.NoteRefusal && kind != storage.NoteDeletion && kind != storage.NoteCall
+	return kind != storage.NoteAgent && kind != storage.NoteRefusal && kind != storage.NoteDeletion && kind != storage.NoteErased && kind != storage.NoteCall
 }
 
 // errSealed is the error without access to the keys.

@@ -70,6 +70,12 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	} else if again {
 		return done, note.end(ctx)
 	}
+	if last != 0 {
+		// A server that is killed may deliver its acknowledged events again, which nobody could tell from new ones when the log is gone.
+		if err := storage.KeepErased(ctx, store, tenant, contextID); err != nil {
+			return done, err
+		}
+	}
 	// Erase the bus first: its events could begin the conversation anew. Erase the log last: it names the agents that have worked, which a
 	// second attempt after an interruption needs.
 	if err := bus.Erase(ctx, tenant, contextID); err != nil {

@@ -76,6 +76,7 @@ func (p *partition) handle(ctx context.Context, h transport.Handler, d *delivery
 		e, err := decodeInbox(m, m.Subject)
 		e.Epoch = epoch
 		e.Delivery = n
+		e.Stored = d.at
 		return e, err
 	})
 	if !transport.IsPermanent(err) {

@@ -1,0 +1,34 @@
+package cortex
+
+import (
+	"context"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// clocksApart is by how much the clock of Cortex may be behind the one that the transport dates events with, so that a conversation that began anew
+// is known to be younger than an event of its deleted namesake.
+const clocksApart = time.Minute
+
+const textOutlived = "This was said before the conversation was deleted, and came again now: nothing was done. If it is new, say it again."
+
+// outlived returns a text when e is a message of a conversation that was deleted since it was stored, or "". A NATS server that was killed may deliver
+// again what was acknowledged before; in the log of a living conversation such a message is found, and that of a deleted one is gone.
+func (o *Orchestrator) outlived(ctx context.Context, conv *conversation.Conversation, e *transport.Event) (why string, err error) {
+	if _, ok := transport.Request(e); !ok || e.Stored.IsZero() {
+		return "", nil // only a message begins anything
+	}
+	if conv.Seq != 0 && e.Stored.After(conv.Began.Add(clocksApart)) {
+		return "", nil
+	}
+	erased, err := storage.ErasedAt(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	if err != nil || e.Stored.After(erased) {
+		return "", err
+	}
+	o.log.Warn("a message was delivered again whose conversation was deleted since: nothing is done", "context_id", e.ContextID, "from", e.From,
+		"stored", e.Stored, "deleted", erased)
+	return textOutlived, nil
+}
