@@ -17,8 +17,15 @@ import (
 // minTimeout is the shortest time that an AgentSpec may specify.
 const minTimeout = time.Second
 
-// knownPatterns are the communication patterns of an AgentSpec.
-var knownPatterns = []string{"coordinator_managed", "swarm_peer", "blackboard", "market_bidding"}
+// The communication patterns of an AgentSpec in which an agent takes part.
+const (
+	CoordinatorManaged = "coordinator_managed"
+	SwarmPeer          = "swarm_peer"     // may get the same task as others
+	Blackboard         = "blackboard"     // may use the board of its task
+	MarketBidding      = "market_bidding" // is asked to bid for tasks
+)
+
+var knownPatterns = []string{CoordinatorManaged, SwarmPeer, Blackboard, MarketBidding}
 
 // threeNumbers is the form of an AgentSpec's version.
 var threeNumbers = regexp.MustCompile(`^\d+\.\d+\.\d+$`)

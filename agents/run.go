@@ -249,6 +249,14 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 		}
 		return nil
 	}
+	if b, ok := e.Payload.(*transport.Board); ok && e.From == transport.Cortex && e.Tenant == a.o.Tenant {
+		a.board(e.TaskID, b)
+		return nil
+	}
+	if t, ok := e.Payload.(*transport.Tender); ok && e.From == transport.Cortex && e.Tenant == a.o.Tenant {
+		a.tender(e, t)
+		return nil
+	}
 	c, ok := e.Payload.(*transport.Cancel)
 	if !ok {
 		return nil

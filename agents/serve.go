@@ -70,6 +70,10 @@ type Options struct {
 	Once bool
 	// Changes receives changes of the agent while it is served, each of which is announced at once; nil means none. Hosts ignore it.
 	Changes <-chan Change
+	// Bid is asked for what the agent would do a task: see [transport.Tender]; nil bids by the card. With it, the card says that the agent bids. It returns
+	// nil to decline. It is called concurrently, also while the agent is busy, and should return within some hundred milliseconds; ctx ends when bids are
+	// no longer waited for. Hosts ignore it.
+	Bid func(ctx context.Context, t *transport.Tender) (*transport.Bid, error)
 	// Forget is called with each erased conversation that this agent has worked for, if it runs then, so that what it keeps of it elsewhere is erased
 	// too, such as by [ForgetQuestions]; nil if it keeps nothing. An error is logged. An agent of a [Host] hears it only while it has tasks.
 	Forget func(tenant, contextID string) error
@@ -114,6 +118,8 @@ type agent struct {
 
 	clocks *clocks
 
+	answering sync.WaitGroup // goroutines that bid
+
 	work    context.Context // parent of all handlers' contexts; ends after the grace period
 	sending context.Context // for results; ends shortly after work, so that finished work is not lost
 	take    context.Context // ends when no more tasks are to be taken
@@ -122,9 +128,12 @@ type agent struct {
 	card     *a2a.AgentCard
 	running  map[a2a.TaskID]*run
 	finished memory[outcome]
-	canceled memory[cancellation]           // that arrived before their task
-	asks     map[string]chan<- *a2a.Message // by the ids of requests that tasks wait for; buffered, one answer each
-	answers  memory[*a2a.Message]           // latest answers, by the ids of their requests
+	canceled memory[cancellation]               // that arrived before their task
+	bidding  int                                // tenders that are being answered
+	asks     map[string]chan<- *a2a.Message     // by the ids of requests that tasks wait for; buffered, one answer each
+	readings map[string]chan<- *transport.Board // by the ids of readings of boards; buffered
+	watches  map[chan<- struct{}]a2a.TaskID     // of boards, by their channels; buffered
+	answers  memory[*a2a.Message]               // latest answers, by the ids of their requests
 }
 
 func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) (*agent, error) {
@@ -137,10 +146,14 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	if d, ok := x.(describer); ok {
 		card = d.describe(card)
 	}
+	if o.Bid != nil {
+		card = withPattern(card, agentcard.MarketBidding)
+	}
 	a := &agent{
 		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
-		running: map[a2a.TaskID]*run{},
-		asks:    map[string]chan<- *a2a.Message{}, clocks: &clocks{start: time.Now()}, seq: new(atomic.Uint64),
+		running:  map[a2a.TaskID]*run{},
+		readings: map[string]chan<- *transport.Board{}, watches: map[chan<- struct{}]a2a.TaskID{},
+		asks: map[string]chan<- *a2a.Message{}, clocks: &clocks{start: time.Now()}, seq: new(atomic.Uint64),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err
@@ -200,6 +213,7 @@ func (a *agent) serve(ctx context.Context) error {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	defer control.Close()
+	defer a.answering.Wait()
 	listening.Go(func() { _ = control.Serve(base, a.control) })
 
 	inbox, err := a.subscribe(ctx, transport.Inbox(a.o.Tenant, a.id), &transport.SubscribeOptions{Concurrency: a.o.Concurrency, Unordered: true})

@@ -9,7 +9,7 @@ import (
 
 // controlled handles an event of the orchestrator's control topic. A Cancel interrupts the decision of its turn; the same Cancel
 // arrives through the inbox too, and cancels the turn's tasks. A Forget says what was deleted from the store: its conversation, or
-// what was learned about an agent.
+// what was learned about an agent. A Bid answers a tender of this process or of another one.
 func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Forget:
@@ -19,6 +19,10 @@ func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 			o.outlines.forget(e.ContextID)
 		}
 		o.learner.Forget(e, p)
+	case *transport.Bid:
+		if e.Tenant == o.cfg.Tenant {
+			o.maker.Bid(e.From, p)
+		}
 	case *transport.Cancel:
 		if p.TaskID == "" {
 			o.maker.Interrupt(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}, e)

@@ -130,7 +130,7 @@ func refusal(err error) string {
 }
 
 // ignore acknowledges an event that changes nothing. For a deadline it sets the next timer. An agent that asks whether its task is still wanted is told to
-// stop if it is not.
+// stop if it is not, and one that asks for a board gets it.
 func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
 		if timer, ok := conv.Wake(d, now); ok {
@@ -144,6 +144,10 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transpor
 			if err := o.cfg.Transport.Publish(ctx, stop.Topic, stop.Event); err != nil { // it asks again
 				o.log.Debug("live event not sent", "context_id", e.ContextID, "err", err)
 			}
+		}
+	} else if board, ok := conv.Board(e, now); ok {
+		if err := o.cfg.Transport.Publish(ctx, board.Topic, board.Event); err != nil { // it asks again
+			o.log.Debug("live event not sent", "context_id", e.ContextID, "err", err)
 		}
 	} else {
 		o.stats.Ignored.Add(1)

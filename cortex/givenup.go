@@ -139,7 +139,7 @@ func (o *Orchestrator) endWaitingTurns(ctx context.Context, e *transport.Event, 
 	case *transport.Opaque: // unknown; if it was a deadline, an early one is set again
 		now := o.cfg.Now()
 		return o.wake(ctx, e, now, now)
-	case *transport.Cancel, *transport.Share, *transport.AgentEvent:
+	case *transport.Cancel, *transport.Share, *transport.AgentEvent, *transport.Post, *transport.ReadBoard:
 		return nil // the deadlines remain
 	}
 	err := transport.Call(ctx, o.log, func(ctx context.Context, e *transport.Event) error { return o.handleWith(ctx, e, textGivenUp) }, e)

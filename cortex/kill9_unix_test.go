@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
@@ -71,6 +73,9 @@ func serveChild(args string) error {
 	decider, offer := llm.Decider(frugal(oneStep)), offered
 	if what == "retries" {
 		decider, offer = askingBack, hurried
+	}
+	if what == "bids" {
+		decider, offer = oneStep, with(agentcard.MarketBidding)
 	}
 	cfg := mortalConfig(cortex.Config{Transport: bus, Store: store, Decider: decider, Agents: offer}, m)
 	cfg.Decider = decider // it has no effects: TestKilledAtEveryStep kills it too
@@ -149,15 +154,20 @@ func (c *child) join(t *testing.T) (*nats.Bus, *jetstore.Store) {
 // orchestrator in a turn; another process takes over its folder. Each turn is answered exactly once.
 func TestKill9AtEveryStep(t *testing.T) {
 	t.Parallel()
+	kill9AtEveryStep(t, "turns", serveAlpha, regexp.MustCompile("^alpha COMPLETED did work; $"), 2, func(store *jetstore.Store, turns int) { wantAccounts(t, store, turns) })
+}
+
+// kill9AtEveryStep kills the process at each step of a turn, with agents that serve runs. Each turn has this answer, and this many entries.
+func kill9AtEveryStep(t *testing.T, what string, serve func(*testing.T, transport.Transport), want *regexp.Regexp, each int, end func(store *jetstore.Store, turns int)) {
 	dir := filepath.Join(t.TempDir(), "store")
-	c := startChild(t, dir, "127.0.0.1:0", 0, "turns")
+	c := startChild(t, dir, "127.0.0.1:0", 0, what)
 	listen := strings.TrimPrefix(c.url, "nats://")
 	bus, store := c.join(t)
-	serveAlpha(t, bus)
+	serve(t, bus)
 
 	for at := 1; ; at++ {
 		c.stop()
-		c = startChild(t, dir, listen, at, "turns")
+		c = startChild(t, dir, listen, at, what)
 		turn := fmt.Sprintf("m%d", at)
 		killed, published := false, false
 		poll := time.NewTicker(10 * time.Millisecond)
@@ -173,22 +183,22 @@ func TestKill9AtEveryStep(t *testing.T) {
 			}
 			if !killed && c.hasEnded() {
 				killed = true
-				c = startChild(t, dir, listen, 0, "turns")
+				c = startChild(t, dir, listen, 0, what)
 			}
 			log = answered(t, store, turn)
 		}
 		poll.Stop()
-		if got, want := answersOf(t, log)[turn], "alpha COMPLETED did work; "; got != want {
-			t.Errorf("killed at step %d: answer %q, want %q", at, got, want)
+		if got := answersOf(t, log)[turn]; !want.MatchString(got) {
+			t.Errorf("killed at step %d: answer %q, want %v", at, got, want)
 		}
-		if n := len(log); n != 2*at {
-			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, 2*at)
+		if n := len(log); n != each*at {
+			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, each*at)
 		}
 		if c.stop(); !killed && !c.killed() { // there is no such step any more
-			startChild(t, dir, listen, 0, "turns")
+			startChild(t, dir, listen, 0, what)
 			for poll := time.NewTicker(10 * time.Millisecond); answered(t, store, turn) == nil; <-poll.C {
 			} // until this connection is back
-			wantAccounts(t, store, at)
+			end(store, at)
 			if at < 20 {
 				t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
 			}

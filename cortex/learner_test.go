@@ -24,7 +24,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// slowNotes counts accesses to notes, and can block writes.
+// slowNotes counts accesses to notes of evidence, and can block writes.
 type slowNotes struct {
 	*memstore.Store
 	read, written, erased atomic.Int64
@@ -37,7 +37,9 @@ func (s *slowNotes) EraseNote(ctx context.Context, tenant, kind string, n storag
 }
 
 func (s *slowNotes) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
-	s.read.Add(1)
+	if kind == storage.NoteEvidence {
+		s.read.Add(1)
+	}
 	return s.Store.Note(ctx, tenant, kind, key)
 }
 

@@ -78,10 +78,17 @@ func offered(string) []prompt.Agent {
 }
 
 func newWorld(t *testing.T, d llm.Decider) *world {
+	w := newWorldOf(t, agentIDs)
+	w.start(cortex.Config{Decider: d})
+	return w
+}
+
+// newWorldOf returns a world without an orchestrator, which records the tasks of these agents.
+func newWorldOf(t *testing.T, ids []string) *world {
 	w := &world{t: t, bus: memory.New(nil), store: memstore.New(), work: map[string][]*transport.Event{}}
 	t.Cleanup(func() { w.bus.Close() })
 	w.listen(transport.Live("", theContext), func(e *transport.Event) { w.live = append(w.live, e) })
-	for _, id := range agentIDs {
+	for _, id := range ids {
 		w.listen(transport.Inbox("", id), func(e *transport.Event) {
 			w.work[id] = append(w.work[id], e)
 			if w.diligent {
@@ -93,7 +100,6 @@ func newWorld(t *testing.T, d llm.Decider) *world {
 		})
 		w.listen(transport.Control("", id), func(e *transport.Event) { w.ctl = append(w.ctl, e) })
 	}
-	w.start(cortex.Config{Decider: d})
 	return w
 }
 

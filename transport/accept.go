@@ -99,6 +99,11 @@ func ForCortex(e *Event) error {
 		return nil
 	case *Cancel, *Share:
 		return nil
+	case *Post, *ReadBoard:
+		if e.TaskID == "" {
+			return errors.New("a board is that of a task, and none is named")
+		}
+		return nil
 	case *AgentEvent:
 		if p.Kind != AgentGone || e.From != Cortex {
 			return fmt.Errorf("a %q of an agent from %s: only the orchestrator says that one has gone", p.Kind, e.From)

@@ -22,6 +22,10 @@ import (
 //	user → Inbox(cortex) and Control(cortex)   Cancel     stop a turn or a task
 //	user → Inbox(cortex)      Share                       others may speak in the conversation, or no longer
 //	cortex → Control(agent)   Cancel, TaskID set          stop that task
+//	cortex → Control(agent)   Tender                      what would you do this for?
+//	agent → Control(cortex)   Bid                         the answer
+//	agent → Inbox(cortex)     Post, ReadBoard             TaskID set: for the board of the task
+//	cortex → Control(agent)   Board                       what is on it, or was just posted
 //
 // The keys of metadata in these messages. The first five are the ones that existing A2A agents use.
 const (
@@ -36,6 +40,7 @@ const (
 	MetaLatest          = "latest_deadline"     // task: the latest time to which progress can move the deadline; missing: it does not move
 	MetaAttempt         = "attempt"             // task: the number of this attempt, from 1
 	MetaContinued       = "continued"           // task: true when it continues after the agent's question
+	MetaBoard           = "cortex_board"        // task: true when its agent may use the board, see [Post]
 	MetaHops            = "hops"                // task: how many agents have passed the request on, a number
 	MetaAncestors       = "ancestors"           // task: their ids, a list of strings
 	MetaFile            = "file"                // part with a file, from Cortex: its key in the conversation

@@ -22,6 +22,8 @@ import (
 //   - *[Share]: to [Cortex]
 //   - *[Forget]: to [Cortex] and, without AgentID, to agents, on their control topics
 //   - *[Delta]: on Live, text as it is written
+//   - *[Post], *[ReadBoard]: to [Cortex]; *[Board]: to agents, on their control topics
+//   - *[Tender]: to agents, on their control topics; *[Bid]: to [Cortex], on its control topic
 //   - *[Opaque]: anything else, unchanged
 //
 // Values in metadata and in data parts are those of encoding/json, except that a number that a float64 cannot represent is a [encoding/json.Number]:
@@ -85,6 +87,11 @@ var payloads = map[string]func() Payload{
 	"share":           func() Payload { return new(Share) },
 	"forget":          func() Payload { return new(Forget) },
 	"delta":           func() Payload { return new(Delta) },
+	"tender":          func() Payload { return new(Tender) },
+	"bid":             func() Payload { return new(Bid) },
+	"post":            func() Payload { return new(Post) },
+	"read-board":      func() Payload { return new(ReadBoard) },
+	"board":           func() Payload { return new(Board) },
 }
 
 // kinds maps the types of payloads to their names.

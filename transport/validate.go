@@ -27,6 +27,12 @@ func validatePayload(p Payload) error {
 		return p.validate()
 	case *Share:
 		return p.validate()
+	case *Tender:
+		return p.validate()
+	case *Bid:
+		return p.validate()
+	case *Post:
+		return p.validate()
 	case *Opaque:
 		for _, s := range []string{p.Kind, p.Version} {
 			if err := CheckID(s); s != "" && err != nil {

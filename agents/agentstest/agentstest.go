@@ -36,6 +36,7 @@ type Cortex struct {
 	n      int
 	answer func(*a2a.Message) (string, error)
 	doing  map[a2a.TaskID]*doing
+	bids   map[string]chan<- *transport.Bid // by the ids of tenders
 }
 
 type doing struct {
@@ -66,14 +67,29 @@ func (o *Outcome) Data() any {
 // Serve runs an agent until the end of the test. It also works in a bubble of testing/synctest.
 func Serve(t testing.TB, x agents.Executor) *Cortex {
 	t.Helper()
-	c := &Cortex{t: t, bus: memory.New(nil), doing: map[a2a.TaskID]*doing{}}
+	return ServeWith(t, x, nil, nil)
+}
+
+// ServeWith is [Serve] for an agent with a card, whose name it replaces, and with options, such as one that bids. Either may be nil.
+func ServeWith(t testing.TB, x agents.Executor, card *a2a.AgentCard, o *agents.Options) *Cortex {
+	t.Helper()
+	its, with := a2a.AgentCard{}, agents.Options{}
+	if card != nil {
+		its = *card
+	}
+	if o != nil {
+		with = *o
+	}
+	its.Name, with.Grace = agentID, -1
+	c := &Cortex{t: t, bus: memory.New(nil), doing: map[a2a.TaskID]*doing{}, bids: map[string]chan<- *transport.Bid{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	c.listen(ctx, &running, transport.Inbox("", transport.Cortex), c.receive)
 	c.listen(ctx, &running, transport.Live("", conversationID), c.watch)
+	c.listen(ctx, &running, transport.Control("", transport.Cortex), c.control)
 	tr := c.bus.Dial()
 	running.Go(func() {
-		if err := agents.Serve(ctx, tr, &a2a.AgentCard{Name: agentID}, x, &agents.Options{Grace: -1}); err != nil {
+		if err := agents.Serve(ctx, tr, &its, x, &with); err != nil {
 			t.Errorf("agentstest: the agent ended: %v", err)
 		}
 	})

@@ -34,6 +34,7 @@ func (c *Conversation) Begin(e *Entry) error {
 		c.Life, c.Owner, c.Began = e.Life, e.Cause.From, e.Time
 	}
 	c.remember(EventKey(e.Cause), e.Seq)
+	c.expirePosts(e.Time)
 	if m, ok := transport.Request(e.Cause); ok {
 		turn := newTurn(e, m)
 		c.assignKeys(turn.Files)
@@ -70,6 +71,8 @@ func (c *Conversation) Begin(e *Entry) error {
 		c.cancel(e, p)
 	case *transport.Share:
 		c.share(p)
+	case *transport.Post:
+		c.post(e, p)
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ type Attempt struct {
 	EndedSeq  uint64 // the entry that gave the attempt up
 	Why       string
 	Waited    bool `json:",omitempty"` // the agent never got the task
+	Market    bool `json:",omitempty"` // see [Terms]
 }
 
 // TriedBy returns the first given up attempt of an agent, or nil.
@@ -157,7 +158,7 @@ func (c *Conversation) retryOrFail(e *Entry, t *Task, why string, artifacts []pr
 	if turn := c.Turn(t.Turn); turn != nil && r.Agent != t.Agent && t.TriedBy(r.Agent) == nil {
 		c.countTask(turn, r.Agent)
 	}
-	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why, Waited: e.HasWaited(t)})
+	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why, Waited: e.HasWaited(t), Market: t.Terms.Market})
 	t.Agent, t.Terms = r.Agent, r.Terms
 	t.Attempt++
 	c.send(e, t)

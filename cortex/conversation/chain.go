@@ -29,6 +29,8 @@ type Chain struct {
 	Turns    int            // that have begun
 	PerAgent map[string]int `json:"Given,omitempty"` // tasks, by the agents that got them
 	Usage    llm.Usage
+	Board    []transport.BoardPost `json:",omitempty"` // the oldest first
+	Posted   int                   `json:",omitempty"` // how many posts it has taken
 }
 
 // join adds turn, which e has just begun, to its chain.

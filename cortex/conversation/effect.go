@@ -45,6 +45,7 @@ func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 		}
 		timed = timed || t.SentSeq == seq || t.TimedSeq == seq
 	}
+	o.posted()
 	if at := c.NextDeadline(); timed && !at.IsZero() {
 		o.timer(at, at)
 	}
@@ -150,6 +151,9 @@ func (o effects) task(t *Task) {
 	}
 	if t.Continued {
 		m.Metadata[transport.MetaContinued] = true
+	}
+	if t.Terms.Board {
+		m.Metadata[transport.MetaBoard] = true
 	}
 	if turn.TimeZone != "" {
 		m.Metadata[transport.MetaTimeZone] = turn.TimeZone

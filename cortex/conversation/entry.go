@@ -68,6 +68,8 @@ type Entry struct {
 	Rejected string `json:"rejected,omitempty"`
 	// Verdicts are what the policy's evaluators say of the result that is the cause. What they redact is not in the cause any more.
 	Verdicts []evaluate.Verdict `json:"verdicts,omitempty"`
+	// Patterns are the ways in which agents took part in the decision, other than by its delegations; nil when there were none.
+	Patterns *Patterns `json:"patterns,omitempty"`
 	// Summary replaces the oldest answered turns of the window and the summary before it. With an empty Text its Turns are left out.
 	Summary *llm.Summary `json:"summary,omitempty"`
 	// Omitted is how many of the Summary's Turns could not be summarised and are not in its Text.

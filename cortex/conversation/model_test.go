@@ -90,7 +90,7 @@ func (m *model) event() *transport.Event {
 	id := fmt.Sprint("e", len(m.events))
 	e := &transport.Event{ID: id, ContextID: "c1", Time: m.now}
 	task := m.anyTask()
-	switch m.pick(12) {
+	switch m.pick(13) {
 	case 0, 1, 2:
 		e.From = people[m.pick(len(people))]
 		said := m.words(id, []string{"do it", "yes", "no", "thanks"}[m.pick(4)])
@@ -123,6 +123,14 @@ func (m *model) event() *transport.Event {
 		e.Payload = c
 	case 10:
 		e.From, e.Payload = transport.Cortex, &transport.AgentEvent{Kind: transport.AgentGone, AgentID: helpers[m.pick(len(helpers))], Time: m.now}
+	case 12:
+		e.From, e.TaskID, e.Payload = helpers[m.pick(len(helpers))], task, &transport.ReadBoard{}
+		if t := m.conv.Tasks[task]; t != nil && m.pick(8) > 0 {
+			e.From = t.Agent
+		}
+		if m.pick(4) > 0 {
+			e.Payload = &transport.Post{Name: fmt.Sprint("n", m.pick(20)), Text: strings.Repeat(id, 1+m.pick(256)), TTL: time.Duration(m.pick(3)) * time.Minute}
+		}
 	case 11:
 		if len(m.events) > 0 { // a repeated event
 			return m.events[m.pick(len(m.events))]
@@ -175,6 +183,7 @@ func (m *model) deliver(e *transport.Event) {
 		return
 	case conversation.Work:
 	default:
+		m.read(e)
 		if p.Why == "" {
 			m.t.Fatalf("%s is not handled, and nothing says why", e.ID)
 		}
@@ -208,6 +217,27 @@ func (m *model) deliver(e *transport.Event) {
 	m.made = append(m.made, m.send(seq))
 }
 
+// read asks for a board, as an orchestrator does for an event that changes nothing: it has what is of its chain alone, and no more than it may hold.
+func (m *model) read(e *transport.Event) {
+	out, ok := m.conv.Board(e, m.now)
+	if !ok {
+		return
+	}
+	size, posts := 0, out.Event.Payload.(*transport.Board).Posts
+	for _, p := range posts {
+		size += len(p.Text)
+		if !p.Expires.After(m.now) {
+			m.t.Fatalf("the board has a post that expired at %v, at %v", p.Expires, m.now)
+		}
+		if of, its := m.conv.Tasks[p.Task], m.conv.Tasks[e.TaskID]; of != nil && m.conv.Turn(of.Turn) != nil && m.conv.Turn(of.Turn).Root != m.conv.Turn(its.Turn).Root {
+			m.t.Fatalf("task %s reads what was posted for task %s of another chain", e.TaskID, p.Task)
+		}
+	}
+	if len(posts) > 64 || size > 128<<10 {
+		m.t.Fatalf("a board of %d posts with %d bytes", len(posts), size)
+	}
+}
+
 // decide completes an entry as a decider might.
 func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 	choice := m.pick(8)
@@ -227,6 +257,12 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 				del.Files = append([]string{}, there[max(0, len(there)-m.pick(4)):]...)
 			}
 			d.Delegations = append(d.Delegations, del)
+			if m.pick(2) == 0 {
+				if entry.Terms == nil {
+					entry.Terms = map[string]conversation.Terms{}
+				}
+				entry.Terms[del.ID] = conversation.Terms{Board: true, Market: m.pick(2) == 0}
+			}
 		}
 		if waiting := m.conv.Asking(); len(waiting) > 0 && m.pick(2) == 0 {
 			w := waiting[m.pick(len(waiting))]

@@ -95,6 +95,10 @@ func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why str
 		case slices.Equal(c.Shared, c.sharedAfter(p)):
 			return "", "it is shared so already"
 		}
+	case *transport.Post:
+		return "", c.meaningOfPost(e, p)
+	case *transport.ReadBoard:
+		return "", "what reads changes nothing"
 	case *transport.AgentEvent:
 		if len(c.runningAt(p.AgentID)) == 0 {
 			return "", "the agent that has gone had no task"

@@ -224,6 +224,8 @@ type Terms struct {
 	Output  json.RawMessage `json:"output,omitempty"`  // JSON Schema of the result; nil: any
 	Retries int             `json:"retries,omitempty"` // how often the agent may be given a task again
 	Once    bool            `json:"once,omitempty"`    // whether no other agent may be given a task that was sent to this one
+	Board   bool            `json:"board,omitempty"`   // whether the agent may use the board of the task
+	Market  bool            `json:"market,omitempty"`  // whether the agent bids for tasks, so that how it does them is recorded
 	// Evaluators are the names that the card gives of those that are to check the result.
 	Evaluators []string `json:"evaluators,omitempty"`
 }

@@ -42,7 +42,7 @@ func (d *decision) adopt(lost *Lost) bool {
 	e, was := d.entry, lost.Entry
 	e.Decision, e.Failure, e.Usage = was.Decision, was.Failure, was.Usage
 	e.Roster, e.Shortlist, e.Terms, e.Consent = was.Roster, was.Shortlist, was.Terms, was.Consent
-	e.Summary, e.Omitted = was.Summary, was.Omitted
+	e.Summary, e.Omitted, e.Patterns = was.Summary, was.Omitted, was.Patterns
 	return true
 }
 

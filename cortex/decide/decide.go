@@ -33,6 +33,7 @@ type decision struct {
 	shortlist   []conversation.Shortlisted
 	unavailable []prompt.Unavailable
 	paid        llm.Usage // besides the decision itself
+	auctions    []conversation.Auction
 }
 
 // Decide sets the entry's decision, or its failure when no decision is possible. An error means that nothing was decided: the orchestrator is
@@ -123,7 +124,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		return nil
 	}
 	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
-	entry.Terms, entry.Consent = d.terms(decided), d.consent(decided)
+	entry.Terms, entry.Consent, entry.Patterns = d.terms(decided), d.consent(decided), d.patterns()
 	m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
 		slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
 		slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
@@ -155,6 +156,7 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		if err != nil {
 			return decided, err
 		}
+		d.auction(ctx, decided)
 		full := d.admit(decided, d.consent(decided) == "")
 		switch {
 		case len(full) == 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Evaluate has the evaluators of the policy check the result that is the cause of entry: it sets the verdicts, replaces the cause by a redacted copy, and
@@ -20,6 +21,9 @@ import (
 // as is what was rejected before: its reason may quote it. Rules come first, so that a model is not shown what they take out.
 // Evaluate does not block unless a model judges, which takes as long as a decision may, or a file has to be read. It returns an error when ctx ends.
 func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
+	if p, ok := entry.Cause.Payload.(*transport.Post); ok {
+		return m.evaluatePost(ctx, conv, entry, p)
+	}
 	r, ok := conversation.ResultOf(entry.Cause)
 	if !ok || !r.Settles() {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/learn"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -27,6 +28,7 @@ type Config struct {
 	Router        *router.Index             // nil: prompts show all agents
 	Policy        func() *policy.Policy     // nil allows everything
 	Spending      *budget.Spending
+	Record        func(agent, skill string) learn.Record // nil: nothing is known
 	Shortlist     int
 	Authenticated bool
 	TaskTimeout   time.Duration
@@ -49,6 +51,7 @@ type Maker struct {
 	late       error // the cause with which the time limit ends a decision
 	stuck      stuck
 	rates      rates
+	tenders    tenders
 	decisions  atomic.Int64
 	failures   atomic.Int64
 }
@@ -57,7 +60,7 @@ type Maker struct {
 func New(cfg Config) *Maker {
 	return &Maker{
 		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: newInterrupts(), inFlight: newInFlight(&cfg),
-		callers: make(callers), late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
+		callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
@@ -86,7 +85,7 @@ func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given m
 			if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.count(t, a.ID)) > 0 {
 				continue
 			}
-			return conversation.Retry{Agent: a.ID, Terms: termsOf(a.Card, d.delegationOf(t, a.ID))}, true
+			return conversation.Retry{Agent: a.ID, Terms: d.termsOf(&a, d.delegationOf(t, a.ID))}, true
 		}
 	}
 	return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, again
@@ -117,10 +116,7 @@ func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
 		if d.confirms(a.ID, t.Skill) {
 			continue
 		}
-		confidence[a.ID] = confidenceUnset
-		if c := agentcard.SpecOf(a.Card).Abilities[t.Skill].Confidence; c != nil {
-			confidence[a.ID] = *c
-		}
+		confidence[a.ID] = d.confidence(a, t.Skill)
 		fit = append(fit, *a)
 	}
 	slices.SortStableFunc(fit, func(a, b prompt.Agent) int { return cmp.Compare(confidence[b.ID], confidence[a.ID]) })

@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +37,8 @@ func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
 		if !ok || a.Card == nil || (w != nil && w.Phase == conversation.Asking) {
 			continue
 		}
-		t := termsOf(a.Card, del)
-		if t.Type == "" && t.Timeout == 0 && t.Output == nil && t.Retries == 0 && !t.Once && t.Evaluators == nil {
+		t := d.termsOf(&a, del)
+		if t.Type == "" && t.Timeout == 0 && t.Output == nil && t.Retries == 0 && !t.Once && !t.Market && !t.Board && t.Evaluators == nil {
 			continue
 		}
 		if all == nil {
@@ -46,6 +47,13 @@ func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
 		all[del.ID] = t
 	}
 	return all
+}
+
+// termsOf returns the terms of a delegation to an agent, as its card and the rules have them.
+func (d *decision) termsOf(a *prompt.Agent, del *llm.Delegation) conversation.Terms {
+	t := termsOf(a.Card, del)
+	t.Board = t.Board && d.policy.Board(a.ID)
+	return t
 }
 
 func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
@@ -58,7 +66,8 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
 	if spec.Limits.TaskTimeout > 0 {
 		t.Timeout = min(max(spec.Limits.TaskTimeout, minTimeout), maxTimeout)
 	}
-	t.Once = ability.Once
+	t.Once, t.Market = ability.Once, bids(spec)
+	t.Board = slices.Contains(spec.Patterns, agentcard.Blackboard)
 	if n := spec.Limits.MaxRetries; n != nil {
 		t.Retries = min(max(*n, 0), policy.MaxAttempts-1)
 	}

@@ -32,10 +32,12 @@ type lesson struct {
 	learned []router.Evidence
 	wrong   []string // ids of evidence to remove after a user's correction
 	erased  []string // erased conversations, as hashes of evidenceOf
+
+	outcomes []outcome // of tasks, for the agent's records
 }
 
 // size returns the number of changes in a lesson.
-func (l *lesson) size() int { return len(l.learned) + len(l.wrong) + len(l.erased) }
+func (l *lesson) size() int { return len(l.learned) + len(l.wrong) + len(l.erased) + len(l.outcomes) }
 
 // add adds a later lesson. Evidence that is removed stays removed, whatever the order of the lessons.
 func (l *lesson) add(later *lesson) {
@@ -49,6 +51,7 @@ func (l *lesson) add(later *lesson) {
 		}
 	}
 	l.learned = l.learned[max(0, len(l.learned)-router.MaxEvidence):]
+	l.outcomes = append(l.outcomes, later.outcomes...)
 }
 
 // excludes reports whether the lesson removes e.

@@ -14,8 +14,12 @@ import (
 // Learn extracts evidence from an entry that was just applied. It does not wait.
 func (s *Learner) Learn(conv *conversation.Conversation, entry *conversation.Entry) {
 	turn := conv.Turn(entry.Turn)
-	if s.notes == nil || turn == nil || conversation.IsAgent(turn.From) {
+	if turn == nil || conversation.IsAgent(turn.From) {
 		return // requests of agents are no evidence: they could praise each other
+	}
+	s.record(conv, entry)
+	if s.notes == nil {
+		return
 	}
 	if _, ok := transport.Request(entry.Cause); ok && corrects(turn.User) {
 		s.retract(turnBefore(conv, turn))

@@ -43,6 +43,7 @@ type Learner struct {
 	changed map[string]bool    // agents whose notes have to be read again
 	erased  map[string]bool    // hashes of evidenceOf
 	agents  map[string]known
+	records map[string]skills // by agent
 	dropped int
 }
 
@@ -66,7 +67,7 @@ type Config struct {
 func New(cfg Config) *Learner {
 	return &Learner{
 		notes: cfg.Notes, transport: cfg.Transport, router: cfg.Router, tenant: cfg.Tenant, log: cfg.Logger, now: cfg.Now,
-		pending: map[string]*lesson{}, changed: map[string]bool{}, erased: map[string]bool{}, agents: map[string]known{},
+		pending: map[string]*lesson{}, changed: map[string]bool{}, erased: map[string]bool{}, agents: map[string]known{}, records: map[string]skills{},
 		learned: make(chan struct{}, 1), told: make(chan struct{}, 1),
 	}
 }
@@ -148,6 +149,9 @@ func (s *Learner) Remember(ctx context.Context) error {
 		}
 		s.teach(n.Key, s.read(&n), n.Version)
 	}
+	if err := s.rememberRecords(ctx); err != nil {
+		return fmt.Errorf("how agents have done their tasks: %w", err)
+	}
 	return nil
 }
 
@@ -221,6 +225,14 @@ func (s *Learner) each(ctx context.Context, lessons map[string]*lesson) {
 
 // do applies a lesson to an agent's note, teaches the router the result, and notifies other orchestrators.
 func (s *Learner) do(ctx context.Context, agent string, l *lesson) error {
+	if reads := l.size() == 0; reads || len(l.outcomes) > 0 {
+		if err := s.doRecords(ctx, agent, l.outcomes); err != nil {
+			return err
+		}
+		if l.outcomes = nil; !reads && l.size() == 0 {
+			return nil
+		}
+	}
 	for range learnTries {
 		n, err := s.notes.Note(ctx, s.tenant, storage.NoteEvidence, agent)
 		if err != nil {

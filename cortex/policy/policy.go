@@ -25,6 +25,9 @@
 //	      attempts: 2              # a task is tried at most twice in all; 1: never again
 //	  - agents: ["bank-*", "mcp_*"]
 //	    evaluators: [no_pii, no_keys]  # their results are checked
+//	  - agents: ["pricey-*"]
+//	    bids: false                # they are not asked to bid, whatever their cards say
+//	    board: false               # nor do they use the board of their task
 //	evaluators:                    # what else than no_pii there is, see package evaluate
 //	  no_keys: {rules: ['AKIA[0-9A-Z]{16}'], action: fail}
 //	  relevance: {threshold: 0.6}  # a language model judges
@@ -74,6 +77,8 @@ type rule struct {
 	requests                   int  // per minute, by its agents; 0: not specified
 	alone                      bool // tasks that its agents did not do are given to no others
 	attempts                   int  // 0: no limit
+	closed                     bool // its agents are not asked to bid
+	boardless                  bool // its agents use no board
 	evaluators                 []string
 }
 
@@ -131,6 +136,16 @@ func (p *Policy) PerTurn(agent string) int {
 // Requests returns how often per minute an agent may make requests that no task of its own causes; 0 means that no rule specifies it.
 func (p *Policy) Requests(agent string) int {
 	return p.least(agent, func(r *rule) int { return r.requests })
+}
+
+// Bids reports whether an agent whose card says that it bids for tasks is asked to.
+func (p *Policy) Bids(agent string) bool {
+	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.closed })
+}
+
+// Board reports whether an agent whose card says that it uses the board of its task may do so.
+func (p *Policy) Board(agent string) bool {
+	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.boardless })
 }
 
 // Others reports whether a request of from that an agent did not do may be given to another agent. Without a skill it ignores rules about skills.

@@ -74,6 +74,10 @@ const NoteAgent = "agent"
 // router.Evidence. Deleting a note makes running orchestrators forget the agent's evidence as well.
 const NoteEvidence = "evidence"
 
+// NoteRecord is the kind of the notes that hold how agents that bid have done their tasks: the key is the agent's id, the value a JSON object of
+// learn.Record by skill. They hold none of anybody's words, so a store that encrypts notes may leave them in plain text.
+const NoteRecord = "record"
+
 // NoteRefusal is the kind of the notes about refused messages, which are in no log. They identify a message only by its digest and hold
 // only Cortex's own words, so everybody of the tenant may read them.
 const NoteRefusal = "refusal"

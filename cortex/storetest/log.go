@@ -58,8 +58,11 @@ func testRoundTrip(t *testing.T, s storage.Store) {
 			Consent:   "echo is to say it. Yes?", Asked: epoch.Add(time.Hour), Rejected: "the result is no string", Withheld: map[a2a.TaskID]string{"task-2": "a rule denies it"},
 			Retries:  map[a2a.TaskID]conversation.Retry{"task-3": {Agent: "other", Terms: conversation.Terms{Timeout: time.Second}, Why: "no answer came in time"}},
 			Verdicts: []evaluate.Verdict{{Evaluator: "brief", Score: 0.25, Advice: "too long", Action: evaluate.Fail, Round: 1}},
-			Usage:    llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
-			Life:     "l-1", Heard: "yes", Waited: []a2a.TaskID{"task-4"}, Unfetched: []a2a.TaskID{"task-5"},
+			Patterns: &conversation.Patterns{Auctions: []conversation.Auction{{
+				Delegation: "1", Chosen: "other", Winner: "echo", Bids: []conversation.Bid{{Agent: "echo", Confidence: 0.75, Cost: 1, Seconds: 2, Done: 3.5, Failed: 1, Score: 0.5}, {Agent: "other", Why: "no bid came in time"}},
+			}}},
+			Usage: llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
+			Life:  "l-1", Heard: "yes", Waited: []a2a.TaskID{"task-4"}, Unfetched: []a2a.TaskID{"task-5"},
 			Failure: "no such agent", Sent: epoch.Add(time.Second), Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),
 		}
 		wantAllSet(t, e)
@@ -125,6 +128,9 @@ func payloads() []transport.Payload {
 		&transport.Share{With: []string{"user:bob"}},
 		&transport.Forget{AgentID: "echo"},
 		&transport.Delta{Turn: "m", Attempt: "1", Text: "par"},
+		&transport.Tender{ID: "t-1", Skill: "say", Task: "say it", Until: epoch},
+		&transport.Post{Name: "plan", Text: "first", TTL: time.Minute},
+		&transport.Bid{Tender: "t-1", Confidence: 0.5},
 		&transport.Opaque{Kind: "telepathy", Version: "9", Data: []byte("\x00not JSON")},
 		&transport.Opaque{Kind: "message", Version: "1", Data: []byte("{broken")},
 		&transport.Opaque{Kind: "message", Version: "1", Data: []byte{}},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ on; cortex serve --learning=false learns nothing.`,
 			}
 			n, err := notes.Note(ctx, l.tenant, storage.NoteEvidence, id)
 			if err == nil { // also delete a note that is missing: an interrupted deletion may have left older versions of it in the files
-				err = notes.DeleteNote(ctx, l.tenant, storage.NoteEvidence, id, 0)
+				err = cmp.Or(notes.DeleteNote(ctx, l.tenant, storage.NoteEvidence, id, 0), notes.DeleteNote(ctx, l.tenant, storage.NoteRecord, id, 0))
 			}
 			if err != nil {
 				return forgetError(err)

@@ -87,6 +87,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	for _, e := range last {
 		out.WriteString(retried[e.Seq])
 		out.WriteString(whyJudged(e, alike))
+		whyPosted(&out, e, alike)
 		if e.Failure != "" {
 			fmt.Fprintf(&out, "failed   %s\n", said(e.Failure))
 			whyChosen(&out, e, offered)
@@ -116,6 +117,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		out.WriteString("\n")
 		whyChosen(&out, e, offered)
 		offered = e.Shortlist
+		whyPatterns(&out, e, alike)
 		fmt.Fprintf(&out, "   %s\n", costLine(d))
 	}
 	if total := conv.Usage; total != (llm.Usage{}) {

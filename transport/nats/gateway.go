@@ -205,7 +205,7 @@ func forbidden(who *auth.Identity, what string) error {
 
 // The kinds of events that agents and people may send. All others come only from the orchestrator.
 var (
-	agentKinds  = []string{"message", "task", "status-update", "artifact-update", "cancel"}
+	agentKinds  = []string{"message", "task", "status-update", "artifact-update", "cancel", "bid", "post", "read-board"}
 	personKinds = []string{"message", "cancel", "share"}
 )
 
