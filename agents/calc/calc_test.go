@@ -193,6 +193,8 @@ func TestAnswerRefuses(t *testing.T) {
 		{"sqrt", "sqrt needs a number"},
 		{"% of 3", "no number before a percent sign"},
 		{"5 miles", `5 miles in which unit? Ask for it as in "10 km in miles"`},
+		{"convert 100 usd to eur", `I know no exchange rates, and so nothing of "usd"`},
+		{"how many bananas are 5 apples", `I do not understand "bananas"`},
 		{"what is 5 apples", `I do not understand "apples"`},
 		{"5!", "I do not understand \"!\""},
 		{"2x + 3 = 7", "I do not understand \"x\""},

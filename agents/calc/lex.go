@@ -53,14 +53,23 @@ func (t token) startsOperand() bool {
 type unknownError struct{ word string }
 
 func (e *unknownError) Error() string {
+	if slices.Contains(currencies, strings.ToLower(e.word)) {
+		return fmt.Sprintf("I know no exchange rates, and so nothing of %q", shorten(e.word))
+	}
 	return fmt.Sprintf("I do not understand %q: %v", shorten(e.word), errHelp)
 }
 
-// strange returns the error for tokens of which the first is unknown. It names a unit only when nothing else is unknown: what keeps "10 km in miles
-// or so" from being a conversion is not "km".
+// instructing are words of a request for a conversion that are none of its units.
+var instructing = strings.Fields("convert change turn how many much is are in into to as")
+
+// currencies are the words for money that are asked for most.
+var currencies = strings.Fields("usd eur gbp jpy chf cny inr cad aud dollar dollars euro euros yen yuan rupee rupees franc francs bitcoin btc")
+
+// strange returns the error for tokens of which the first is unknown. It names a unit, or a word such as "convert", only when nothing else is unknown:
+// what keeps "10 km in miles or so" from being a conversion is not "km".
 func strange(tokens []token) error {
 	for _, t := range tokens {
-		if t.kind == unknown && !IsUnit(t.text) {
+		if t.kind == unknown && !IsUnit(t.text) && !slices.Contains(instructing, strings.ToLower(t.text)) {
 			return &unknownError{t.text}
 		}
 	}
@@ -73,7 +82,8 @@ var lexemes = map[string]token{
 	"add": op("+"), "subtract": op("-"), "take away": op("-"), "multiply by": op("*"), "divide by": op("/"),
 	"mod": op("mod"), "modulo": op("mod"), "raised to": op("^"), "to the power of": op("^"), "raised to the power of": op("^"),
 	"square root": fn("sqrt"), "square root of": fn("sqrt"), "cube root of": fn("cbrt"), "absolute value of": fn("abs"),
-	"percent": {kind: percent, text: "percent"}, "per cent": {kind: percent, text: "percent"}, "of": {kind: of}, "off": {kind: off},
+	"percent": {kind: percent, text: "percent"}, "per cent": {kind: percent, text: "percent"}, "of": {kind: of},
+	"tip on": {kind: of}, "tip of": {kind: of}, "tip for": {kind: of}, "tax on": {kind: of}, "vat on": {kind: of}, "interest on": {kind: of}, "off": {kind: off},
 	"pi": {kind: constant, text: "pi"}, "π": {kind: constant, text: "pi"}, "e": {kind: constant, text: "e"},
 	"zero": num(0, 1), "one": num(1, 1), "two": num(2, 1), "three": num(3, 1), "four": num(4, 1), "five": num(5, 1), "six": num(6, 1),
 	"seven": num(7, 1), "eight": num(8, 1), "nine": num(9, 1), "ten": num(10, 1), "eleven": num(11, 1), "twelve": num(12, 1),

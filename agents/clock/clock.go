@@ -80,7 +80,8 @@ func tellTimes(text string, found []place, now time.Time) []string {
 	return lines
 }
 
-// Understands reports whether text plainly asks if it is some day of the week, such as "is it friday in Tokyo?", or about a date, and nothing more.
+// Understands reports whether text plainly asks if it is some day of the week or time of day, such as "is it friday in Tokyo?", or about a date, and
+// nothing more.
 func Understands(text string) bool {
 	if len(text) > maxText {
 		return false
@@ -99,9 +100,9 @@ func Understands(text string) bool {
 		case n > 0:
 			i += n
 			continue
-		case weekday.MatchString(w):
+		case partOfTime.MatchString(w):
 			asked = true
-		case !slices.Contains(fillers, w) && !slices.Contains(before, w):
+		case !slices.Contains(fillers, w) && !slices.Contains(before, w) && w != "already" && w != "still":
 			return false
 		}
 		i++
@@ -110,7 +111,7 @@ func Understands(text string) bool {
 }
 
 var (
-	weekday     = regexp.MustCompile(`^(?:mon|tues|wednes|thurs|fri|satur|sun)day$`)
+	partOfTime  = regexp.MustCompile(`^(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|morning|afternoon|evening|night|daytime|nighttime|weekend|late|early)$`)
 	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|ahead|behind|earlier|later)\b`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
 	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:noon|midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +

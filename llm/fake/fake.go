@@ -115,6 +115,9 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	if said := courtesy(t.User); said != "" {
 		return respond(said, "a courtesy")
 	}
+	if m.stops(t.User) {
+		return respond(howToStop, "asked to stop something")
+	}
 	if isAbout(t.User) && (len(t.Files) == 0 || !slices.Contains(plainWords(t.User), "this")) { // with files, "this" is one of them
 		return introduction(t)
 	}

@@ -83,6 +83,13 @@ func (m *matcher) best(text string) choice {
 	if c, ok := m.calculation(words); ok && (len(found) == 0 || !m.calculates(&found[0]) || !m.takes(&found[0], words)) {
 		return c
 	}
+	ofTime := func() (choice, bool) {
+		at := m.running(clockID)
+		return choice{agent: at, score: 1, reason: clockID + ": it asks for a day"}, at >= 0 && clock.Understands(words)
+	}
+	if c, ok := ofTime(); ok && isIt.MatchString(words) {
+		return c
+	}
 	if len(found) == 0 {
 		return choice{agent: -1, reason: "it has nothing in common with any card"}
 	}
@@ -93,8 +100,8 @@ func (m *matcher) best(text string) choice {
 	}
 	if first.Fits && m.sure(first, words) && (first.Score >= likely || !m.foreign(words)) {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)
-	} else if at := m.running(clockID); at >= 0 && clock.Understands(words) {
-		return choice{agent: at, score: 1, reason: clockID + ": it asks for a day"}
+	} else if c, ok := ofTime(); ok {
+		return c
 	}
 	return c
 }

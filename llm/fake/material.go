@@ -9,7 +9,7 @@ import (
 
 // Read only. filler are words of an instruction that say nothing of its material, and leading those that may lead to it: "the words that are in".
 var (
-	filler  = set(`the a an many much how number amount total all of`)
+	filler  = set(`the teh hte a an many much how number amount total all of`)
 	leading = set(`that which there are is in of for has have`)
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // ofQuoted matches the end of an instruction for a quotation that follows: "count the words of".
-var ofQuoted = regexp.MustCompile(`(?i)\b(?:of|in|has|have|(?:the )?(?:following|text|sentence|phrase|string)) $`)
+var ofQuoted = regexp.MustCompile(`(?i)\b(?:of|in|has|have|does|do|(?:the )?(?:following|text|sentence|phrase|string)) $`)
 
 // piece is a part of the request that one agent gets.
 type piece struct {
@@ -43,7 +43,7 @@ func (m *matcher) plan(text string) []piece {
 	}
 	if at := quotedLast(text); at > 0 && at <= maxRead && ofQuoted.MatchString(text[:at]) {
 		if c := m.best(text[:at]); c.agent >= 0 && len(m.split(text[:at], false)) == 1 && m.says(text[:at]+"this", c.agent) {
-			return []piece{{agent: c.agent, skill: c.skill, task: strings.TrimRight(text[at:], "?!. "), about: text[:at], reason: c.reason}}
+			return []piece{{agent: c.agent, skill: c.skill, task: text[at : at+quotedAt(text[at:])], about: text[:at], reason: c.reason}}
 		}
 	}
 	if len(text) > maxRead { // a long text: material after an instruction
@@ -86,7 +86,8 @@ func (m *matcher) planContent(text string, at int) ([]piece, bool) {
 		}
 	}
 	p.content, p.alone = tidy(content), false
-	if m.says(instruction, p.agent) {
+	meant, _ := m.mended(instruction)
+	if m.says(instruction, p.agent) || m.says(meant, p.agent) {
 		p.task = tidy(content)
 	} else {
 		p.task = tidy(p.task + ":" + content)

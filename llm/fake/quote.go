@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -98,10 +99,13 @@ func masked(s string) string {
 	return string(b)
 }
 
-// quotedLast returns the index of the only quotation of s, if nothing follows it; otherwise 0.
+// endsQuestion matches what may follow the quotation in a question about it: "does '…' have?".
+var endsQuestion = regexp.MustCompile(`^(?: (?:have|has|contain|contains|got))?(?: in it)?[?!. ]*$`)
+
+// quotedLast returns the index of the only quotation of s, if nothing follows it but the end of a question; otherwise 0.
 func quotedLast(s string) int {
 	all := quotations(s)
-	if len(all) != 1 || strings.Trim(s[all[0][1]:], "?!. ") != "" {
+	if len(all) != 1 || !endsQuestion.MatchString(s[all[0][1]:]) {
 		return 0
 	}
 	return all[0][0]

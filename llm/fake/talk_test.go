@@ -216,6 +216,12 @@ func TestTalk(t *testing.T) {
 		{{"how many words are in this?\n\nthe sky is blue", "4"}, {"how many words?\n\n" + strings.Repeat("word ", 3000), "3000"}, {"weather in Rome\n\nand in Oslo", "@weather: weather in Rome\n\nand in Oslo"}},
 		{{"how many words are in 'the quick brown fox'?", "4"}, {"now in kilometres", lost}, {"how many words are in 'it isn't so'?", "3"}, {"and ‘not to be’", "3"}},
 		{{"what is the weather in Rome", "@weather"}, {"in Celsius?", "@weather: what is the weather in Rome in Celsius"}, {"is it John's or James' rain in Oslo", "@weather: is it John's or James' rain in Oslo"}},
+		{{"count teh words: one two three", "3"}, {"count the wrods: one two", "2"}, {"count teh words one two", "2"}},
+		{{"how many words does 'a rose is a rose' have?", "5"}, {`how many words does "to be" contain?`, "2"}, {"and 'one'?", "1"}},
+		{{"is it morning in Sydney?", "Sydney (Australia/Sydney)"}, {"is it already late in Rome", "Rome (Europe/Rome)"}, {"is it crowded in Rome?", lost}},
+		{{"what's 15% tip on 84.50?", "15% tip on 84.50 = 12.675"}, {"convert 100 usd to eur", `agent_calc could not do it: I know no exchange rates, and so nothing of "usd"`}},
+		{{"stop", "In a chat, Ctrl-C stops"}, {"please cancel everything", "In a chat, Ctrl-C stops"}, {"stop that now!", "In a chat"}, {"stop the music", lost}},
+		{{"what should I ask?", "Hello! I am Cortex."}, {"can you help me?", "Say what you want"}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},

@@ -153,7 +153,7 @@ var (
 		each for from give had has have he hello help her here hey hi him how i if in into is it its just kindly know let
 		like ll many may me might more much must my need no not now of off ok okay on one or our out over please re say shall
 		she should show so some tell than thank thanks that the their them then there these they this those to too up us use
-		using ve very want was we were what when where which who whom whose why will with would you your`)
+		adn hte taht teh using ve very want was we were what when where which who whom whose why will with would you your`)
 	// Nouns that nearly every card has, which are no evidence alone.
 	generic = stems(`answer data example file information input line message name output question request result sentence
 		service simple string task test text thing tool user value`)
@@ -189,6 +189,16 @@ var abouts = func() map[string]bool {
 		who built you
 		who created you
 		are you real
+		can you help me
+		could you help me
+		help me
+		i need help
+		what can i ask
+		what can i ask you
+		what can i say
+		what should i ask
+		what should i say
+		what now
 		how does this work
 		how do i use this
 		what is this
@@ -288,6 +298,24 @@ var courtesies = []struct {
 	{set(`ok okay alright great cool nice fine good well very perfect awesome wonderful excellent amazing wow lol haha done`), true, "All right."},
 	{set(`never mind nevermind`), true, "All right."},
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
+}
+
+// Read only: what a text begins with that wants something stopped, and what may follow.
+var (
+	stopping = set(`stop cancel abort halt`)
+	stopped  = set(`it that this them everything all of now please immediately the my task tasks job jobs work working running doing request requests here what you you're are`)
+)
+
+// howToStop answers who wants everything stopped.
+const howToStop = "In a chat, Ctrl-C stops what is running, and /cancel what is open in its conversation; elsewhere, `cortex tasks` lists it, and `cortex tasks cancel ID` stops it."
+
+// stops reports whether a text wants what is being done to be stopped, and is not for an agent whose card has that word.
+func (m *matcher) stops(s string) bool {
+	ws := plainWords(skipWords(s, polite))
+	if len(ws) == 0 || !stopping[ws[0]] || slices.ContainsFunc(ws[1:], func(w string) bool { return !stopped[w] }) {
+		return false
+	}
+	return !slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has([]byte(stem(ws[0]))) })
 }
 
 // courtesy answers thanks, farewells, and a yes or no without a question; "" when s is anything else.
