@@ -31,7 +31,7 @@ func TestBurst(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, keys) }() // neither is closed: the library still uses them after Close
 	out := &counted{Writer: tty}
-	e, err := newLineEditor(tty, screen{w: out}, []string{"lorem ipsum"}, func() string { return "" }, func(string) (string, []string) { return "", nil })
+	e, err := newLineEditor(tty, screen{w: out}, []string{"lorem ipsum"}, func() string { return "" }, func(string) (string, []string, func(string) string) { return "", nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

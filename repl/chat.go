@@ -284,6 +284,10 @@ func (c *chat) turn(ctx context.Context, text string) {
 			return false // whoever sees the answer wants to leave
 		case key == ctrlD:
 			c.ui.Notice("(Ctrl-C cancels what is running; to leave, press Ctrl-D when it is done)", lookDim)
+		case key == enter && stops(typed):
+			c.ui.Notice("> "+oneLine(typed), lookDim)
+			cancel()
+			return true
 		case key == enter:
 			return looks.look(ctx, c, typed)
 		}
@@ -383,7 +387,7 @@ func (c *chat) warn(text string) {
 }
 
 // complete offers commands at the beginning of a line, their arguments, and agents after an @.
-func (c *chat) complete(before string) (word string, options []string) {
+func (c *chat) complete(before string) (word string, options []string, about func(string) string) {
 	word = before[strings.LastIndexAny(before, " \t")+1:]
 	first, args, inArgs := strings.Cut(before, " ")
 	var all []string
@@ -397,18 +401,23 @@ func (c *chat) complete(before string) (word string, options []string) {
 			all = append(all, cmd.name)
 		}
 	case first == "/resume":
+		titles := map[string]string{}
 		for _, s := range c.conversations() {
 			all = append(all, s.ContextID)
+			titles[oneLine(s.ContextID)] = s.Title
 		}
+		about = func(id string) string { return titles[id] }
 	case first == "/theme":
 		all = Themes
 	case first == "/vi":
 		all = []string{"on", "off"}
 	case inArgs && slices.Contains([]string{"/attach", "/export", "/export!"}, first):
-		return pathsFrom(args)
+		word, options = pathsFrom(args)
+		return word, options, nil
 	case inArgs && first == "/save":
 		if _, path, ok := strings.Cut(args, " "); ok {
-			return pathsFrom(path)
+			word, options = pathsFrom(path)
+			return word, options, nil
 		}
 	case first == "/cancel":
 		for _, t := range c.tasks() {
@@ -423,7 +432,7 @@ func (c *chat) complete(before string) (word string, options []string) {
 		}
 	}
 	slices.Sort(options)
-	return word, slices.Compact(options)
+	return word, slices.Compact(options), about
 }
 
 // conversations returns the conversations for a completion. The user waits for it, so it returns nothing after a second.

@@ -341,7 +341,9 @@ func TestChatCompletion(t *testing.T) {
 	term.shows("@agent_calc   @agent_clock\n> ask @agent_c")
 	term.keys("lo\t")
 	term.prompts("ask @agent_clock") // followed by a space, which the screen does not show
-	term.keys("x\x15/conv\t\r")
+	term.keys("x\x15/resume \t")
+	term.shows("0193b2f0-aaaa-7000-8000-000000000001  what time is it in Tokyo and in Berlin…\nctx-1                                 this\n> /resume")
+	term.keys("\x15/conv\t\r")
 	term.shows("0193b2f0-aaaa  3 h ago")
 	term.prompts("")
 	term.keys("/theme li\t")
@@ -670,11 +672,16 @@ func TestChatTypesAhead(t *testing.T) {
 		t.Errorf("message = %q, want what was typed ahead", h.Text)
 	}
 	term.shows("Ctrl-D when it is done)\n• one\n• two\n• three\n> why next?\n")
-	term.keys("lost\x03")
+	term.keys("lost\rkept\x03")
 	if h := term.heard(); h.Kind != "cancel" {
 		t.Errorf("after Ctrl-C Cortex got %+v", h)
 	}
-	term.shows("(canceled)\n>")
+	term.shows("(canceled)\n> kept")
+	term.keys("\r")
+	if h := term.heard(); h.Text != "kept" {
+		t.Errorf("after Ctrl-C the message is %q, want the line that was not complete", h.Text)
+	}
+	term.order(order{Do: "answer", Text: "done"})
 	term.prompts("")
 	term.keys("\x04")
 	if code := term.exits(); code != 0 {

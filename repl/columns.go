@@ -28,6 +28,20 @@ func columns(words []string, width int) string {
 	return b.String()
 }
 
+// described lists words, each on a line with what it is.
+func described(words []string, about func(string) string, width int) string {
+	widest := 0
+	for _, w := range words {
+		widest = max(widest, table.Width(oneLine(w)))
+	}
+	var b strings.Builder
+	for _, w := range words {
+		line := table.Pad(oneLine(w), widest+2) + oneLine(about(w))
+		b.WriteString(strings.TrimRight(table.Fit(line, max(width-1, 1)), " ") + "\n")
+	}
+	return b.String()
+}
+
 // count returns "1 line", "2 lines".
 func count(n int, noun string) string {
 	if n != 1 {

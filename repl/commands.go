@@ -84,6 +84,16 @@ func commands() []command {
 	}
 }
 
+// stopping are the messages that mean Ctrl-C while a turn runs.
+var stopping = []string{"stop", "stop it", "stop that", "stop this", "stop everything", "cancel", "cancel it", "cancel that", "cancel this", "cancel everything", "cancel all", "abort"}
+
+// stops reports whether a line that is typed during a turn wants that to be canceled.
+func stops(line string) bool {
+	line = strings.Trim(strings.ToLower(strings.TrimSpace(line)), ".! ")
+	line = strings.TrimRight(strings.TrimSuffix(strings.TrimPrefix(line, "please "), "please"), ", ")
+	return slices.Contains(stopping, line)
+}
+
 // leaving are the messages that mean /quit.
 var leaving = []string{"exit", "quit", "bye"}
 

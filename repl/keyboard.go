@@ -172,8 +172,8 @@ func (k *keyboard) hear(b byte, on func(byte, string) bool) {
 	}
 	ends := string(k.tail) == pasteEnd
 	k.pastes = !ends && (pasting || string(k.tail) == pasteBegin)
-	if b == ctrlC && !pasting { // as a terminal does
-		k.early = nil
+	if b == ctrlC && !pasting {
+		k.early = unfinished(k.early) // lines behind what is canceled might be about it
 	}
 	k.mu.Unlock()
 	if (b == ctrlC || b == ctrlD) && !pasting && on(b, "") {
@@ -231,6 +231,22 @@ const (
 	ctrlR = 0x12
 	ctrlS = 0x13
 )
+
+// unfinished returns the keys of the line that is not complete.
+func unfinished(keys []byte) []byte {
+	from, pasting := 0, false
+	for i, b := range keys {
+		switch {
+		case !pasting && b == enter:
+			from = i + 1
+		case bytes.HasPrefix(keys[i:], []byte(pasteBegin)):
+			pasting = true
+		case bytes.HasPrefix(keys[i:], []byte(pasteEnd)):
+			pasting = false
+		}
+	}
+	return keys[from:]
+}
 
 // typedAhead returns the text that keys before a line would show, on one line.
 func typedAhead(keys []byte) string {

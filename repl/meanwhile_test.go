@@ -57,3 +57,27 @@ func TestStopKey(t *testing.T) {
 		t.Errorf("exit status %d", code)
 	}
 }
+
+// TestStopInTurn types "stop" while a turn runs, which cancels it as Ctrl-C does; at the prompt it is a message like others.
+func TestStopInTurn(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.say("do something long")
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_clock", Text: "do it"})
+	term.shows("· agent_clock")
+	term.keys("and then?\r") // this is said when it is done
+	term.keys("please stop that.\r")
+	if h := term.heard(); h.Kind != "cancel" {
+		t.Errorf("Cortex hears %+v, want the cancellation", h)
+	}
+	term.shows("> please stop that.")
+	term.shows("(canceled)")
+	if h := term.heard(); h.Text != "and then?" {
+		t.Errorf("Cortex hears %+v, want what was typed before", h)
+	}
+	term.order(order{Do: "answer", Text: "done"})
+	term.shows("done\n>")
+	if h := term.say("stop"); h.Text != "stop" {
+		t.Errorf("Cortex hears %+v", h)
+	}
+}

@@ -35,8 +35,8 @@ type lineEditor struct {
 	length atomic.Int64 // of the line, in runes
 }
 
-// completer returns the word that ends at the cursor and its completions.
-type completer func(before string) (word string, options []string)
+// completer returns the word that ends at the cursor and its completions. about says what one of them is; it may be nil.
+type completer func(before string) (word string, options []string, about func(option string) string)
 
 // maxRecall is the size in bytes of the longest text that the arrow keys recall; longer ones cannot be edited on one line.
 const maxRecall = 4 << 10
@@ -277,7 +277,7 @@ type completion struct {
 }
 
 func (c completion) Do(line []rune, pos int) ([][]rune, int) {
-	word, options := c.complete(string(line[:pos]))
+	word, options, about := c.complete(string(line[:pos]))
 	if len(options) == 0 {
 		return nil, 0
 	}
@@ -288,6 +288,10 @@ func (c completion) Do(line []rune, pos int) ([][]rune, int) {
 		rest = append(rest, ' ')
 	case len(rest) == 0:
 		w, _ := screen{w: c.e.out.w}.size()
+		if about != nil {
+			_, _ = c.e.rl.Write([]byte(described(options, about, w)))
+			return nil, 0
+		}
 		_, _ = c.e.rl.Write([]byte(columns(options, w)))
 		return nil, 0
 	}

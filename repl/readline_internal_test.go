@@ -19,7 +19,7 @@ func TestCtrlDBetweenTurnAndLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, keys) }() // neither is closed: the library still uses them after Close
-	e, err := newLineEditor(tty, screen{w: tty}, nil, func() string { return "" }, func(string) (string, []string) { return "", nil })
+	e, err := newLineEditor(tty, screen{w: tty}, nil, func() string { return "" }, func(string) (string, []string, func(string) string) { return "", nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestCtrlDBetweenLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, keys) }() // neither is closed: the library still uses them after Close
-	e, err := newLineEditor(tty, screen{w: tty}, nil, func() string { return "" }, func(string) (string, []string) { return "", nil })
+	e, err := newLineEditor(tty, screen{w: tty}, nil, func() string { return "" }, func(string) (string, []string, func(string) string) { return "", nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
