@@ -1,14 +1,11 @@
 package openai
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/sashabaranov/go-openai"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -24,8 +21,8 @@ type answer struct {
 	wrote   bool            // text was yielded
 	aside   strings.Builder // text of an answer that should be a function call
 	refusal strings.Builder
-	call    *openai.ToolCall // the first piece of the first call
-	second  bool             // pieces without an index or id belong to another call
+	call    *call // the first piece of the first call
+	second  bool  // pieces without an index or id belong to another call
 	finish  string
 	partial bool // the endpoint says that the answer is not complete
 }
@@ -36,13 +33,29 @@ var errLeft = errors.New("left")
 // maxRefusal bounds how much of a refusal's text is kept, in bytes.
 const maxRefusal = 4 << 10
 
-// read reads a stream to its end: next reads a chunk, adds it, and returns the text to yield. read yields for each chunk, including those without text,
-// which show that the model is working. It returns the error of an unusable answer only at the end, since the usage comes last.
-func (a *answer) read(next func() (text string, err error), yield func(text string) bool) error {
+// piece is what one chunk adds to an answer.
+type piece struct {
+	text, refusal, finish string
+	calls                 []call
+}
+
+// call is a piece of a function call.
+type call struct {
+	index               *int // nil: unknown
+	id, name, arguments string
+}
+
+// read reads the parts of a response to their end. It yields for each, including those without text, which show that the model is working. It returns
+// the error of an unusable answer only at the end, since the usage comes last.
+func (a *answer) read(r *repair, yield func(text string) bool) error {
 	for {
-		text, err := next()
+		p, err := r.next()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		text := ""
+		if err == nil {
+			text, err = p.addTo(a)
 		}
 		if err != nil {
 			return unread(err)
@@ -67,69 +80,50 @@ func (a *answer) read(next func() (text string, err error), yield func(text stri
 	return nil
 }
 
-// addChunk adds a chunk of chat completions, and returns the text to yield.
-func (a *answer) addChunk(chunk *openai.ChatCompletionStreamResponse) (string, error) {
-	a.model = cmp.Or(chunk.Model, a.model)
-	if chunk.Usage != nil {
-		a.count(chunk.Usage)
-	}
-	var text strings.Builder
-	for i := range chunk.Choices {
-		if c := &chunk.Choices[i]; c.Index == 0 {
-			piece, err := a.add(c)
-			if err != nil {
-				return "", err
-			}
-			text.WriteString(piece)
-		}
-	}
-	return text.String(), nil
-}
-
 // unread returns the error of a stream that could not be read to its end.
 func unread(err error) error {
 	if _, ok := errors.AsType[*llm.Error](err); ok {
 		return err
 	}
-	// Either a chunk that the SDK cannot decode, or a timeout of the HTTP client, which must not look like the end of the caller's context. Generate
+	// Either a piece that is no text, or a timeout of the HTTP client, which must not look like the end of the caller's context. Generate
 	// checks that context first.
 	return &llm.Error{Kind: llm.ErrUnavailable, Message: "a piece of the answer cannot be read: " + err.Error()}
 }
 
 // add adds a piece to the answer, and returns the text to yield.
-func (a *answer) add(c *openai.ChatCompletionStreamChoice) (string, error) {
-	if c.FinishReason != "" {
-		a.finish = string(c.FinishReason)
+func (a *answer) add(p *piece) (string, error) {
+	if p.finish != "" {
+		a.finish = p.finish
 	}
 	if room := maxRefusal - a.refusal.Len(); room > 0 {
-		a.refusal.WriteString(c.Delta.Refusal[:min(len(c.Delta.Refusal), room)])
+		a.refusal.WriteString(p.refusal[:min(len(p.refusal), room)])
 	}
-	text := c.Delta.Content
+	text := p.text
 	if a.structured {
 		if a.aside.Len()+len(text) > llm.MaxDecision {
 			return "", &llm.Error{Kind: llm.ErrLength, Message: fmt.Sprintf("more than %d bytes, and no function call", llm.MaxDecision)}
 		}
 		a.aside.WriteString(text)
-		text = a.arguments(c.Delta.ToolCalls)
+		text = a.arguments(p.calls)
 	}
 	return text, nil
 }
 
 // arguments returns what pieces add to the arguments of the first call. Each call begins with a piece that has the function's name and usually an id.
 // Some endpoints send no index, some the same for each call, some a new id with each piece.
-func (a *answer) arguments(pieces []openai.ToolCall) string {
+func (a *answer) arguments(pieces []call) string {
 	var text strings.Builder
 	for _, p := range pieces {
 		switch {
 		case a.call == nil:
 			a.call = &p
-		case p.Index != nil && a.call.Index != nil && *p.Index != *a.call.Index:
+		case p.index != nil && a.call.index != nil && *p.index != *a.call.index:
 			continue
-		case p.Function.Name != "" && p.ID != "":
-			a.second = p.ID != a.call.ID
+		case p.name != "" && p.id != "":
+			a.second = p.id != a.call.id
 		}
 		if !a.second {
-			text.WriteString(p.Function.Arguments)
+			text.WriteString(p.arguments)
 		}
 	}
 	return text.String()
@@ -172,16 +166,16 @@ func (a *answer) judge() error {
 	return nil
 }
 
+// counted is the usage of an answer as an endpoint says it.
+type counted struct{ input, output, total, cached, written, reasoning int }
+
 // count records a usage; if there is one with each chunk, the last one counts.
-func (a *answer) count(u *openai.Usage) {
+func (a *answer) count(u counted) {
 	// In some totals there are thoughts that the completion does not include.
-	n := llm.Usage{Input: max(u.PromptTokens, 0), Output: max(u.CompletionTokens, u.TotalTokens-u.PromptTokens, 0)}
-	if d := u.PromptTokensDetails; d != nil {
-		n.Cached = min(max(d.CachedTokens, 0), n.Input)
-	}
-	if d := u.CompletionTokensDetails; d != nil {
-		n.Reasoning = min(max(d.ReasoningTokens, 0), n.Output)
-	}
+	n := llm.Usage{Input: max(u.input, 0), Output: max(u.output, u.total-u.input, 0)}
+	n.Cached = min(max(u.cached, 0), n.Input)
+	n.CacheWrite = min(max(u.written, 0), n.Input-n.Cached)
+	n.Reasoning = min(max(u.reasoning, 0), n.Output)
 	if n.Tokens() > 0 {
 		a.usage = n
 	}

@@ -198,7 +198,8 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 	if c.needsResponses(req) {
 		return c.streamResponse(ctx, r, req, a, yield)
 	}
-	stream, err := openai.NewClientWithConfig(c.caller(chatFormat{}, extra)).CreateChatCompletionStream(ctx, req)
+	call := c.caller(chatFormat{}, extra)
+	stream, err := openai.NewClientWithConfig(c.over(call)).CreateChatCompletionStream(ctx, req)
 	if c.cfg.API == "" && sendsToResponses(err) {
 		c.noChat.Store(true)
 		return c.streamResponse(ctx, r, req, a, yield)
@@ -208,19 +209,18 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 	}
 	defer stream.Close() //nolint:errcheck // there is nothing left to lose
 	a.requestID = requestID(stream.Header())
-	return a.read(func() (string, error) {
-		chunk, err := stream.Recv()
-		if err != nil {
-			return "", err
-		}
-		return a.addChunk(&chunk)
-	}, yield)
+	return a.read(call.answer, yield)
 }
 
-// caller returns the configuration of the SDK for one call, with answers in this format, and with these fields in the body.
-func (c *Client) caller(f format, extra map[string]any) openai.ClientConfig {
+// caller returns what sends one call, with an answer in this format, and with these fields in the body.
+func (c *Client) caller(f format, extra map[string]any) *doer {
+	return &doer{http: c.http, format: f, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == "", secrets: c.hidden}
+}
+
+// over returns the configuration of the SDK for the call that d sends.
+func (c *Client) over(d *doer) openai.ClientConfig {
 	sdk := c.sdk
-	sdk.HTTPClient = &doer{http: c.http, format: f, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == "", secrets: c.hidden}
+	sdk.HTTPClient = d
 	return sdk
 }
 

@@ -17,8 +17,8 @@ import (
 // maxErrorBody bounds how much of an error's body is read, in bytes.
 const maxErrorBody = 64 << 10
 
-// doer sends the one request of a call. It adds fields to the body that the SDK cannot send. The SDK only receives answers in a form that it can read
-// without loss, and each error as an [llm.Error], which it passes on.
+// doer sends the one request of a call. It adds fields to the body that the SDK cannot send. It keeps the answer, which the SDK does not read, and gives
+// the SDK each error as an [llm.Error], which it passes on.
 type doer struct {
 	http    *http.Client
 	format  format
@@ -26,6 +26,7 @@ type doer struct {
 	extra   map[string]any // fields of the body
 	keyless bool
 	secrets func() []string // which errors must not show
+	answer  *repair         // set by a successful Do
 }
 
 var _ openai.HTTPDoer = (*doer)(nil)
@@ -48,7 +49,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		body := newRepair(resp.Body, d.format, resp.Header, target)
 		body.secrets = d.secrets()
-		resp.Body = body
+		resp.Body, d.answer = body, body
 		return resp, nil
 	}
 	defer resp.Body.Close()                                        //nolint:errcheck // it was only read

@@ -1,11 +1,14 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -13,7 +16,7 @@ import (
 // chatFormat is that of chat completions.
 type chatFormat struct{}
 
-func (chatFormat) alive() any { return &frame{Choices: []choice{}} }
+func (chatFormat) alive() part { return &frame{Choices: []choice{}} }
 
 func (chatFormat) frame(event string, data []byte) (reading, bool) {
 	h, ok := readHead(data)
@@ -40,7 +43,7 @@ func (chatFormat) object(data []byte) reading {
 	return h.reading()
 }
 
-// frame is the part of a frame that the SDK gets. Endpoints disagree about the types of unused fields, each of which would make the SDK fail.
+// frame is the used part of a frame. Endpoints disagree about the types of others.
 type frame struct {
 	Model   string   `json:"model,omitempty"`
 	Choices []choice `json:"choices"`
@@ -78,6 +81,65 @@ type usage struct {
 	Written *struct {
 		Reasoning count `json:"reasoning_tokens,omitempty"`
 	} `json:"completion_tokens_details,omitempty"`
+}
+
+// addTo implements [part].
+func (f *frame) addTo(a *answer) (string, error) {
+	a.model = cmp.Or(f.Model, a.model)
+	if f.Usage != nil {
+		a.count(f.Usage.plain())
+	}
+	var text string
+	for i := range f.Choices {
+		c := &f.Choices[i]
+		if c.Index != 0 {
+			continue
+		}
+		p := piece{finish: c.FinishReason}
+		var err error
+		if p.text, err = textOf(c.Delta.Content); err != nil {
+			return "", err
+		}
+		if p.refusal, err = textOf(c.Delta.Refusal); err != nil {
+			return "", err
+		}
+		for _, t := range c.Delta.ToolCalls {
+			arguments, err := textOf(t.Function.Arguments)
+			if err != nil {
+				return "", err
+			}
+			p.calls = append(p.calls, call{t.Index, t.ID, t.Function.Name, arguments})
+		}
+		more, err := a.add(&p)
+		if err != nil {
+			return "", err
+		}
+		text += more
+	}
+	return text, nil
+}
+
+// textOf returns the text of a JSON string, or "" for nothing.
+func textOf(raw json.RawMessage) (text string, err error) {
+	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : n-1]), nil
+	}
+	if len(raw) > 0 {
+		err = json.Unmarshal(raw, &text)
+	}
+	return text, err
+}
+
+// plain returns what was counted.
+func (u *usage) plain() counted {
+	n := counted{input: int(u.Prompt), output: int(u.Completion), total: int(u.Total)}
+	if u.Details != nil {
+		n.cached = int(u.Details.Cached)
+	}
+	if u.Written != nil {
+		n.reasoning = int(u.Written.Reasoning)
+	}
+	return n
 }
 
 // count is a number of tokens in any JSON type. An invalid one counts as missing.
@@ -141,10 +203,10 @@ func (h *head) reading() reading {
 		}
 		ends = ends || c.FinishReason != ""
 	}
-	return reading{frames: []any{h.reduced()}, ends: ends}
+	return reading{frames: []part{h.reduced()}, ends: ends}
 }
 
-// reduced returns the frame for the SDK.
+// reduced returns the used part of the frame.
 func (h *head) reduced() *frame {
 	f := &h.frame
 	f.Choices = make([]choice, len(h.Choices))
@@ -166,7 +228,7 @@ func isSet(raw json.RawMessage) bool {
 }
 
 // oneText returns raw if it is a string, or the joined texts of its parts: some models send thoughts as parts of another type, too. It returns
-// anything else unchanged, so that the SDK fails rather than lose text silently.
+// anything else unchanged, so that reading it fails rather than lose text silently.
 func oneText(raw json.RawMessage) json.RawMessage {
 	if !isSet(raw) {
 		return nil

@@ -51,19 +51,14 @@ func (c *Client) streamResponse(ctx context.Context, r *llm.Request, chat openai
 		return err
 	}
 	a.whole = true
-	stream, err := openai.NewClientWithConfig(c.caller(&responseFormat{}, nil)).CreateResponseStream(ctx, c.responseRequest(r))
+	call := c.caller(&responseFormat{}, nil)
+	stream, err := openai.NewClientWithConfig(c.over(call)).CreateResponseStream(ctx, c.responseRequest(r))
 	if err != nil {
 		return err
 	}
 	defer stream.Close() //nolint:errcheck // there is nothing left to lose
 	a.requestID = requestID(stream.Header())
-	return a.read(func() (string, error) {
-		e, err := stream.Recv()
-		if err != nil {
-			return "", err
-		}
-		return a.addEvent(&e)
-	}, yield)
+	return a.read(call.answer, yield)
 }
 
 // responseRequest converts r for the SDK. The endpoint is asked to store nothing. The system prompt is a message, since an endpoint that is asked for
@@ -134,52 +129,4 @@ func (c *Client) structureResponse(req *openai.CreateResponseRequest, schema jso
 		req.ToolChoice = map[string]string{"type": "function", "name": functionName}
 		req.ParallelToolCalls = c.cfg.ParallelToolCalls
 	}
-}
-
-// addEvent adds an event of a response to the answer, as the piece of chat completions that means the same, and returns the text to yield.
-func (a *answer) addEvent(e *openai.ResponseStreamEvent) (string, error) {
-	if r := e.Response; r != nil {
-		a.model = cmp.Or(r.Model, a.model)
-		if u := r.Usage; u != nil {
-			a.countResponse(u)
-		}
-	}
-	c := openai.ChatCompletionStreamChoice{}
-	call := openai.ToolCall{Index: &e.OutputIndex}
-	switch e.Type {
-	case openai.ResponseStreamEventOutputTextDelta:
-		c.Delta.Content = e.Delta
-	case openai.ResponseStreamEventRefusalDelta:
-		c.Delta.Refusal = e.Delta
-	case openai.ResponseStreamEventOutputItemAdded: // of a function call: see responseFormat
-		call.Function.Name = functionName
-		c.Delta.ToolCalls = []openai.ToolCall{call}
-	case openai.ResponseStreamEventFunctionArgumentsDelta:
-		call.Function.Arguments = e.Delta
-		c.Delta.ToolCalls = []openai.ToolCall{call}
-	case openai.ResponseStreamEventCompleted:
-		c.FinishReason = "completed"
-	case openai.ResponseStreamEventIncomplete:
-		c.FinishReason = "incomplete"
-		if r := e.Response; r != nil && r.IncompleteDetails != nil && r.IncompleteDetails.Reason != "" {
-			c.FinishReason = openai.FinishReason(r.IncompleteDetails.Reason)
-		}
-		a.partial = true
-	}
-	return a.add(&c)
-}
-
-// countResponse records a usage.
-func (a *answer) countResponse(u *openai.ResponseUsage) {
-	n := openai.Usage{PromptTokens: u.InputTokens, CompletionTokens: u.OutputTokens, TotalTokens: u.TotalTokens}
-	written := 0
-	if d := u.InputTokensDetails; d != nil {
-		n.PromptTokensDetails = &openai.PromptTokensDetails{CachedTokens: d.CachedTokens}
-		written = d.CacheWriteTokens
-	}
-	if d := u.OutputTokensDetails; d != nil {
-		n.CompletionTokensDetails = &openai.CompletionTokensDetails{ReasoningTokens: d.ReasoningTokens}
-	}
-	a.count(&n)
-	a.usage.CacheWrite = min(max(written, 0), a.usage.Input-a.usage.Cached)
 }

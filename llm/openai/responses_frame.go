@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -11,12 +12,12 @@ import (
 )
 
 // responseFormat is that of the Responses API. Its frames are events, which repeat what came in pieces when a part, an item and the response are
-// complete. The SDK gets the pieces; only of an answer that did not come in pieces it gets those of the complete response.
+// complete. The pieces count; only of an answer that did not come in pieces those of the complete response do.
 type responseFormat struct {
 	pieces bool // some came
 }
 
-// event is the part of an event that the SDK gets.
+// event is the used part of an event.
 type event struct {
 	Type     openai.ResponseStreamEventType `json:"type"`
 	Index    int                            `json:"output_index"`
@@ -47,6 +48,48 @@ type responseUsage struct {
 	} `json:"output_tokens_details,omitempty"`
 }
 
+// addTo implements [part].
+func (e *event) addTo(a *answer) (string, error) {
+	if r := e.Response; r != nil {
+		a.model = cmp.Or(r.Model, a.model)
+		if u := r.Usage; u != nil {
+			a.count(u.plain())
+		}
+	}
+	var p piece
+	switch e.Type {
+	case openai.ResponseStreamEventOutputTextDelta:
+		p.text = e.Delta
+	case openai.ResponseStreamEventRefusalDelta:
+		p.refusal = e.Delta
+	case openai.ResponseStreamEventOutputItemAdded: // of a function call: see responseFormat
+		p.calls = []call{{index: &e.Index, name: functionName}}
+	case openai.ResponseStreamEventFunctionArgumentsDelta:
+		p.calls = []call{{index: &e.Index, arguments: e.Delta}}
+	case openai.ResponseStreamEventCompleted:
+		p.finish = "completed"
+	case openai.ResponseStreamEventIncomplete:
+		p.finish = "incomplete"
+		if r := e.Response; r != nil && r.Incomplete != nil && r.Incomplete.Reason != "" {
+			p.finish = r.Incomplete.Reason
+		}
+		a.partial = true
+	}
+	return a.add(&p)
+}
+
+// plain returns what was counted.
+func (u *responseUsage) plain() counted {
+	n := counted{input: int(u.Input), output: int(u.Output), total: int(u.Total)}
+	if u.Details != nil {
+		n.cached, n.written = int(u.Details.Cached), int(u.Details.Written)
+	}
+	if u.Thoughts != nil {
+		n.reasoning = int(u.Thoughts.Reasoning)
+	}
+	return n
+}
+
 // item is a part of a response: a message, a function call, or something else, such as thoughts.
 type item struct {
 	Type      string
@@ -70,7 +113,7 @@ type received struct {
 	Response *body `json:"response"`
 }
 
-func (*responseFormat) alive() any { return &event{Type: openai.ResponseStreamEventInProgress} }
+func (*responseFormat) alive() part { return &event{Type: openai.ResponseStreamEventInProgress} }
 
 func (f *responseFormat) frame(name string, data []byte) (reading, bool) {
 	var e received
@@ -94,10 +137,10 @@ func (f *responseFormat) frame(name string, data []byte) (reading, bool) {
 			return reading{err: &llm.Error{Kind: llm.ErrUnavailable, Message: "a piece of the answer is no text"}}, true
 		}
 		f.pieces = true
-		return reading{frames: []any{out}}, true
+		return reading{frames: []part{out}}, true
 	case openai.ResponseStreamEventOutputItemAdded:
 		if e.Item.Type == itemCall {
-			return reading{frames: []any{out}}, true
+			return reading{frames: []part{out}}, true
 		}
 	case openai.ResponseStreamEventCompleted, openai.ResponseStreamEventIncomplete, openai.ResponseStreamEventFailed:
 		if e.Response != nil {
@@ -106,7 +149,7 @@ func (f *responseFormat) frame(name string, data []byte) (reading, bool) {
 		return reading{err: &llm.Error{Kind: llm.ErrUnavailable, Message: "the end of the answer has no response"}}, true
 	}
 	out.Type = openai.ResponseStreamEventInProgress // all others mean no more than that
-	return reading{frames: []any{out}}, true
+	return reading{frames: []part{out}}, true
 }
 
 // itemCall is the type of an item that is a function call.
@@ -119,19 +162,19 @@ func (f *responseFormat) end(kind openai.ResponseStreamEventType, b *body) readi
 		last.Type = openai.ResponseStreamEventInProgress // with the usage
 		said, err := json.Marshal(map[string]json.RawMessage{"error": b.Error})
 		if err != nil || !isSet(b.Error) {
-			return reading{frames: []any{last}, err: &llm.Error{Kind: llm.ErrUnavailable, Message: "it ended the answer with an error, and does not say which"}}
+			return reading{frames: []part{last}, err: &llm.Error{Kind: llm.ErrUnavailable, Message: "it ended the answer with an error, and does not say which"}}
 		}
-		return reading{frames: []any{last}, failed: said}
+		return reading{frames: []part{last}, failed: said}
 	}
 	if f.pieces {
-		return reading{frames: []any{last}, ends: true, last: true}
+		return reading{frames: []part{last}, ends: true, last: true}
 	}
 	return reading{frames: append(piecesOf(b.Output), last), ends: true, last: true}
 }
 
 // piecesOf returns the events in which the output would have come.
-func piecesOf(output []item) []any {
-	var all []any
+func piecesOf(output []item) []part {
+	var all []part
 	add := func(kind openai.ResponseStreamEventType, i int, text string) {
 		if text != "" {
 			all = append(all, &event{Type: kind, Index: i, Delta: text})

@@ -2,11 +2,9 @@ package openai
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/sashabaranov/go-openai"
@@ -28,26 +26,22 @@ func FuzzResponses(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		out, err := io.ReadAll(newRepair(io.NopCloser(bytes.NewReader(body)), &responseFormat{}, http.Header{}, "http://localhost/v1/responses"))
-		if _, ok := errors.AsType[*llm.Error](err); err != nil && !ok {
-			t.Fatalf("error %T %v, want an *llm.Error", err, err)
-		}
 		for _, structured := range []bool{false, true} {
+			r := newRepair(io.NopCloser(bytes.NewReader(body)), &responseFormat{}, http.Header{}, "http://localhost/v1/responses")
 			a := answer{structured: structured, whole: true}
 			ended := false
-			for line := range strings.SplitSeq(string(out), "\n\n") {
-				data, ok := strings.CutPrefix(line, "data: ")
-				if !ok || data == "[DONE]" {
-					continue
+			for {
+				p, err := r.next()
+				if _, ok := errors.AsType[*llm.Error](err); err != nil && !errors.Is(err, io.EOF) && !ok {
+					t.Fatalf("error %T %v, want an *llm.Error", err, err)
 				}
-				var e openai.ResponseStreamEvent
-				if err := json.Unmarshal([]byte(data), &e); err != nil {
-					t.Fatalf("the SDK cannot read %q: %v", data, err)
+				if err != nil {
+					break
 				}
-				if _, err := a.addEvent(&e); err != nil {
+				if _, err := p.addTo(&a); err != nil {
 					return
 				}
-				ended = ended || e.Type == openai.ResponseStreamEventCompleted
+				ended = ended || p.(*event).Type == openai.ResponseStreamEventCompleted
 			}
 			if a.judge() == nil && !ended {
 				t.Fatalf("%q is a complete answer", body)

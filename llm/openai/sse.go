@@ -32,22 +32,28 @@ type format interface {
 	// object interprets the JSON of a body that is no event stream.
 	object(data []byte) reading
 	// alive is the empty frame that stands for a keep-alive.
-	alive() any
+	alive() part
+}
+
+// part is what a frame adds to an answer.
+type part interface {
+	// addTo adds it, and returns the text to yield.
+	addTo(a *answer) (text string, err error)
 }
 
 // reading is what a frame of the endpoint means.
 type reading struct {
-	frames []any      // what the SDK gets; none for what is no part of an answer
+	frames []part     // none for what is no part of an answer
 	ends   bool       // the answer may end here
 	last   bool       // nothing follows
 	failed []byte     // the endpoint's error, which follows the frames
 	err    *llm.Error // likewise
 }
 
-// repair converts the body of a response, of whatever form, to what the SDK reads: frames of one line with one JSON object each, with the used fields
-// only, then [DONE]. A keep-alive becomes an empty frame. Anything else ends the body with an error, which the SDK passes on: an [llm.Error] for an
-// error or an incomplete answer of the endpoint, the reader's own error for the end of ctx. In particular, io.EOF comes only after [DONE], and [DONE]
-// only when the endpoint sent it, or a reason for the end of the answer.
+// repair reads the body of a response, of whatever form, in the place of the SDK, which fails on fields that are not used, and reads nothing: it gets
+// an empty body. A keep-alive becomes an empty part. Anything else ends the answer with an error: an [llm.Error] for an error or an incomplete answer
+// of the endpoint, the reader's own error for the end of ctx. In particular, io.EOF comes only when the endpoint sent [DONE], or a reason for the end
+// of the answer.
 type repair struct {
 	format  format
 	body    io.Closer
@@ -57,11 +63,11 @@ type repair struct {
 	target  string   // the URL, for errors
 	secrets []string // which errors must not show
 
-	out      bytes.Buffer // converted, not yet read
-	err      error        // follows out
-	begun    bool         // there was any content
-	data     []byte       // of an incomplete event
-	event    string       // its name
+	out      []part // not yet returned
+	err      error  // follows out
+	begun    bool   // there was any content
+	data     []byte // of an incomplete event
+	event    string // its name
 	frames   int
 	finished bool   // the answer has ended
 	stray    []byte // the last unexpected text; it may explain why the stream ended
@@ -72,16 +78,23 @@ func newRepair(body io.ReadCloser, f format, header http.Header, target string) 
 	return &repair{format: f, body: body, limit: limit, in: bufio.NewReaderSize(limit, 16<<10), header: header, target: target}
 }
 
-// Read implements [io.Reader]. It returns as soon as there is a frame.
-func (r *repair) Read(p []byte) (int, error) {
-	for r.out.Len() == 0 {
+// next returns the next part of the answer, as soon as it is there.
+func (r *repair) next() (part, error) {
+	for len(r.out) == 0 {
 		if r.err != nil {
-			return 0, r.err
+			return nil, r.err
 		}
 		r.step()
 	}
-	return r.out.Read(p)
+	p := r.out[0]
+	if r.out = r.out[1:]; len(r.out) == 0 {
+		r.out = nil
+	}
+	return p, nil
 }
+
+// Read implements [io.Reader] for the SDK.
+func (*repair) Read([]byte) (int, error) { return 0, io.EOF }
 
 // Close implements [io.Closer].
 func (r *repair) Close() error {
@@ -264,15 +277,13 @@ func (r *repair) object(start []byte) {
 	}
 }
 
-// put writes what data means.
+// put adds what data means.
 func (r *repair) put(f reading, data []byte) {
 	if len(f.frames) > 0 {
 		r.finished = r.finished || f.ends
 		r.frames++
 	}
-	for _, frame := range f.frames {
-		r.write(frame)
-	}
+	r.out = append(r.out, f.frames...)
 	switch {
 	case f.err != nil:
 		r.fail(f.err)
@@ -286,22 +297,11 @@ func (r *repair) put(f reading, data []byte) {
 	}
 }
 
-// alive writes an empty frame as a keep-alive.
-func (r *repair) alive() { r.write(r.format.alive()) }
-
-func (r *repair) write(f any) {
-	r.out.WriteString("data: ")
-	e := json.NewEncoder(&r.out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(f) // cannot fail: its parts were JSON. Encode ends the line
-	r.out.WriteByte('\n')
-}
+// alive adds an empty part, as a keep-alive.
+func (r *repair) alive() { r.out = append(r.out, r.format.alive()) }
 
 // done ends a complete answer.
-func (r *repair) done() {
-	r.out.WriteString("data: [DONE]\n\n")
-	r.err = io.EOF
-}
+func (r *repair) done() { r.err = io.EOF }
 
 // fail ends the answer with the endpoint's error.
 func (r *repair) fail(e *llm.Error) { r.err = withHeader(e, r.header) }

@@ -25,7 +25,7 @@ const (
 // alive is the frame of a keep-alive.
 const alive = `{"choices":[]}`
 
-// frames returns what the SDK gets.
+// frames returns a stream.
 func frames(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
@@ -35,8 +35,26 @@ func frames(data ...string) string {
 }
 
 func repaired(body io.Reader) (string, error) {
-	out, err := io.ReadAll(newRepair(io.NopCloser(body), chatFormat{}, http.Header{}, "http://localhost/v1/chat/completions"))
-	return string(out), err
+	return drained(newRepair(io.NopCloser(body), chatFormat{}, http.Header{}, "http://localhost/v1/chat/completions"))
+}
+
+// drained returns the parts of an answer as a stream.
+func drained(r *repair) (string, error) {
+	var out strings.Builder
+	for {
+		p, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return out.String() + frames("[DONE]"), nil
+		}
+		if err != nil {
+			return out.String(), err
+		}
+		data, err := json.Marshal(p)
+		if err != nil {
+			panic(err)
+		}
+		out.WriteString(frames(string(data)))
+	}
 }
 
 func TestRepair(t *testing.T) {
@@ -223,7 +241,7 @@ func TestRepairBounds(t *testing.T) {
 			if tt.bound == small {
 				r.limit.N = small
 			}
-			_, err := io.ReadAll(r)
+			_, err := drained(r)
 			kind := llm.ErrTruncated
 			if tt.bound == small {
 				kind = llm.ErrLength
@@ -245,9 +263,9 @@ func TestRepairAtOnce(t *testing.T) {
 	r := newRepair(in, chatFormat{}, http.Header{}, "")
 	for range 3 {
 		go out.Write([]byte("data: " + hello + "\n")) // the empty line comes with the next frame
-		got := make([]byte, len(frames(hello)))
-		if _, err := io.ReadFull(r, got); err != nil || string(got) != frames(hello) {
-			t.Fatalf("Read = %q, %v", got, err)
+		p, err := r.next()
+		if got, _ := json.Marshal(p); err != nil || string(got) != hello {
+			t.Fatalf("next = %q, %v", got, err)
 		}
 	}
 }
