@@ -44,6 +44,7 @@ type Row struct {
 	Stored        float64 `json:"stored"`  // messages
 	Written       float64 `json:"written"` // to files, in bytes
 
+	serve               float64 // CPU of cortex serve, where it is a process of its own, in microseconds a turn
 	first, late, late99 float64 // how late a chunk is shown: the first one of each turn at p50, and all at p50 and p99
 }
 
@@ -116,10 +117,14 @@ var comparisons = []comparison{
 	{"chunks", []situation{
 		{name: "short answers", conversations: 32, processes: true, chunks: shortAnswer},
 		{name: "long answers", conversations: 32, processes: true, chunks: longAnswer},
+		{name: "at once", conversations: 256, processes: true, chunks: longAnswer},
 	}, func(by map[string]Row) []Figure {
-		short, long := by["short answers"], by["long answers"]
+		short, long, full := by["short answers"], by["long answers"], by["at once"]
+		a, b := (long.serve-short.serve)/(longAnswer-shortAnswer), (full.serve-short.serve)/(longAnswer-shortAnswer)
 		return []Figure{
-			{Case: "chunk_cpu", What: "CPU of a chunk", Value: (long.CPU - short.CPU) / (longAnswer - shortAnswer), Unit: "us", Least: 60, Aim: 30, Less: true},
+			{Case: "chunk_cpu", What: "CPU of cortex serve for a chunk, 32 streams", Value: a, Unit: "us", Least: 60, Aim: 30, Less: true},
+			{Case: "chunk_cpu", What: "the same, 256 streams", Value: b, Unit: "us", Least: 60, Aim: 30, Less: true},
+			{Case: "streams", What: "streams of 50 chunks a second for two cores by that", Value: 2e6 * chunkEvery.Seconds() / b, Unit: "streams", Least: 600, Aim: 1200},
 			{Case: "first_late", What: "first chunk shown later than sent, p50", Value: long.first / 1000, Unit: "ms", Least: 4, Aim: 2, Less: true},
 			{Case: "late_p50", What: "a chunk shown later than sent, p50", Value: long.late / 1000, Unit: "ms", Least: 2, Aim: 1, Less: true},
 			{Case: "late_p99", What: "the same, p99", Value: long.late99 / 1000, Unit: "ms", Least: 10, Aim: 5, Less: true},
@@ -345,7 +350,7 @@ func (m *measured) row() (Row, error) {
 	r := Row{
 		Name: m.name, Conversations: m.conversations, Agents: max(1, m.agents), Bytes: cmp.Or(m.bytes, payload), Turns: len(s.latencies), Lost: got.lost, Dup: got.dup,
 		P50: round(s.quantile(0.5)), P99: round(s.quantile(0.99)), PerSecond: round(s.perSecond()), CPU: round(m.used.cpu / n), Stored: round(m.used.stored / n),
-		first: first.quantile(0.5), late: late.quantile(0.5), late99: late.quantile(0.99),
+		serve: m.used.serve / n, first: first.quantile(0.5), late: late.quantile(0.5), late99: late.quantile(0.99),
 	}
 	if !m.processes {
 		r.Objects, r.Sent, r.Written = round(m.used.objects/n), round(m.used.sent/n), round(m.used.bytes/n)

@@ -6,18 +6,21 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/metrics"
+	"slices"
 	"strings"
 )
 
 // cost is what was used by some turns.
 type cost struct {
 	cpu                 float64 // of all processes but the one with the model, in microseconds
+	serve               float64 // of the first of the other processes
 	objects             float64 // that this process allocated
 	sent, stored, bytes float64 // messages that this process sent, messages that the server stored, and bytes that this process wrote to files
 }
 
 func (c *cost) add(o cost, sign float64) {
 	c.cpu += sign * o.cpu
+	c.serve += sign * o.serve
 	c.objects += sign * o.objects
 	c.sent += sign * o.sent
 	c.stored += sign * o.stored
@@ -26,8 +29,11 @@ func (c *cost) add(o cost, sign float64) {
 
 // costs returns what was used so far by this process, the node, and the other processes with these pids.
 func (n *node) costs(ctx context.Context, pids []int) (c cost, err error) {
-	for _, pid := range append(pids, os.Getpid()) {
-		c.cpu += cpuOf(pid)
+	for i, pid := range append(slices.Clone(pids), os.Getpid()) {
+		cpu := cpuOf(pid)
+		if c.cpu += cpu; i == 0 {
+			c.serve = cpu
+		}
 	}
 	c.bytes = field("/proc/self/io", "wchar:")
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
