@@ -27,6 +27,7 @@ func (d *decider) Compact(ctx context.Context, t *Turn, force bool) (*Summary, e
 	if err != nil || (fits && !force) {
 		return nil, err
 	}
+	t.made = nil // the caller shortens t
 	why := "the endpoint says that it does not fit into the model's window"
 	if !fits {
 		why = d.tooMany(need)
@@ -90,12 +91,13 @@ func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 	return need, need <= room, nil
 }
 
-// promptFor returns the estimated number of tokens of the prompt for t.
+// promptFor returns the estimated number of tokens of the prompt for t, which it keeps for Decide.
 func (d *decider) promptFor(t *Turn) (int, error) {
 	r, p, err := d.request(t)
 	if err != nil {
 		return 0, err
 	}
+	t.made = &made{d, r, p}
 	return d.gauge.prompt(r) + len(d.shown(p))*ImageTokens, nil
 }
 

@@ -438,3 +438,22 @@ func TestCompactIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestRenderedOnce checks that a turn that fits is rendered once for Compact and Decide, and anew for another decision about it.
+func TestRenderedOnce(t *testing.T) {
+	tn := talk(0, 0)
+	tn.User = "first words"
+	c, client := compactor(t, llm.DeciderOptions{Window: 100_000}, llmtest.Text(hello), llmtest.Text(hello))
+	if s, err := c.Compact(t.Context(), tn, false); s != nil || err != nil {
+		t.Fatalf("Compact = %v, %v", s, err)
+	}
+	tn.User = "second words" // against the contract: it shows which words are rendered when
+	for i, want := range []string{"first words", "second words"} {
+		if _, err := c.(llm.Decider).Decide(t.Context(), tn, func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+		if m := client.Requests()[i].Messages; !strings.Contains(m[len(m)-1].Text(), want) {
+			t.Errorf("decision %d has %q, want %q in it", i+1, m[len(m)-1].Text(), want)
+		}
+	}
+}

@@ -69,7 +69,7 @@ var (
 )
 
 func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string)) (*Decision, error) {
-	r, p, err := d.request(t)
+	r, p, err := d.take(t)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +104,15 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 		}
 		r.Messages = append(r.Messages, Assistant(replyFor(reply, x.left(r)-len(answer))), User(answer))
 	}
+}
+
+// take returns the first request for a decision about t, and its prompt. The caller may change the request.
+func (d *decider) take(t *Turn) (*Request, *prompt.Prompt, error) {
+	if m := t.made; m != nil && m.by == d {
+		t.made = nil
+		return m.request, m.prompt, nil
+	}
+	return d.request(t)
 }
 
 // request returns the first request for a decision about t, without images, and its prompt.

@@ -38,6 +38,15 @@ type Turn struct {
 	// Veto returns why an agent may not be given work for one of its skills, or for an unspecified one, in a clause that begins with a verb; "" when it
 	// may. It is nil when everything is allowed. It does not block, and is safe for concurrent use.
 	Veto func(agent, skill string) string
+
+	made *made // of Compact, for Decide
+}
+
+// made is the request for a decision about a turn, and its prompt.
+type made struct {
+	by      *decider
+	request *Request
+	prompt  *prompt.Prompt
 }
 
 // Found is a result of a search for agents.
@@ -56,7 +65,7 @@ type Budget struct {
 
 // Compactor is implemented by Deciders whose model has a limited context window.
 type Compactor interface {
-	// Compact returns nil when t fits. Otherwise, or with force, it summarises t.Summary and the older half of t.History, and returns the summary, with
+	// Compact returns nil when t fits, and keeps what it made for a Decide with the same t, which the caller does not change. Otherwise, or with force, it summarises t.Summary and the older half of t.History, and returns the summary, with
 	// which the caller replaces them. When the model cannot summarise them, it returns a summary without Text and an error with the reason: the caller
 	// leaves these turns out. When a later call may succeed, it returns a nil summary and an error: nothing is left out, and a turn that does not fit is
 	// not decided. When t does not fit even without its History, it returns nil and [ErrTooLong]. It blocks for as long as a model takes.

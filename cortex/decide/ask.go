@@ -19,7 +19,7 @@ import (
 
 // ask calls the decider once.
 func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
-	t, err := d.see()
+	t, err := d.fitting()
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +67,25 @@ func (d *decision) see() (*llm.Turn, error) {
 	d.attach(t)
 	d.offer(t, summary != nil)
 	d.seen = t
+	return t, d.allow(t)
+}
+
+// fitting returns what the decider was just shown and found to fit, or else what see does.
+func (d *decision) fitting() (*llm.Turn, error) {
+	t := d.fits
+	if d.fits = nil; t == nil {
+		return d.see()
+	}
+	return t, d.allow(t)
+}
+
+// allow sets the budget of t. It returns an error when it is used up.
+func (d *decision) allow(t *llm.Turn) error {
 	var why string
 	if t.Budget, why = d.accounts.Allowance(d.paid); why != "" {
-		return nil, conversation.Failure(why)
+		return conversation.Failure(why)
 	}
-	return t, nil
+	return nil
 }
 
 // attach adds to t the keys of the files that tasks can be given, and a function that opens them. The function reads the files as they are now, even if

@@ -80,7 +80,8 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	case errors.Is(err, errStuck):
 		return false, err
 	case s == nil && err == nil:
-		return false, nil // it fits
+		d.fits = t
+		return false, nil
 	case s == nil || s.Usage == (llm.Usage{}):
 		d.pay(llm.UsageOf(err))
 	default:

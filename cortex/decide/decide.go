@@ -28,6 +28,7 @@ type decision struct {
 	accounts   budget.Accounts
 
 	seen   *llm.Turn            // what the decider was shown last
+	fits   *llm.Turn            // what fits according to the decider, and was not decided yet; or nil
 	roster *conversation.Roster // what is new in seen
 	// The shortlist that was offered, and the agents that are unavailable.
 	shortlist   []conversation.Shortlisted
