@@ -21,7 +21,7 @@ const module = "github.com/cortex-orchestrator/cortex"
 // allowed lists, for each package, the packages of this module that it may import. The package tree and these imports are the architecture: adding a
 // line here is a decision.
 var allowed = map[string][]string{
-	"":                               {"app", "bridge/agenthub", "bridge/rtfs", "mirror"},
+	"":                               {"app", "bridge/agenthub", "bridge/rtfs", "mirror", "bridge/rockbot"},
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
@@ -106,8 +106,11 @@ var allowed = map[string][]string{
 	"agents/persona":                           {"agents", "evaluate", "agents/mcp", "agentcard", "llm", "prompt", "transport", "internal/document", "internal/lines", "internal/shorten", "internal/taskfile"},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/shorten"},
-	"bridge/rtfs":                              {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/httpclient", "internal/nesting", "internal/publicnet", "internal/shorten", "internal/webhook", "transport"},
+	"bridge/rtfs":                              {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/httpclient", "internal/nesting", "internal/publicnet", "internal/shorten", "internal/webhook", "transport", "bridge/taken"},
 	"bridge/kit":                               {"internal/publicnet", "transport"},
+	"bridge/rockbot":                           {"agentcard", "agents", "app/role", "bridge/taken", "client", "cortex/conversation", "cortex/storage", "internal/document", "internal/nesting", "internal/shorten", "transport"},
+	"bridge/rockbot/rockbottest":               {},
+	"bridge/taken":                             {"transport"},
 	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook"},
 	"bridge/a2a/grpc":                          {"bridge/a2a", "internal/httpserver", "internal/lapse"},
 	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "bridge/kit", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "internal/recent", "internal/shorten", "transport"},
@@ -129,6 +132,7 @@ var vendors = map[string][]string{
 	"github.com/nats-io/nkeys":          {"transport/nats/auth"},
 	"github.com/jackc/pgx":              {"mirror", "mirror/mirrortest"},
 	"github.com/chzyer/readline":        {"repl"},
+	"github.com/rabbitmq/amqp091-go":    {"bridge/rockbot", "bridge/rockbot/rockbottest"},
 	"github.com/spf13/cobra":            {"internal/cli"},
 	"github.com/rivo/uniseg":            {"repl", "internal/table"},
 	"github.com/yuin/goldmark":          {"repl"},

@@ -5,8 +5,11 @@ package main
 import (
 	"github.com/cortex-orchestrator/cortex/app"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub"
+	"github.com/cortex-orchestrator/cortex/bridge/rockbot"
 	"github.com/cortex-orchestrator/cortex/bridge/rtfs"
 	"github.com/cortex-orchestrator/cortex/mirror"
 )
 
-func main() { app.Main(app.Options{Roles: []app.Role{agenthub.Role(), rtfs.Role(), mirror.Role()}}) }
+func main() {
+	app.Main(app.Options{Roles: []app.Role{agenthub.Role(), rockbot.Role(), rtfs.Role(), mirror.Role()}})
+}

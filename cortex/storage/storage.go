@@ -104,6 +104,14 @@ const NoteCall = "call"
 // strangers.
 const NoteLease = "lease"
 
+// NoteSent is the kind of the notes about tasks that somebody else has, and what came of them: the key is the conversation's id, a dot, and a word
+// without dots. They may hold results, and are erased with the conversation.
+const NoteSent = "sent"
+
+// NoteGuest is the kind of the notes about agents of others that a bridge has heard of, so that it knows them after a restart: the key is derived from
+// the agent's name.
+const NoteGuest = "guest"
+
 // Clock is implemented by stores that date what they store by a clock that is not the caller's, as Entry.Time is.
 type Clock interface {
 	// Clock returns the time by that clock, and the time by it when an entry was last stored. Either is zero if it is unknown.

@@ -95,7 +95,7 @@ func TestDeletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"bare.a", "alone.a", "alone.b", "alone.a.b", "kept.a", "on.a"} {
-		for _, kind := range []string{storage.NotePush, storage.NoteReply} {
+		for _, kind := range []string{storage.NotePush, storage.NoteReply, storage.NoteSent} {
 			if _, err := dead.PutNote(ctx, "", kind, storage.Note{Key: key, Value: []byte("{}")}); err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestDeletions(t *testing.T) {
 	if diff := cmp.Diff([]string{"kept", "on"}, left); diff != "" {
 		t.Errorf("the conversations that are left differ (-want +got):\n%s", diff)
 	}
-	for _, kind := range []string{storage.NotePush, storage.NoteReply} {
+	for _, kind := range []string{storage.NotePush, storage.NoteReply, storage.NoteSent} {
 		left = nil
 		for n, err := range dead.Notes(ctx, "", kind) {
 			if err != nil {

@@ -124,7 +124,7 @@ func eraseLog(ctx context.Context, store Store, tenant, contextID string) error 
 	}
 	type beside struct{ kind, key string }
 	var all []beside // listed before a new conversation with this id can have some
-	for _, kind := range []string{storage.NotePush, storage.NoteReply} {
+	for _, kind := range []string{storage.NotePush, storage.NoteReply, storage.NoteSent} {
 		for n, err := range notes.Notes(ctx, tenant, kind) {
 			if err != nil {
 				return err

@@ -1,0 +1,127 @@
+package rockbot
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of the texts of a card, in bytes.
+const (
+	maxAbout = 4 << 10
+	maxWord  = agentcard.MaxWord
+	maxWords = 32
+)
+
+// defaultSkill is the skill of an agent whose card has none: what its description says.
+const defaultSkill = "default"
+
+// cardOf returns the card by which an agent of RockBot is known in Cortex.
+func cardOf(c *card, prefix string) (*a2a.AgentCard, error) {
+	is := &a2a.AgentCard{
+		Name: prefix + c.AgentName, Description: shorten.To(deref(c.Description), maxAbout), Version: shorten.To(deref(c.Version), maxWord),
+		Skills: []a2a.AgentSkill{}, DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
+	}
+	known := map[string]bool{}
+	for _, s := range c.Skills {
+		if s == nil || s.ID == "" || known[s.ID] {
+			continue
+		}
+		if len(s.ID) > maxWord {
+			return nil, fmt.Errorf("a skill's id has more than %d bytes", maxWord)
+		}
+		known[s.ID] = true
+		is.Skills = append(is.Skills, a2a.AgentSkill{
+			ID: s.ID, Name: shorten.To(cmp.Or(s.Name, s.ID), maxWord), Description: shorten.To(deref(s.Description), maxAbout),
+			Tags: few(s.Tags), Examples: few(s.Examples),
+		})
+		if len(is.Skills) > transport.MaxSkills {
+			return nil, fmt.Errorf("it has more than %d skills", transport.MaxSkills)
+		}
+	}
+	if len(is.Skills) == 0 {
+		is.Skills = append(is.Skills, a2a.AgentSkill{
+			ID: defaultSkill, Name: shorten.To(c.AgentName, maxWord), Description: cmp.Or(is.Description, c.AgentName), Tags: []string{},
+		})
+	}
+	return is, transport.ValidateCard(is)
+}
+
+// few returns words within their bounds.
+func few(words []string) []string {
+	some := make([]string, 0, min(len(words), maxWords))
+	for _, w := range words[:min(len(words), maxWords)] {
+		some = append(some, shorten.To(w, maxWord))
+	}
+	return some
+}
+
+// skillOf returns the skill that a task is for, as the agent has it: the only one when the task names none.
+func skillOf(c *a2a.AgentCard, given string) (string, error) {
+	switch {
+	case given != "":
+		return given, nil // if the card has changed since, the agent itself says what it thinks of it
+	case len(c.Skills) == 1:
+		return c.Skills[0].ID, nil
+	}
+	return "", fmt.Errorf("the agent has %d skills, and wants to be told which", len(c.Skills))
+}
+
+// shownCard returns the card of one of Cortex's agents for RockBot.
+func shownCard(c *a2a.AgentCard, name string) *card {
+	is := &card{AgentName: name, Description: ref(valid(c.Description)), Version: ref(valid(cmp.Or(c.Version, "1.0"))), Skills: []*skill{}}
+	for i := range c.Skills {
+		s := &c.Skills[i]
+		is.Skills = append(is.Skills, &skill{
+			ID: valid(agentcard.SkillID(s)), Name: valid(cmp.Or(s.Name, s.ID)), Description: ref(valid(s.Description)), Tags: valids(s.Tags), Examples: valids(s.Examples),
+		})
+	}
+	return is
+}
+
+// askSkill is the skill by which Cortex itself is asked.
+const askSkill = "ask"
+
+// ownCard returns the card of Cortex itself.
+func ownCard(name string) *card {
+	return &card{
+		AgentName: name, Description: ref("Answers questions, and has the agents work that it knows"), Version: ref("1.0"), Skills: []*skill{{
+			ID: askSkill, Name: "Ask", Description: ref("Says in words what is wanted; Cortex decides who does it"), Tags: []string{}, Examples: []string{},
+		}},
+	}
+}
+
+// skillCalled returns the id of the skill of an agent of Cortex that a caller names.
+func skillCalled(c *a2a.AgentCard, name string) (string, error) {
+	spec := agentcard.SpecOf(c)
+	var ids []string
+	for i := range c.Skills {
+		s := &c.Skills[i]
+		id := agentcard.SkillID(s)
+		if name == id || name == s.Name || name == spec.Abilities[id].DispatchKey {
+			return id, nil
+		}
+		ids = append(ids, id)
+	}
+	if name == "" || len(ids) == 0 {
+		return "", nil // the agent's choice
+	}
+	return "", fmt.Errorf("skill %.100q is not supported; there is %s", name, shorten.Line(strings.Join(ids, ", "), 500))
+}
+
+// valid returns text without what JSON cannot carry.
+func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+
+func valids(words []string) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = valid(w)
+	}
+	return all
+}

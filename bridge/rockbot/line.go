@@ -1,0 +1,473 @@
+package rockbot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	atOnce    = 64 // messages whose confirmation is waited for
+	closeTime = 2 * time.Second
+	dialTime  = 10 * time.Second
+	heartbeat = 10 * time.Second
+)
+
+var (
+	// errUnrouted is the error of a message that no queue took.
+	errUnrouted = errors.New("no queue takes it")
+	// errLost is the error of a connection that has ended.
+	errLost = errors.New("the connection to RabbitMQ has ended")
+)
+
+// line is the connection to RabbitMQ, made again whenever it has ended. It is safe for concurrent use.
+type line struct {
+	address string // URL, with a password
+	log     *slog.Logger
+	pauses  [2]time.Duration // the shortest and the longest between two connections
+	// begin declares and consumes what is needed on a new connection.
+	begin func(ctx context.Context, s *session) error
+
+	mu sync.Mutex
+	is *session
+	up chan struct{} // closed while there is a session
+}
+
+func newLine(address string, log *slog.Logger, pauses [2]time.Duration) *line {
+	return &line{address: address, log: log, pauses: pauses, up: make(chan struct{})}
+}
+
+// run keeps the connection until ctx ends. It says once that RabbitMQ is away, and once that it is there.
+func (l *line) run(ctx context.Context) error {
+	pauses := &backoff.ExponentialBackOff{InitialInterval: l.pauses[0], MaxInterval: l.pauses[1], Multiplier: 2, RandomizationFactor: 0.25}
+	pauses.Reset()
+	told := false
+	for {
+		up, err := l.session(ctx, func() { l.log.Info("connected to RabbitMQ", "address", shown(l.address)) })
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if up {
+			pauses.Reset()
+			told = false
+		}
+		if !told {
+			l.log.Warn("no connection to RabbitMQ: it is tried again and again", "address", shown(l.address), "err", l.clean(err))
+			told = true
+		}
+		select {
+		case <-time.After(pauses.NextBackOff()):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// shown returns a URL without user, password and parameters.
+func shown(address string) string {
+	u, err := amqp.ParseURI(address)
+	if err != nil {
+		return "?"
+	}
+	return fmt.Sprintf("%s://%s:%d/%s", u.Scheme, u.Host, u.Port, strings.TrimPrefix(u.Vhost, "/"))
+}
+
+// clean returns the text of an error without the URL and its password.
+func (l *line) clean(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := strings.ReplaceAll(err.Error(), l.address, shown(l.address))
+	if u, no := amqp.ParseURI(l.address); no == nil && u.Password != "" {
+		text = strings.ReplaceAll(text, u.Password, "***")
+	}
+	return text
+}
+
+// session connects, and returns when that has ended. up says whether all was declared.
+func (l *line) session(ctx context.Context, connected func()) (up bool, err error) {
+	s, err := dial(ctx, l.address)
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	working, end := context.WithCancel(ctx)
+	defer s.wg.Wait()
+	defer end()
+	if err := s.open(); err != nil {
+		return false, err
+	}
+	if err := l.begin(working, s); err != nil {
+		return false, err
+	}
+	connected()
+	l.set(s)
+	defer l.set(nil)
+	select {
+	case <-s.ended:
+		return true, s.why()
+	case <-ctx.Done():
+		return true, ctx.Err()
+	}
+}
+
+func (l *line) set(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.is = s; s != nil {
+		close(l.up)
+	} else {
+		l.up = make(chan struct{})
+	}
+}
+
+// now returns the session; nil when there is none.
+func (l *line) now() *session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.is
+}
+
+// wait returns the session when there is one.
+func (l *line) wait(ctx context.Context) (*session, error) {
+	for {
+		l.mu.Lock()
+		s, up := l.is, l.up
+		l.mu.Unlock()
+		if s != nil {
+			return s, nil
+		}
+		select {
+		case <-up:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// letter is a message to be published.
+type letter struct {
+	topic, kind, correlation, replyTo, source string
+	trace                                     [2]string // traceparent and tracestate
+	body                                      any
+}
+
+// publishing returns the letter as RockBot writes it.
+func (m *letter) publishing(now time.Time) (amqp.Publishing, error) {
+	body, err := json.Marshal(m.body)
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
+	id := uuid.New()
+	p := amqp.Publishing{
+		ContentType: "application/json", DeliveryMode: amqp.Persistent, MessageId: fmt.Sprintf("%x", id[:]), Type: m.kind,
+		CorrelationId: m.correlation, ReplyTo: m.replyTo, Timestamp: now, Body: body, Headers: amqp.Table{"rb-source": m.source},
+	}
+	if m.trace[0] != "" {
+		p.Headers["rb-traceparent"] = m.trace[0]
+		if m.trace[1] != "" {
+			p.Headers["rb-tracestate"] = m.trace[1]
+		}
+	}
+	return p, nil
+}
+
+// send publishes a letter, again until RabbitMQ has confirmed it, ctx ends, or no queue takes it.
+func (l *line) send(ctx context.Context, m *letter) error {
+	for {
+		s, err := l.wait(ctx)
+		if err != nil {
+			return err
+		}
+		if err = s.publish(ctx, m); err == nil || errors.Is(err, errUnrouted) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-s.ended:
+		case <-time.After(l.pauses[0]): // RabbitMQ has refused it
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tell publishes a letter of which it does not matter whether it arrives.
+func (l *line) tell(m *letter) {
+	s := l.now()
+	if s == nil {
+		return
+	}
+	if p, err := m.publishing(time.Now()); err == nil {
+		_ = s.pub.PublishWithContext(context.Background(), exchange, m.topic, false, false, p)
+	}
+}
+
+// session is one connection.
+type session struct {
+	conn    *amqp.Connection
+	pub     *amqp.Channel
+	slots   chan struct{} // holds a value for each message whose confirmation is waited for
+	returns chan amqp.Return
+	wg      sync.WaitGroup
+
+	ended chan struct{}
+	end   func(error)
+	err   error // why it has ended
+
+	mu       sync.Mutex
+	returned map[string]bool // messages, by id
+}
+
+// dial connects, with TLS if the URL says so.
+func dial(ctx context.Context, address string) (*session, error) {
+	conn, err := amqp.DialConfig(address, amqp.Config{
+		Heartbeat: heartbeat, Properties: amqp.Table{"product": "Cortex", "connection_name": "cortex"},
+		Dial: func(network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, network, address)
+			if err == nil {
+				err = c.SetDeadline(time.Now().Add(dialTime)) // for the handshake; the library takes it away
+			}
+			return c, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &session{
+		conn: conn, slots: make(chan struct{}, atOnce), returns: make(chan amqp.Return, atOnce), ended: make(chan struct{}), returned: map[string]bool{},
+	}
+	var once sync.Once
+	s.end = func(err error) {
+		once.Do(func() {
+			s.err = err
+			close(s.ended)
+		})
+	}
+	s.watch(conn.NotifyClose(make(chan *amqp.Error, 1)))
+	return s, nil
+}
+
+// watch ends the session when the connection or one of its channels ends.
+func (s *session) watch(closed <-chan *amqp.Error) {
+	go func() {
+		if err, ok := <-closed; ok && err != nil {
+			s.end(err)
+			return
+		}
+		s.end(errLost)
+	}()
+}
+
+func (s *session) why() error {
+	select {
+	case <-s.ended:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+func (s *session) close() {
+	_ = s.conn.CloseDeadline(time.Now().Add(closeTime)) // it has ended, or is given up
+	s.end(errLost)
+}
+
+// channel opens a channel that ends the session when it ends.
+func (s *session) channel() (*amqp.Channel, error) {
+	ch, err := s.conn.Channel()
+	if err != nil {
+		return nil, err
+	}
+	s.watch(ch.NotifyClose(make(chan *amqp.Error, 1)))
+	return ch, nil
+}
+
+// open opens the channel of what is published, and declares the exchanges.
+func (s *session) open() (err error) {
+	if s.pub, err = s.channel(); err != nil {
+		return err
+	}
+	s.pub.NotifyReturn(s.returns)
+	if err = s.pub.Confirm(false); err != nil {
+		return err
+	}
+	for _, name := range []string{exchange, deadExchange} {
+		if err = s.pub.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish publishes a letter and waits until RabbitMQ has confirmed it.
+func (s *session) publish(ctx context.Context, m *letter) error {
+	p, err := m.publishing(time.Now())
+	if err != nil {
+		return err
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-s.ended:
+		return errLost
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	confirmed, err := s.pub.PublishWithDeferredConfirm(exchange, m.topic, true, false, p)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-confirmed.Done():
+	case <-s.ended:
+		return errLost
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !confirmed.Acked() {
+		return errors.New("RabbitMQ has refused it")
+	}
+	if s.wasReturned(p.MessageId) {
+		return errUnrouted
+	}
+	return nil
+}
+
+// wasReturned reports whether a message came back that is confirmed. RabbitMQ returns a message before it confirms it, so that it is in s.returns by then,
+// which has room for all messages whose confirmation is waited for.
+func (s *session) wasReturned(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		select {
+		case r, ok := <-s.returns:
+			if ok {
+				s.returned[r.MessageId] = true
+				continue
+			}
+		default:
+		}
+		was := s.returned[id]
+		delete(s.returned, id)
+		return was
+	}
+}
+
+// queue is a queue that is consumed.
+type queue struct {
+	name      string // "": RabbitMQ names it, and it ends with the connection
+	args      amqp.Table
+	keys      []string // that it is bound to
+	dead      bool     // it is bound to the exchange of dead letters
+	foreign   bool     // it has a name of RockBot's, and may be there with other arguments
+	prefetch  int
+	unwatched bool // nobody consumes it
+}
+
+// exists reports whether there is a queue. A channel of its own is asked, since the answer no ends it.
+func (s *session) exists(name string) (bool, error) {
+	ch, err := s.conn.Channel()
+	if err != nil {
+		return false, err
+	}
+	defer ch.Close() //nolint:errcheck // nothing is pending on it
+	_, err = ch.QueueDeclarePassive(name, true, false, false, false, nil)
+	var no *amqp.Error
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.As(err, &no) && no.Code == amqp.NotFound:
+		return false, nil
+	case errors.As(err, &no) && no.Code == amqp.ResourceLocked:
+		return true, nil
+	}
+	return false, err
+}
+
+// declare declares a queue and binds it. A queue of RockBot's that is there is left as it is: to declare it in another way would end the channel, or
+// have RockBot delete it.
+func (s *session) declare(ch *amqp.Channel, q *queue) (string, error) {
+	name, from := q.name, exchange
+	if q.dead {
+		from = deadExchange
+	}
+	there := false
+	var err error
+	if q.foreign {
+		if there, err = s.exists(name); err != nil {
+			return "", err
+		}
+	}
+	if !there {
+		own := name == ""
+		is, err := ch.QueueDeclare(name, !own, own, own, false, q.args)
+		if err != nil {
+			return "", err
+		}
+		name = is.Name
+	}
+	for _, key := range q.keys {
+		if err := ch.QueueBind(name, key, from, false, nil); err != nil {
+			return "", err
+		}
+	}
+	return name, nil
+}
+
+// consume declares a queue and calls hear with each of its messages, one after another, until the session or ctx ends. The end of a consumer, as when
+// somebody deletes its queue, is the end of the session.
+func (s *session) consume(ctx context.Context, q *queue, hear func(*amqp.Delivery)) error {
+	ch, err := s.conn.Channel()
+	if err != nil {
+		return err
+	}
+	name, err := s.declare(ch, q)
+	if err != nil {
+		_ = ch.Close() // RabbitMQ has closed it, most likely
+		return fmt.Errorf("queue %s: %w", q.name, err)
+	}
+	if q.unwatched {
+		return ch.Close()
+	}
+	if err := ch.Qos(q.prefetch, 0, false); err != nil {
+		return err
+	}
+	in, err := ch.Consume(name, "", false, false, false, false, nil)
+	if err != nil {
+		return fmt.Errorf("queue %s: %w", name, err)
+	}
+	s.watch(ch.NotifyClose(make(chan *amqp.Error, 1)))
+	s.wg.Go(func() {
+		for {
+			select {
+			case d, ok := <-in:
+				if !ok {
+					s.end(fmt.Errorf("queue %s: %w", name, errLost))
+					return
+				}
+				hear(&d)
+			case <-s.ended:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// header returns a text among the headers of a message. RockBot reads long strings only.
+func header(d *amqp.Delivery, name string) string {
+	text, _ := d.Headers[name].(string)
+	return text
+}

@@ -1,0 +1,10 @@
+//go:build unix && !linux
+
+package rockbottest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func group(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,14 @@
+//go:build unix
+
+package rockbottest
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// endGroup ends a process and those that it has started.
+func endGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+
+// terminate asks a process to end.
+func terminate(c *exec.Cmd) error { return c.Process.Signal(syscall.SIGTERM) }
