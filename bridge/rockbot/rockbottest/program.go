@@ -66,9 +66,16 @@ func (p *Program) Connect(url string) error {
 		p.cards, p.changed = map[string]*Message{}, make(chan struct{})
 	}
 	p.mu.Unlock()
-	if p.pub, err = conn.Channel(); err != nil {
+	pub, err := conn.Channel()
+	if err == nil {
+		err = pub.Confirm(false) // RockBot does not ask for that; tests know by it what RabbitMQ has
+	}
+	if err != nil {
 		return err
 	}
+	p.mu.Lock()
+	p.pub = pub
+	p.mu.Unlock()
 	for name, topic := range p.subscriptions() {
 		ch, err := conn.Channel()
 		if err != nil {
@@ -262,7 +269,53 @@ func (p *Program) Publish(topic, kind, correlation, replyTo string, body any) {
 
 // Raw publishes anything.
 func (p *Program) Raw(topic string, m amqp.Publishing) error {
-	return p.pub.PublishWithContext(context.Background(), "rockbot", topic, false, false, m)
+	return p.channel().PublishWithContext(context.Background(), "rockbot", topic, false, false, m)
+}
+
+func (p *Program) channel() *amqp.Channel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pub
+}
+
+// Keep connects, and again whenever the connection has ended, until ctx ends. It calls there each time.
+func (p *Program) Keep(ctx context.Context, url string, there func()) {
+	for ctx.Err() == nil {
+		if err := p.Connect(url); err == nil {
+			p.mu.Lock()
+			conn := p.conn
+			p.mu.Unlock()
+			ended := conn.NotifyClose(make(chan *amqp.Error, 1))
+			there()
+			select {
+			case <-ended:
+			case <-ctx.Done():
+			}
+		}
+		p.Close()
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Hand sends a task, and returns whether RabbitMQ is known to have it.
+func (p *Program) Hand(ctx context.Context, id, agent, skill, text string) bool {
+	body, err := json.Marshal(map[string]any{"taskId": id, "contextId": nil, "skill": skill, "message": said("user", text)})
+	pub := p.channel()
+	if err != nil || pub == nil {
+		return false
+	}
+	confirmed, err := pub.PublishWithDeferredConfirmWithContext(ctx, "rockbot", "agent.task."+agent, false, false, amqp.Publishing{
+		ContentType: "application/json", DeliveryMode: amqp.Persistent, MessageId: NewID(), Type: Request, CorrelationId: id, ReplyTo: "agent.response." + p.Name,
+		Timestamp: time.Now(), Headers: amqp.Table{"rb-source": p.Name}, Body: body,
+	})
+	if err != nil {
+		return false
+	}
+	ok, err := confirmed.WaitContext(ctx)
+	return err == nil && ok
 }
 
 // Card returns the program's card.
