@@ -108,7 +108,7 @@ var allowed = map[string][]string{
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/shorten"},
 	"bridge/rtfs":                              {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/httpclient", "internal/nesting", "internal/publicnet", "internal/shorten", "internal/webhook", "transport", "bridge/taken"},
 	"bridge/kit":                               {"internal/publicnet", "transport"},
-	"bridge/rockbot":                           {"agentcard", "agents", "app/role", "bridge/taken", "client", "cortex/conversation", "cortex/storage", "internal/document", "internal/nesting", "internal/shorten", "transport"},
+	"bridge/rockbot":                           {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/document", "internal/nesting", "internal/publicnet", "internal/shorten", "transport"},
 	"bridge/rockbot/rockbottest":               {},
 	"bridge/taken":                             {"transport"},
 	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook"},

@@ -38,6 +38,9 @@ func TestSpace(t *testing.T) {
 	if got, want := s.ID("lease", "weather"), "b5f16f3f-48cd-5d59-97c8-6b0cd3aa5707"; got != want {
 		t.Errorf("ID = %s, want %s: what bridges keep by such ids would be lost", got, want)
 	}
+	if got, want := s.Hex("lease", "weather"), "b5f16f3f48cd5d5997c86b0cd3aa5707"; got != want {
+		t.Errorf("Hex = %s, want %s", got, want)
+	}
 	if s.ID("ab", "c") == s.ID("a", "bc") || s.ID("a") == s.ID("a", "") {
 		t.Error("two lists of words have one id")
 	}

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"encoding/hex"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -14,10 +15,18 @@ type Space uuid.UUID
 func NewSpace(id string) Space { return Space(uuid.MustParse(id)) }
 
 // ID returns the id that follows from words, a UUID of version 5 (RFC 9562, section 5.5). Other words give another id, wherever one ends and the next begins.
-func (s Space) ID(words ...string) string {
+func (s Space) ID(words ...string) string { return s.id(words).String() }
+
+// Hex returns the id that follows from words as 32 hexadecimal digits.
+func (s Space) Hex(words ...string) string {
+	id := s.id(words)
+	return hex.EncodeToString(id[:])
+}
+
+func (s Space) id(words []string) uuid.UUID {
 	var b []byte
 	for _, w := range words {
 		b = strconv.AppendQuote(b, w)
 	}
-	return uuid.NewSHA1(uuid.UUID(s), b).String()
+	return uuid.NewSHA1(uuid.UUID(s), b)
 }

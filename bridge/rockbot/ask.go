@@ -68,7 +68,7 @@ type round struct {
 }
 
 func askKey(contextID, as, source, task string) string {
-	return contextID + "." + derivedHex("ask", as, source, task)
+	return contextID + "." + space.Hex("ask", as, source, task)
 }
 
 func (q *ask) key() string { return askKey(q.Context, q.As, q.Source, q.Task) }
@@ -157,7 +157,7 @@ func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 		as.end(ctx, d, is, fmt.Sprintf("the task has %d rounds: no more are allowed", maxRounds))
 		return
 	default:
-		reply := round{Key: q.Rounds[0].Key, Turn: derived("message", f.name, q.Source, q.Task, q.Rounds[0].Key)}
+		reply := round{Key: q.Rounds[0].Key, Turn: space.ID("message", f.name, q.Source, q.Task, q.Rounds[0].Key)}
 		next := *is
 		next.Rounds = append(slices.Clone(is.Rounds), reply)
 		next.Asked, next.Answered, next.ReplyTo, next.Correlation, next.came = false, false, q.ReplyTo, q.Correlation, came
@@ -205,13 +205,13 @@ func (as *asks) askOf(d *amqp.Delivery, r *request, f *face) (*ask, error) {
 	} else if q.Theirs != "" {
 		q.Context = contextOf(f.name, source, q.Theirs)
 	}
-	q.Rounds = []round{{Key: keyOf(d), Turn: derived("message", f.name, source, r.TaskID)}}
+	q.Rounds = []round{{Key: keyOf(d), Turn: space.ID("message", f.name, source, r.TaskID)}}
 	return q, nil
 }
 
 // contextOf returns the conversation in Cortex for that of a caller with somebody: nobody else's.
 func contextOf(as, source, theirs string) string {
-	return "rockbot-" + derived("context", as, source, theirs)
+	return "rockbot-" + space.ID("context", as, source, theirs)
 }
 
 // replyTopic returns where an answer goes. Other topics than those of responses are refused: who asks could have Cortex say something there.

@@ -144,7 +144,7 @@ func (k *book) lock(ctx context.Context) error {
 func (k *book) unlock() { k.turn <- struct{}{} }
 
 // idOf returns the id that a task has for the agent: the same when the task is delivered again, and another one for its next attempt.
-func idOf(t *agents.Task) string { return derivedHex("task", t.ContextID, string(t.ID), t.Message.ID) }
+func idOf(t *agents.Task) string { return space.Hex("task", t.ContextID, string(t.ID), t.Message.ID) }
 
 // begin returns what is known of a task that Cortex gives to an agent; it notes what is new. A reply continues the task with the question.
 func (k *book) begin(ctx context.Context, t *agents.Task, agent string) (*sent, error) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
-	"github.com/cortex-orchestrator/cortex/bridge/taken"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -58,7 +58,7 @@ type bridge struct {
 	ctx   context.Context //nolint:containedctx // of run, for what goes on without its caller
 
 	host   *agents.Host
-	names  *taken.Names
+	names  *kit.Names
 	line   *line
 	book   *book
 	guests *guests
@@ -80,7 +80,7 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	b.line = newLine(o.url, at.Logger, t.pauses)
 	b.line.begin = b.begin
 	b.book, b.guests, b.faces, b.asks = newBook(b, notes), newGuests(b, notes), newFaces(b), newAsks(b, notes)
-	b.names = taken.New(hostName, func(string) { b.guests.wake() })
+	b.names = kit.NewNames(hostName, func(string) { b.guests.wake() })
 	return b, nil
 }
 

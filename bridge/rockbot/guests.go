@@ -297,7 +297,7 @@ type guestNote struct {
 	Second bool  `json:"second,omitempty"`
 }
 
-func guestKey(name string) string { return "rockbot." + derived("guest", strings.ToLower(name)) }
+func guestKey(name string) string { return "rockbot." + space.ID("guest", strings.ToLower(name)) }
 
 // keep notes an agent, unless that is its note.
 func (gs *guests) keep(ctx context.Context, g *guest) {

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -17,7 +16,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -53,13 +54,7 @@ func open(f *flag.FlagSet) role.Run {
 		o.name = text
 		return nil
 	})
-	f.Func("rockbot-prefix", "`TEXT`: what the ids of RockBot's agents begin with in Cortex, such as rb.", func(text string) error {
-		if err := transport.CheckID(text); text != "" && err != nil {
-			return fmt.Errorf("%w: want a word", err)
-		}
-		o.prefix = text
-		return nil
-	})
+	kit.WordFlag(f, "rockbot-prefix", &o.prefix, "`TEXT`: what the ids of RockBot's agents begin with in Cortex, such as rb.")
 	f.Func("rockbot-known", "`FILE`: RockBot's well-known-agents.json, whose agents get work also while they are away", func(text string) error {
 		o.known = text
 		return nil
@@ -118,7 +113,7 @@ func (o *options) run(ctx context.Context, at *role.Site) error {
 	if o.pinned, err = readKnown(ctx, o.known); err != nil {
 		return transport.Permanent(fmt.Errorf("--rockbot-known: %w", err))
 	}
-	if u, err := amqp.ParseURI(o.url); err == nil && u.Scheme == "amqp" && !isLoopback(u.Host) {
+	if u, err := amqp.ParseURI(o.url); err == nil && u.Scheme == "amqp" && !publicnet.IsLoopback(u.Host) {
 		at.Logger.Warn("RabbitMQ is reached without encryption: whoever is between here and it can read and change all; amqps:// has it", "address", shown(o.url))
 	}
 	at.Ready() // RabbitMQ may come later
@@ -207,10 +202,4 @@ func readKnown(ctx context.Context, path string) ([]*card, error) {
 		}
 	}
 	return cards, nil
-}
-
-// isLoopback reports whether only this machine reaches a host.
-func isLoopback(host string) bool {
-	at, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && at.Unmap().IsLoopback()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -13,7 +14,7 @@ import (
 const maxWhyPost = 200
 
 // whyPosted writes what an agent has posted on the board of its task, if that is the cause of an entry.
-func whyPosted(out *strings.Builder, e *conversation.Entry, alike *lookalikes) {
+func whyPosted(out *strings.Builder, e *conversation.Entry, alike *view.Lookalikes) {
 	p, ok := e.Cause.Payload.(*transport.Post)
 	if !ok {
 		return
@@ -27,7 +28,7 @@ func whyPosted(out *strings.Builder, e *conversation.Entry, alike *lookalikes) {
 }
 
 // whyPatterns writes which agents have bid for the delegations of a decision, and what their bids counted for.
-func whyPatterns(out *strings.Builder, e *conversation.Entry, alike *lookalikes) {
+func whyPatterns(out *strings.Builder, e *conversation.Entry, alike *view.Lookalikes) {
 	if e.Patterns == nil {
 		return
 	}
