@@ -18,6 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 	"github.com/cortex-orchestrator/cortex/llm/openai/openaitest"
+	"github.com/cortex-orchestrator/cortex/mirror/mirrortest"
 )
 
 func TestMain(m *testing.M) {
@@ -56,6 +57,7 @@ func TestScripts(t *testing.T) {
 			"eventually": eventually,
 			"setenv":     setenv,
 			"address":    address,
+			"postgres":   func(ts *testscript.TestScript, _ bool, _ []string) { startPostgres(t, ts) },
 			"model":      func(ts *testscript.TestScript, _ bool, args []string) { serveModel(t, ts, args) },
 		},
 		Condition: func(c string) (bool, error) {
@@ -63,10 +65,24 @@ func TestScripts(t *testing.T) {
 			if !ok {
 				return false, fmt.Errorf("there is no condition %q", c)
 			}
+			if program == "postgresql" {
+				return mirrortest.Here(os.Stderr, "scripts with [!needs:postgresql]")
+			}
 			return isHere(os.Stderr, program, "scripts with [!needs:"+program+"]")
 		},
 		RequireExplicitExec: true,
 	})
+}
+
+// startPostgres starts a PostgreSQL for a script, which finds it by its environment:
+//
+//	postgres
+func startPostgres(t *testing.T, ts *testscript.TestScript) {
+	s, err := mirrortest.New(false)
+	ts.Check(err)
+	t.Cleanup(s.Close)
+	ts.Setenv("PGHOST", s.Host())
+	ts.Setenv("PGUSER", "test")
 }
 
 // isHere reports whether a program is on this machine. What is not run without it is told of in a line, and in CI it is an error.
@@ -180,7 +196,7 @@ func lookPath(ts *testscript.TestScript, name string) string {
 
 func environ(ts *testscript.TestScript) []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "CORTEX_DATA", "CORTEX_NATS_URL", "TESTSCRIPT_COMMAND", "GORACE"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "CORTEX_DATA", "CORTEX_NATS_URL", "TESTSCRIPT_COMMAND", "GORACE", "PGHOST", "PGUSER"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

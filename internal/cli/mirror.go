@@ -169,7 +169,7 @@ func mirrorText(r *mirror.Report) string {
 		fmt.Fprintf(&b, "NOT complete: up to version %d the log has %s, and the mirror %d\n", r.Position, entries(r.Entries), r.Mirrored)
 	}
 	if r.Behind > 0 {
-		fmt.Fprintf(&b, "%s after that not mirrored yet: does `cortex mirror` run?\n", verb(entries(r.Behind), r.Behind))
+		fmt.Fprintf(&b, "%s not mirrored yet: does `cortex mirror` run?\n", verb(entries(r.Behind)+" after that", r.Behind))
 	}
 	for _, wrong := range []struct {
 		versions mirror.Versions

@@ -152,6 +152,9 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
+// Host returns the folder of the socket, for PGHOST.
+func (s *Server) Host() string { return s.dir }
+
 // URL returns the address of a database.
 func (s *Server) URL(database string) string {
 	return "postgres:///" + database + "?host=" + s.dir + "&user=test"
