@@ -19,7 +19,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
@@ -74,10 +73,11 @@ func serveChild(args string) error {
 	if what == "retries" {
 		decider, offer = askingBack, hurried
 	}
-	if what == "bids" {
-		decider, offer = oneStep, with(agentcard.MarketBidding)
+	cfg := cortex.Config{Transport: bus, Store: store, Decider: decider, Agents: offer}
+	if what == "patterns" {
+		decider, cfg = bidThenSwarm, patternConfig(cfg)
 	}
-	cfg := mortalConfig(cortex.Config{Transport: bus, Store: store, Decider: decider, Agents: offer}, m)
+	cfg = mortalConfig(cfg, m)
 	cfg.Decider = decider // it has no effects: TestKilledAtEveryStep kills it too
 	orch, err := cortex.New(cfg)
 	if err != nil {

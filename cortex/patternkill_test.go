@@ -2,6 +2,7 @@ package cortex_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // killedPattern is a turn in which several agents take part, and what it has to come to wherever the orchestrator is killed.
@@ -28,6 +30,21 @@ func TestKilledInPattern(t *testing.T) {
 			cortex.Config{Decider: sold, Agents: with(agentcard.MarketBidding)},
 			func(w *world) { w.market(map[string]bidder{"alpha": bids(0.2), "beta": bids(0.7), "gamma": bids(0.5)}) },
 			"beta COMPLETED did a; ", 1, 20,
+		},
+		"swarm": {
+			cortex.Config{Decider: swarming, Agents: with(agentcard.SwarmPeer), Policy: rulesOf(t, `rules: [{agents: ["*"], swarm: {}}]`)},
+			func(w *world) {
+				w.heed = func(id string, e *transport.Event) { // each has its own result in the first round, and all the same in the second
+					text := "done"
+					if !strings.Contains(transport.Text(e.Payload.(*a2a.Message).Parts), "round 2") {
+						text += " by " + id
+					}
+					if err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), resultEvent("r-"+string(e.TaskID), id, e.TaskID, a2a.TaskStateCompleted, text)); err != nil {
+						w.t.Error(err)
+					}
+				}
+			},
+			"alpha COMPLETED done; beta COMPLETED done; gamma COMPLETED done; \n\n(3 agents worked on this for 2 rounds, and 3 of them agree.)", 6, 40,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,9 +68,9 @@ func TestKilledInPattern(t *testing.T) {
 func (p *killedPattern) killedAt(t *testing.T, at int64) (survived bool) {
 	w := newWorld(t, p.cfg.Decider)
 	w.stop()
-	w.serveAgents()
-	if p.begin != nil {
-		p.begin(w)
+	p.begin(w)
+	if w.heed == nil {
+		w.serveAgents()
 	}
 	died := make(chan struct{})
 	dead := errors.New("killed")

@@ -23,4 +23,6 @@ type Bid struct {
 // Patterns are what an entry records of the ways in which several agents take part in its decision, other than by delegations.
 type Patterns struct {
 	Auctions []Auction `json:"auctions,omitempty"`
+	Swarm    *Swarm    `json:"swarm,omitempty"` // the round that the decision begins
+	Ended    SwarmEnd  `json:"ended,omitempty"` // how the swarm ended that the decision answers
 }

@@ -240,6 +240,9 @@ func (m *model) read(e *transport.Event) {
 
 // decide completes an entry as a decider might.
 func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
+	if s := m.conv.Swarm(turn); s != nil && s.End == "" && (len(s.Done) < 2 || s.Round >= s.Rounds || s.Spent >= s.Tokens) {
+		m.t.Fatalf("a swarm goes on with %+v", s)
+	}
 	choice := m.pick(8)
 	switch last := turn.Decisions+1 >= conversation.MaxSteps; {
 	case choice == 0:
@@ -285,6 +288,9 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 		}
 		if m.pick(4) == 0 && !(turn.Reply != nil && turn.Reply.Yes) {
 			entry.Consent, entry.Asked = "Do it?", m.now
+		}
+		if m.pick(3) == 0 {
+			entry.Patterns = &conversation.Patterns{Swarm: &conversation.Swarm{Round: 1 + m.pick(3), Rounds: 3, Tokens: 1000, Task: "part"}}
 		}
 		entry.Decision = d
 	}

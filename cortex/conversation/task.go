@@ -16,6 +16,9 @@ import (
 // delegate adds the tasks of a decision, and sends those that depend on no other.
 func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 	step := Step{Say: d.Say, Reason: d.Reason}
+	if e.Patterns != nil {
+		step.Swarm = e.Patterns.Swarm
+	}
 	ids := c.TaskIDs(e.Seq, turn, d)
 	for i, del := range d.Delegations {
 		id := ids[del.ID]
@@ -68,6 +71,9 @@ func (c *Conversation) TaskIDs(seq uint64, turn *Turn, d *llm.Decision) map[stri
 
 func (c *Conversation) send(e *Entry, t *Task) {
 	t.move(Given)
+	for at := MaxParallel; c.sentAs(e.Seq, t.SentIndex, t); at++ { // one deadline has tasks of several steps tried again
+		t.SentIndex = at
+	}
 	t.SentSeq, t.Sent, t.Deadline = e.Seq, e.Sent, e.Deadline
 	if t.Sent.IsZero() {
 		t.Sent = e.Time
@@ -84,6 +90,16 @@ func (c *Conversation) send(e *Entry, t *Task) {
 	if t.Timeout > 0 {
 		t.Latest = earlier(t.Sent.Add(MaxExtension*t.Timeout), until)
 	}
+}
+
+// sentAs reports whether entry seq sends another task than t under this index, by which its events would have t's ids.
+func (c *Conversation) sentAs(seq uint64, index int, t *Task) bool {
+	for _, o := range c.Tasks {
+		if o != t && o.SentSeq == seq && o.SentIndex == index {
+			return true
+		}
+	}
+	return false
 }
 
 // earlier returns the earlier of at and until; a zero until means never.

@@ -85,6 +85,7 @@ type Step struct {
 	Say    string
 	Reason string
 	Tasks  []a2a.TaskID
+	Swarm  *Swarm `json:",omitempty"` // the round that it is; nil: none
 }
 
 // Task is one delegation.

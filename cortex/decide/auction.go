@@ -223,12 +223,12 @@ func (d *decision) close(l *lot) conversation.Auction {
 	return won
 }
 
-// patterns returns what the entry records of auctions; nil when there were none.
+// patterns returns what the entry records of auctions and swarms; nil when there were none.
 func (d *decision) patterns() *conversation.Patterns {
-	if len(d.auctions) == 0 {
+	if len(d.auctions) == 0 && d.round == nil && d.ended == "" {
 		return nil
 	}
-	p := &conversation.Patterns{Auctions: d.auctions}
+	p := &conversation.Patterns{Auctions: d.auctions, Swarm: d.round, Ended: d.ended}
 	if b, err := json.Marshal(p); err == nil { // as the log has it
 		p = new(conversation.Patterns)
 		_ = json.Unmarshal(b, p)

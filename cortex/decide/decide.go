@@ -35,6 +35,8 @@ type decision struct {
 	unavailable []prompt.Unavailable
 	paid        llm.Usage // besides the decision itself
 	auctions    []conversation.Auction
+	round       *conversation.Swarm // that the decision begins; nil: none
+	ended       conversation.SwarmEnd
 }
 
 // Decide sets the entry's decision, or its failure when no decision is possible. An error means that nothing was decided: the orchestrator is
@@ -62,6 +64,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		d.direct(ctx)
 		return ctx.Err()
 	}
+	if ok, err := d.goOn(ctx); ok {
+		return err
+	}
 	if d.adopt(lost) {
 		m.log.Info("decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
 		return nil
@@ -84,7 +89,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	}
 	defer leave()
 	if waited {
+		ended := d.ended
 		d = m.newDecision(ctx, conv, turn, entry) // agents and rules may have changed while the turn waited
+		d.ended = ended
 	}
 	dctx, cancel := context.WithTimeoutCause(dctx, m.cfg.DecideTimeout, m.late)
 	defer cancel()
@@ -125,11 +132,32 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		return nil
 	}
 	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
-	entry.Terms, entry.Consent, entry.Patterns = d.terms(decided), d.consent(decided), d.patterns()
+	if d.endSwarm(decided); !decided.Kind.Answers() {
+		d.ended = ""
+	}
+	entry.Terms, entry.Consent, entry.Patterns = d.inSwarm(d.terms(decided), decided), d.consent(decided), d.patterns()
 	m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
 		slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
 		slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
 	return nil
+}
+
+// goOn decides about the next round of a swarm, if the turn has one that goes on, and reports whether it did.
+func (d *decision) goOn(ctx context.Context) (ok bool, err error) {
+	if n := len(d.turn.Steps); n == 0 || d.turn.Steps[n-1].Swarm == nil {
+		return false, nil
+	}
+	decided, err := d.nextRound(ctx)
+	switch {
+	case err != nil:
+		d.entry.Failure = d.explain(err)
+	case decided == nil:
+		return false, nil
+	default:
+		d.entry.Decision, d.entry.Terms, d.entry.Patterns = decided, d.inSwarm(d.terms(decided), decided), d.patterns()
+		d.m.log.Info("decided by a rule", "context_id", d.conv.ContextID, "turn", d.turn.ID, "kind", decided.Kind, "agents", delegates(decided), "reason", decided.Reason)
+	}
+	return true, ctx.Err()
 }
 
 // newDecision returns a decision about turn, with the agents and rules of this moment.
@@ -157,7 +185,9 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		if err != nil {
 			return decided, err
 		}
-		d.auction(ctx, decided)
+		if d.swarm(decided); d.round == nil {
+			d.auction(ctx, decided)
+		}
 		full := d.admit(decided, d.consent(decided) == "")
 		switch {
 		case len(full) == 0:

@@ -28,14 +28,17 @@
 //	  - agents: ["pricey-*"]
 //	    bids: false                # they are not asked to bid, whatever their cards say
 //	    board: false               # nor do they use the board of their task
+//	  - agents: ["analyst-*"]
+//	    swarm: {agents: 3}         # a task for one of them is given to three whose cards say so, see [Swarm]
 //	evaluators:                    # what else than no_pii there is, see package evaluate
 //	  no_keys: {rules: ['AKIA[0-9A-Z]{16}'], action: fail}
 //	  relevance: {threshold: 0.6}  # a language model judges
 //
 // What no rule mentions is allowed. All matching rules apply, in any order: a rule that denies takes precedence over all others, an asker has to be
 // in every only_from, and of several limits the lowest applies. So every rule restricts something; a rule that does not, such as allow: true, is an
-// error. There are two exceptions. The lowest requests_per_minute replaces the default, and may be higher. And confirm: false waives the consent that
-// an agent's card asks for, unless another rule has confirm: true. What an agent asks for in the same conversation while it works on a task is part
+// error. There are three exceptions. The lowest requests_per_minute replaces the default, and may be higher. And confirm: false waives the consent that
+// an agent's card asks for, unless another rule has confirm: true. And swarm has several
+// agents do one task. What an agent asks for in the same conversation while it works on a task is part
 // of that task's turn, and counts towards its limits.
 //
 // Without any rule, an agent that has more tasks than it can take gets them in turn from its requesters: the fifth open task of a requester and later
@@ -79,6 +82,7 @@ type rule struct {
 	attempts                   int  // 0: no limit
 	closed                     bool // its agents are not asked to bid
 	boardless                  bool // its agents use no board
+	swarm                      *Swarm
 	evaluators                 []string
 }
 

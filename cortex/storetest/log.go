@@ -60,7 +60,7 @@ func testRoundTrip(t *testing.T, s storage.Store) {
 			Verdicts: []evaluate.Verdict{{Evaluator: "brief", Score: 0.25, Advice: "too long", Action: evaluate.Fail, Round: 1}},
 			Patterns: &conversation.Patterns{Auctions: []conversation.Auction{{
 				Delegation: "1", Chosen: "other", Winner: "echo", Bids: []conversation.Bid{{Agent: "echo", Confidence: 0.75, Cost: 1, Seconds: 2, Done: 3.5, Failed: 1, Score: 0.5}, {Agent: "other", Why: "no bid came in time"}},
-			}}},
+			}}, Swarm: &conversation.Swarm{Round: 2, Rounds: 3, Tokens: 1000, Task: "say it"}, Ended: conversation.SwarmAgreed},
 			Usage: llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
 			Life:  "l-1", Heard: "yes", Waited: []a2a.TaskID{"task-4"}, Unfetched: []a2a.TaskID{"task-5"},
 			Failure: "no such agent", Sent: epoch.Add(time.Second), Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),

@@ -10,6 +10,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
+// endWords says how rounds ended.
+var endWords = map[conversation.SwarmEnd]string{
+	conversation.SwarmAgreed: "the results agree", conversation.SwarmRounds: "it was the last, and the results do not agree",
+	conversation.SwarmTokens: "the tokens were used up, and the results do not agree", conversation.SwarmAlone: "fewer than two had a result to compare",
+	conversation.SwarmQuestion: "one of the agents asks something",
+}
+
 // maxWhyPost bounds how much of a post is shown, in characters.
 const maxWhyPost = 200
 
@@ -31,6 +38,12 @@ func whyPosted(out *strings.Builder, e *conversation.Entry, alike *view.Lookalik
 func whyPatterns(out *strings.Builder, e *conversation.Entry, alike *view.Lookalikes) {
 	if e.Patterns == nil {
 		return
+	}
+	if s := e.Patterns.Swarm; s != nil {
+		fmt.Fprintf(out, "   round %d of at most %d, with up to %d tokens in all\n", s.Round, s.Rounds, s.Tokens)
+	}
+	if e.Patterns.Ended != "" {
+		fmt.Fprintf(out, "   the rounds ended: %s\n", endWords[e.Patterns.Ended])
 	}
 	name := func(agent string) string { return prompt.Clean(alike.Named(agent), 128) }
 	for i := range e.Patterns.Auctions {
