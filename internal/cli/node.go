@@ -231,6 +231,12 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())
+		if n.claim != nil {
+			n.work.Go(func() error {
+				n.claim.keepAddress(workCtx, a, log)
+				return nil
+			})
+		}
 	}
 	return n, nil
 }

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -90,6 +92,26 @@ func leaveAddress(data string, a address) error {
 		return err
 	}
 	return leave(addressFile(data), b)
+}
+
+// keepAddress leaves the address of this process again when its file is damaged or gone, until ctx ends: without it, a service runs on and nobody
+// finds it. In a folder that is lost it writes nothing.
+func (c *claim) keepAddress(ctx context.Context, a address, log *slog.Logger) {
+	path := addressFile(c.data)
+	want, err := json.Marshal(a)
+	if err != nil {
+		return
+	}
+	for rest(ctx, lookEvery) == nil {
+		if b, err := readLeft(path); err == nil && bytes.Equal(b, want) || c.lost() != nil {
+			continue
+		}
+		err := leaveAddress(c.data, a)
+		log.Warn("the file by which others find this process was damaged or gone: it is written again", "file", path, "err", err)
+		if err != nil && rest(ctx, time.Minute) != nil {
+			return
+		}
+	}
 }
 
 // leave writes a file for other processes atomically. It replaces what is at the path, such as a pipe, instead of writing to it. A folder there, which

@@ -1,11 +1,19 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/home/nats"
@@ -74,4 +82,76 @@ func TestLeaveReplacesAnything(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAddressIsKept damages and removes the address of a running process: it is there again. In a folder that another process has by now nothing is
+// written.
+func TestAddressIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		data := filepath.Join(t.TempDir(), "data")
+		c, err := claimData(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer c.close()
+		defer running.Wait()
+		defer cancel()
+		want := address{URL: "nats://here"}
+		if err := leaveAddress(data, want); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var log bytes.Buffer
+		text := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return log.String()
+		}
+		running.Go(func() { c.keepAddress(ctx, want, slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))) })
+		there := func() bool {
+			time.Sleep(2 * lookEvery)
+			synctest.Wait()
+			b, err := readLeft(addressFile(data))
+			return err == nil && strings.Contains(string(b), want.URL)
+		}
+		if !there() || text() != "" {
+			t.Errorf("an address that nobody touches is written again: %s", text())
+		}
+		for _, damage := range []func(path string) error{
+			os.Remove,
+			func(path string) error { return os.Truncate(path, 5) },
+			func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+			func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
+		} {
+			if err := damage(addressFile(data)); err != nil {
+				t.Fatal(err)
+			}
+			if !there() {
+				t.Error("the address is not written again")
+			}
+		}
+		if n := strings.Count(text(), "level=WARN"); n != 4 {
+			t.Errorf("%d warnings, want 4: %s", n, text())
+		}
+		if err := errors.Join(os.Rename(data, data+".old"), os.Mkdir(data, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if there() {
+			t.Error("the address is written to a folder that is somebody else's")
+		}
+	})
+}
+
+// lockedWriter writes under a lock.
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }
