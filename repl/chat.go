@@ -168,6 +168,9 @@ func (c *chat) banner(ctx context.Context) {
 	say(strings.TrimSpace(c.Name+" "+c.Version), lookBold)
 	say(c.Where, lookDim)
 	say(c.Decides, lookDim)
+	if c.Console != "" {
+		say("console: "+c.Console, lookDim)
+	}
 	if c.Warning != "" {
 		say("warning: "+c.Warning, lookYellow)
 	}

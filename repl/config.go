@@ -66,6 +66,8 @@ type Config struct {
 	Where   string // where it runs, one line for the banner; may be empty
 	// Decides describes in one line what decides, for the banner and the help; it may be empty.
 	Decides string
+	// Console is a link for a browser, for the banner; it may be empty.
+	Console string
 	// Warning is shown when the chat begins, such as about settings that have no effect. It may be empty.
 	Warning string
 	// Notices are lines that the chat shows when they arrive, such as that the connection is lost; nil: none.

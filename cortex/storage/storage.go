@@ -96,6 +96,9 @@ const NotePush = "push"
 // without dots. They hold names and ids of strangers, and are erased with the conversation.
 const NoteReply = "reply"
 
+// NoteConsole is the kind of the note with the key that signs the sessions of the console in the browser, where there are no keys.
+const NoteConsole = "console"
+
 // NoteCall is the kind of the notes that say that somebody else was perhaps called for a task, where a second call would be too many: the key is derived
 // from the task. They hold none of its words, so a store that encrypts notes may leave them in plain text.
 const NoteCall = "call"

@@ -22,6 +22,7 @@ type backend struct {
 	*link
 	registry *registry.Registry
 	isSet    isSet
+	node     *node         // of this process; nil: another one is joined
 	prompts  string        // folder of templates to try out; "": the node's own
 	index    *router.Index // of the node in this process; nil: made on demand
 

@@ -32,6 +32,7 @@ var ownAgents = []string{"echo", "clock", "calc"}
 
 func (e *env) newChat() *cobra.Command {
 	var w where
+	var at string
 	c := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk to Cortex; starts everything it needs",
@@ -55,11 +56,17 @@ When standard input is no terminal, all of it is one message: the answer goes to
 			if err != nil {
 				return err
 			}
-			return e.converse(cmd.Context(), func(ctx context.Context, _ *backend, cfg repl.Config) error {
+			return e.converse(cmd.Context(), func(ctx context.Context, b *backend, cfg repl.Config) error {
 				cfg.Warning = strings.Trim(unready+"; "+cfg.Warning, "; ")
 				if !cfg.Terminal {
 					return repl.Pipe(ctx, cfg)
 				}
+				link, closeConsole, err := e.chatConsole(ctx, b, at)
+				if err != nil {
+					return err
+				}
+				defer closeConsole()
+				cfg.Console = link
 				return repl.Run(ctx, cfg)
 			}, &w)
 		},
@@ -67,7 +74,9 @@ When standard input is no terminal, all of it is one message: the answer goes to
 	e.settings.addNode(c, ownAgents...)
 	e.settings.keys = oneOf(repl.KeysEmacs, repl.KeysVi)
 	c.Flags().Var(&e.settings.keys, "keys", "`NAME`: key bindings: emacs, as in most shells, or vi")
-	setting(c.Flags(), "keys")
+	c.Flags().StringVar(&at, "console", defaultHTTP, "`ADDRESS`: where the console is for a browser, if this chat starts Cortex, or none")
+	setting(c.Flags(), "keys", "console")
+	group(c.Flags(), groupKeep, "console")
 	w.add(e, c)
 	return c
 }
@@ -241,7 +250,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
 		watched.Go(func() { s.report(watching, n) })
-		return &backend{link: n.link, registry: n.Registry, isSet: own, index: n.Index}, where, "", func() error {
+		return &backend{link: n.link, registry: n.Registry, node: n, isSet: own, index: n.Index}, where, "", func() error {
 			unwatch()
 			watched.Wait()
 			return n.Close()

@@ -30,6 +30,7 @@ type ports struct {
 	pushTo          []string    // hosts of A2A clients in this network
 	tls             *tls.Config // nil: without TLS
 	bearer          func() (*auth.Bearer, error)
+	door            *consoleDoor // nil without http
 }
 
 // openPorts opens the ports of a service.
@@ -89,6 +90,11 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 		if err != nil {
 			*one.to = nil
 			return nil, fmt.Errorf("--%s: %w", one.flag, err)
+		}
+	}
+	if p.http != nil {
+		if p.door, err = openDoor(e.settings.data, p.http, p.scheme()); err != nil {
+			return nil, err
 		}
 	}
 	return p, nil

@@ -191,7 +191,7 @@ and answers from their results. Start with:
 		id       string
 		commands []*cobra.Command
 	}{
-		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newAgent(), e.newMCP(), e.newMirror(), e.newAuth()}},
+		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newConsole(), e.newAgent(), e.newMCP(), e.newMirror(), e.newAuth()}},
 		{"look", []*cobra.Command{e.newAgents(), e.newConversations(), hidden(e.newHistory()), e.newWhy(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {

@@ -66,7 +66,7 @@ cortex doctor to see what is lost, and to repair conversations.`,
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&at.http, "http", defaultHTTP, "`ADDRESS`: where /healthz, /readyz and /mcp are served, or none")
+	c.Flags().StringVar(&at.http, "http", defaultHTTP, "`ADDRESS`: where the console, /healthz, /readyz and /mcp are served, or none")
 	c.Flags().StringVar(&at.a2a, "a2a", none, "`ADDRESS`: where Cortex and its agents are served to A2A clients, or none")
 	c.Flags().StringVar(&at.grpc, "a2a-grpc", none, "`ADDRESS`: where A2A clients have gRPC, or none")
 	c.Flags().BoolVar(&at.old, "a2a-03", false, "serve clients of A2A 0.3 at --a2a as well")
@@ -99,7 +99,7 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if open.http != nil {
 		g.Go(func() error {
-			return serveHealth(ctx, open, log, n.Load, &waits, owned, e.mcpHandler(n.Load, &waits))
+			return serveHealth(ctx, open, log, n.Load, &waits, owned, e.mcpHandler(n.Load, &waits), e.consoleHandler(open, n.Load, &waits, ctx.Done()))
 		})
 	}
 	if open.a2a != nil {
@@ -284,10 +284,11 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 	}
 }
 
-// serveHealth answers health checks, and has handler at /mcp, until ctx ends.
-func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running func() *node, waits error, owned *ownership, handler http.Handler) error {
+// serveHealth answers health checks, and has handler at /mcp and the console everywhere else, until ctx ends.
+func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running func() *node, waits error, owned *ownership, handler, console http.Handler) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
+	mux.Handle("/", console)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -308,7 +309,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 			fmt.Fprintln(w, line)
 		}
 	})
-	if err := httpserver.Serve(ctx, open.http, mux, &httpserver.Options{Connections: openfiles.HTTP(open.count()), TLS: open.tls, Logger: log}); err != nil {
+	if err := httpserver.Serve(ctx, open.http, mux, &httpserver.Options{Connections: openfiles.HTTP(open.count()), Body: maxHTTPBody, TLS: open.tls, Logger: log}); err != nil {
 		return fmt.Errorf("health endpoint: %w", err)
 	}
 	return nil

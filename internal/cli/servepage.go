@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/table"
@@ -100,6 +101,7 @@ func (s *serving) page(n *node, open *ports) *table.Table {
 	}
 	t.Row("agents", strings.Join(ids, ", "))
 	if open.http != nil {
+		t.Row("console", open.door.link(console.BannerLife, n.sender != ""))
 		t.Row("health", open.scheme()+open.http.Addr().String()+"/readyz")
 		t.Row("as a tool", open.scheme()+open.http.Addr().String()+"/mcp")
 	}

@@ -1,0 +1,154 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/view"
+)
+
+// MaxBody bounds the body of a request, in bytes: a message with its files.
+const MaxBody = 64 << 20
+
+// Config is what a Console needs. Client, Store and Agents are required.
+type Config struct {
+	Client *client.Client // asks in the name of the person who uses the console
+	Store  storage.Store
+	Agents func() *registry.Snapshot
+	// Identify returns who a bearer token is for. With nil nobody has one, and only programs on this machine are let in.
+	Identify func(token string) (Person, error)
+	// Gate redeems links, which let operators in; nil: there are none.
+	Gate    *Gate
+	Version string
+	// MaxFile bounds a file of a message, in bytes; 0: only MaxBody does.
+	MaxFile int64
+	// Checks describes the state of the process for the page about the system; nil: there is nothing to say.
+	Checks func(context.Context) []Check
+	// Done ends all streams when it is closed; nil: it never is.
+	Done   <-chan struct{}
+	Logger *slog.Logger     // nil discards
+	Now    func() time.Time // nil: time.Now
+}
+
+// Person is who uses the console.
+type Person struct {
+	User     string // the sender of what they say
+	Operator bool   // may see and do what only operators may
+}
+
+// Check is one thing that was looked at, for the page about the system.
+type Check struct {
+	Name string
+	Text string
+	OK   bool
+}
+
+// Console serves the pages. It is safe for concurrent use.
+type Console struct {
+	cfg     Config
+	keys    sessionKeys
+	streams counter
+	pending pending
+	links   links
+	logins  *pacer
+	// operators signs the sessions of operators where there are keys.
+	operators []byte
+}
+
+//go:embed static
+var static embed.FS
+
+// New returns a Console.
+func New(cfg Config) *Console {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, logins: newPacer(), operators: make([]byte, keySize)}
+	rand.Read(c.operators) //nolint:errcheck // it never fails
+	return c
+}
+
+// Handler serves the console at /.
+func (c *Console) Handler() http.Handler {
+	open := http.NewServeMux() // for everybody
+	open.Handle("GET /static/", c.assets())
+	open.HandleFunc("GET /login", c.loginPage)
+	open.HandleFunc("POST /login", c.login)
+	open.HandleFunc("POST /login/link", c.makeLink)
+	open.HandleFunc("POST /logout", c.logout)
+	inside := http.NewServeMux() // for those who are logged in
+	pages := map[string]func(http.ResponseWriter, *http.Request, Person) error{
+		"GET /{$}":                 c.newChat,
+		"GET /c/{context}":         c.chat,
+		"GET /c/{context}/events":  c.events,
+		"POST /c/{context}/say":    c.say,
+		"POST /c/{context}/stop":   c.stop,
+		"GET /c/{context}/f/{key}": c.file,
+		"GET /conversations":       c.conversations,
+	}
+	for pattern, page := range pages {
+		inside.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			who, _ := r.Context().Value(personKey{}).(Person)
+			if err := page(w, r, who); err != nil {
+				c.fail(w, r, who, err)
+			}
+		})
+	}
+	inside.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		who, _ := r.Context().Value(personKey{}).(Person)
+		c.fail(w, r, who, errNoPage)
+	})
+	open.Handle("/", c.admit(inside))
+	return c.guard(http.NewCrossOriginProtection().Handler(open))
+}
+
+// reader returns what package view reads from.
+func (c *Console) reader() *view.Reader {
+	return &view.Reader{Store: c.cfg.Store, Transport: c.cfg.Client.Transport, Tenant: c.cfg.Client.Tenant}
+}
+
+// as returns a client that acts in somebody's name.
+func (c *Console) as(who Person) *client.Client {
+	own := *c.cfg.Client
+	own.User = who.User
+	return &own
+}
+
+// counter bounds how many of something each person has at a time.
+type counter struct {
+	most int
+
+	mu sync.Mutex
+	of map[string]int
+}
+
+// enter counts one more, and reports whether that is allowed; leave takes it back.
+func (c *counter) enter(who string) (leave func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = make(map[string]int)
+	}
+	if c.of[who] >= c.most {
+		return nil, false
+	}
+	c.of[who]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.of[who]--; c.of[who] == 0 {
+			delete(c.of, who)
+		}
+	}, true
+}

@@ -1,0 +1,268 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/console"
+)
+
+// status sends a request with these headers, which are pairs, and returns the status and the body.
+func status(t *testing.T, c *http.Client, method, url, body string, headers ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	must(t, err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if r.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	answer, err := c.Do(r)
+	must(t, err)
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	must(t, err)
+	return answer.StatusCode, string(b)
+}
+
+// TestLinkIsGoodOnce uses a link twice, one that is too old, and one of another key.
+func TestLinkIsGoodOnce(t *testing.T) {
+	w := newWorld(t)
+	stranger := func() *http.Client {
+		return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	link := w.link()
+	if code, _ := status(t, stranger(), "GET", link, ""); code != http.StatusSeeOther {
+		t.Errorf("the link answers %d, want a redirect", code)
+	}
+	if code, text := status(t, stranger(), "GET", link, ""); code != http.StatusForbidden || !strings.Contains(text, "used already") || !strings.Contains(text, "cortex console") {
+		t.Errorf("the link answers %d the second time:\n%s", code, text)
+	}
+	for name, token := range map[string]string{
+		"old": console.Token(w.key, time.Now().Add(-time.Second)), "of another key": console.Token([]byte("fedcba9876543210"), time.Now().Add(time.Minute)), "nonsense": "x",
+	} {
+		if code, _ := status(t, stranger(), "GET", w.url+"?token="+token, ""); code != http.StatusForbidden {
+			t.Errorf("a link that is %s answers %d", name, code)
+		}
+	}
+	if code, text := status(t, stranger(), "GET", w.url, ""); code != http.StatusSeeOther || strings.Contains(text, "What shall be done") {
+		t.Errorf("without a session the page answers %d", code)
+	}
+	if code, text := status(t, stranger(), "GET", w.url+"login", ""); code != 200 || !strings.Contains(text, "cortex console") {
+		t.Errorf("the page for those who are not logged in answers %d:\n%s", code, text)
+	}
+}
+
+// TestForeignRequests sends what a page elsewhere could have a browser send.
+func TestForeignRequests(t *testing.T) {
+	w := newWorld(t)
+	b := w.browser()
+	if code, _ := status(t, b, "GET", w.url, ""); code != 200 {
+		t.Fatalf("the page answers %d", code)
+	}
+	for name, headers := range map[string][]string{
+		"a name that leads here": {"Host", "evil.example:8420"},
+		"a proxy":                {"X-Forwarded-For", "192.0.2.1"},
+	} {
+		if code, text := status(t, b, "GET", w.url, "", headers...); code != http.StatusForbidden || strings.Contains(text, "What shall") {
+			t.Errorf("%s: the page answers %d", name, code)
+		}
+	}
+	for name, headers := range map[string][]string{
+		"another origin":    {"Origin", "https://evil.example"},
+		"another site":      {"Sec-Fetch-Site", "cross-site"},
+		"another port":      {"Origin", "http://127.0.0.1:1"},
+		"a sandbox":         {"Origin", "null"},
+		"a site next to it": {"Sec-Fetch-Site", "same-site"},
+	} {
+		if code, _ := status(t, b, "POST", w.url+"c/x/say", "text=hello", headers...); code != http.StatusForbidden {
+			t.Errorf("%s: a message is answered with %d", name, code)
+		}
+	}
+	for name := range map[string]bool{"//evil.example/": true, "https://evil.example/": true, "/\\evil.example": true} {
+		_, _ = status(t, b, "GET", w.url+"login?to="+url.QueryEscape(name), "")
+		r, err := b.Get(w.url + "login?to=" + url.QueryEscape(name))
+		must(t, err)
+		r.Body.Close()
+		if to := r.Header.Get("Location"); to != "/" {
+			t.Errorf("after the login %s leads to %s", name, to)
+		}
+	}
+	for _, info := range contexts(t, w) {
+		t.Errorf("conversation %s has begun", info)
+	}
+}
+
+func contexts(t *testing.T, w *world) (ids []string) {
+	for info, err := range w.store.Contexts(t.Context(), "") {
+		must(t, err)
+		ids = append(ids, info.ContextID)
+	}
+	return ids
+}
+
+// TestHeaders checks the headers of pages, assets and errors.
+func TestHeaders(t *testing.T) {
+	w := newWorld(t)
+	b := w.browser()
+	for _, path := range []string{"", "static/console.js", "nothing", "login"} {
+		r, err := b.Get(w.url + path)
+		must(t, err)
+		r.Body.Close()
+		if csp := r.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'; script-src 'self'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("/%s has the policy %q", path, csp)
+		}
+		if r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("/%s has the headers %v", path, r.Header)
+		}
+	}
+	for _, c := range b.Jar.Cookies(must1(url.Parse(w.url))(t)) {
+		if !strings.HasPrefix(c.Name, "cortex_") {
+			t.Errorf("there is a cookie %s", c.Name)
+		}
+	}
+}
+
+func must1[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// TestKeys logs in with bearer tokens: each acts in their own name, and nobody who is not let in speaks in a conversation of another. A token that is
+// revoked ends what its owner has open.
+func TestKeys(t *testing.T) {
+	valid := map[string]string{"ada-token": "user:ada", "bob-token": "user:bob"}
+	w := newWorld(t, func(c *console.Config) {
+		c.Identify = func(token string) (console.Person, error) {
+			if who, ok := valid[token]; ok {
+				return console.Person{User: who}, nil
+			}
+			return console.Person{}, fmt.Errorf("no")
+		}
+	})
+	anyone := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	in := func(token string) []string {
+		return []string{"Cookie", "cortex_" + must1(url.Parse(w.url))(t).Port() + "=" + token}
+	}
+	if code, text := status(t, anyone, "POST", w.url+"login", "token=wrong"); code != http.StatusForbidden || !strings.Contains(text, "not valid") {
+		t.Errorf("a wrong token answers %d:\n%s", code, text)
+	}
+	r, err := anyone.PostForm(w.url+"login", url.Values{"token": {"ada-token"}, "to": {"/c/x"}})
+	must(t, err)
+	r.Body.Close()
+	if cookie := r.Header.Get("Set-Cookie"); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/c/x" || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Lax") {
+		t.Errorf("the login answers %s, %v", r.Status, r.Header)
+	}
+	if code, _ := status(t, anyone, "POST", w.url+"c/x/say", "text=hello&message=m1", in("ada-token")...); code != http.StatusSeeOther {
+		t.Fatalf("Ada's message answers %d", code)
+	}
+	c := &client.Client{Transport: w.bus, Log: client.ReadLog(w.store, ""), Poll: 20 * time.Millisecond}
+	if _, err := c.Answer(t.Context(), client.Turn{ContextID: "x", From: "user:ada", MessageID: "m1"}); err != nil {
+		t.Fatal(err)
+	}
+	_, text := status(t, anyone, "GET", w.url+"c/x", "", in("bob-token")...)
+	if !strings.Contains(text, "done: hello") || !strings.Contains(text, "They can let you in") || strings.Contains(text, "data-compose") {
+		t.Errorf("Bob sees:\n%s", text)
+	}
+	link := func(token string) (int, string) {
+		return status(t, anyone, "POST", w.url+"login/link", "", "Authorization", "Bearer "+token)
+	}
+	if code, _ := link("wrong"); code != http.StatusForbidden {
+		t.Errorf("a link for a wrong token answers %d", code)
+	}
+	code, one := link("bob-token")
+	if r, err := anyone.Get(w.url + "?token=" + one); err != nil || code != 200 || !strings.Contains(r.Header.Get("Set-Cookie"), "bob-token") {
+		t.Errorf("Bob's link answers %d, %v", code, err)
+	}
+	if code, _ := status(t, anyone, "GET", w.url+"?token="+one, ""); code != http.StatusForbidden {
+		t.Errorf("Bob's link answers %d again", code)
+	}
+}
+
+// TestManyStreams opens more streams than one person may have, and ends the service: all end at once.
+func TestManyStreams(t *testing.T) {
+	w := newWorld(t)
+	w.ask("x", "hello")
+	b := w.browser()
+	var bodies []io.ReadCloser
+	for range 200 {
+		r, err := b.Get(w.url + "c/x/events")
+		must(t, err)
+		if r.StatusCode != 200 {
+			t.Fatalf("stream %d answers %s", len(bodies), r.Status)
+		}
+		bodies = append(bodies, r.Body)
+	}
+	for _, body := range bodies { // each has the turn
+		defer body.Close()
+		lines := bufio.NewScanner(body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
+		}
+		if !strings.Contains(lines.Text(), "done: hello") {
+			t.Fatalf("a stream begins with %q", lines.Text())
+		}
+	}
+	w.stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	select {
+	case <-w.ended:
+	case <-ctx.Done():
+		t.Error("the service has not ended after 5 s with 200 streams")
+	}
+}
+
+// TestPositions reads a stream from where a browser was: it gets what it has not, once.
+func TestPositions(t *testing.T) {
+	w := newWorld(t)
+	b := w.browser()
+	first, second := w.ask("x", "one"), w.ask("x", "second")
+	read := func(last string, events int) (names []string, id string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"c/x/events", nil)
+		must(t, err)
+		if last != "" {
+			r.Header.Set("Last-Event-ID", last)
+		}
+		answer, err := b.Do(r)
+		must(t, err)
+		defer answer.Body.Close()
+		lines := bufio.NewScanner(answer.Body)
+		lines.Buffer(nil, 1<<20)
+		for len(names) < events && lines.Scan() {
+			if is, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+				id = is
+			}
+			if is, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				_, turn, _ := strings.Cut(is, `"id":"t-`)
+				turn, _, _ = strings.Cut(turn, `"`)
+				names = append(names, turn)
+			}
+		}
+		return names, id
+	}
+	got, id := read("", 2)
+	if want := []string{first, second}; fmt.Sprint(got) != fmt.Sprint(want) || id == "" {
+		t.Fatalf("from the beginning the turns are %v up to %q, want %v", got, id, want)
+	}
+	third := w.ask("x", "three")
+	got, last := read(id, 1)
+	if fmt.Sprint(got) != fmt.Sprint([]string{third}) || last == id {
+		t.Errorf("after %s the turns are %v up to %q, want only %s", id, got, last, third)
+	}
+}

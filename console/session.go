@@ -1,0 +1,341 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/lapse"
+)
+
+// sessionLife is how long a session without keys lasts after it was used last. A session with keys ends with its token.
+const sessionLife = 12 * time.Hour
+
+// maxToken bounds a bearer token: browsers keep cookies of 4 KiB.
+const maxToken = 3800
+
+type personKey struct{}
+
+// sessionKeys has the key that signs sessions without keys. All replicas share it by a note of the store, so that a browser can go on with another
+// one; with a store without notes, it is that of the process.
+type sessionKeys struct {
+	store  storage.Store
+	tenant string
+
+	mu  sync.Mutex
+	key []byte
+}
+
+// keySize is the size of the key, in bytes.
+const keySize = 32
+
+func (k *sessionKeys) get(ctx context.Context) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.key != nil {
+		return k.key, nil
+	}
+	fresh := make([]byte, keySize)
+	rand.Read(fresh) //nolint:errcheck // it never fails
+	notes, ok := k.store.(storage.Notes)
+	if !ok {
+		k.key = fresh
+		return fresh, nil
+	}
+	const name = "session"
+	for range 3 {
+		n, err := notes.Note(ctx, k.tenant, storage.NoteConsole, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(n.Value) == keySize {
+			k.key = n.Value
+			return k.key, nil
+		}
+		_, err = notes.PutNote(ctx, k.tenant, storage.NoteConsole, storage.Note{Key: name, Value: fresh, Version: n.Version})
+		if err != nil && !errors.Is(err, storage.ErrConflict) {
+			return nil, err
+		}
+	}
+	return nil, errors.New("the key of the console's sessions changes all the time")
+}
+
+// cookieName returns the name of the session's cookie. Cookies do not distinguish the ports of a host, so the name does.
+func cookieName(r *http.Request) string {
+	_, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		port = "web"
+	}
+	if r.TLS != nil {
+		return "__Host-cortex_" + port
+	}
+	return "cortex_" + port
+}
+
+func setSession(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// signing returns the key that signs sessions without a bearer token: of everybody where there are no keys, or else of operators. That of operators
+// stays in this process: people can read notes of the store.
+func (c *Console) signing(ctx context.Context) ([]byte, error) {
+	if c.cfg.Identify == nil {
+		return c.keys.get(ctx)
+	}
+	return c.operators, nil
+}
+
+// begin begins a session without a bearer token, or extends it.
+func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
+	key, err := c.signing(r.Context())
+	if err != nil {
+		return err
+	}
+	setSession(w, r, sign(key, c.cfg.Now().Add(sessionLife)), int(sessionLife.Seconds()))
+	return nil
+}
+
+// session returns who has sent a request; false if nobody is logged in.
+func (c *Console) session(w http.ResponseWriter, r *http.Request) (Person, bool, error) {
+	cookie, err := r.Cookie(cookieName(r))
+	if err != nil || cookie.Value == "" {
+		return Person{}, false, nil
+	}
+	key, err := c.signing(r.Context())
+	if err != nil {
+		return Person{}, false, err
+	}
+	until, ok := verify(key, cookie.Value)
+	now := c.cfg.Now()
+	switch {
+	case !ok && c.cfg.Identify != nil:
+		who, err := c.cfg.Identify(cookie.Value)
+		return who, err == nil && who.User != "", nil
+	case !ok || !now.Before(until):
+		return Person{}, false, nil
+	}
+	if until.Sub(now) < sessionLife/2 && r.Method == http.MethodGet {
+		if err := c.begin(w, r); err != nil {
+			return Person{}, false, err
+		}
+	}
+	return Person{User: "user", Operator: true}, true, nil
+}
+
+// admit lets in who is logged in, or has a link.
+func (c *Console) admit(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token := r.URL.Query().Get("token"); token != "" && r.Method == http.MethodGet {
+			c.redeem(w, r, token)
+			return
+		}
+		who, ok, err := c.session(w, r)
+		switch {
+		case err != nil:
+			c.cfg.Logger.Warn("the console cannot tell who asks", "err", err)
+			http.Error(w, "Cortex cannot read its store now: try again", http.StatusServiceUnavailable)
+			return
+		case !ok && wantsJSON(r):
+			http.Error(w, "log in first: `cortex console` gives a link", http.StatusUnauthorized)
+			return
+		case !ok && r.Method == http.MethodGet && r.Header.Get("Accept") != eventStream:
+			to := "/login"
+			if r.URL.Path != "/" {
+				to += "?to=" + url.QueryEscape(r.URL.RequestURI())
+			}
+			http.Redirect(w, r, to, http.StatusSeeOther)
+			return
+		case !ok:
+			http.Error(w, "log in first: `cortex console` gives a link", http.StatusUnauthorized)
+			return
+		}
+		ctx := context.WithValue(r.Context(), personKey{}, who)
+		if c.cfg.Identify != nil { // a stream ends when its token does
+			var end func()
+			ctx, end = lapse.While(ctx, func() error {
+				_, ok, err := c.session(discard{}, r)
+				if err == nil && !ok {
+					err = errLapsed
+				}
+				return err
+			})
+			defer end()
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+var errLapsed = errors.New("the token is not valid any more")
+
+// discard is a ResponseWriter for nobody.
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
+
+// redeem exchanges the token of a link for a session.
+func (c *Console) redeem(w http.ResponseWriter, r *http.Request, token string) {
+	if c.cfg.Identify != nil {
+		if bearer, ok := c.links.take(token, c.cfg.Now()); ok {
+			setSession(w, r, bearer, 0)
+			c.bare(w, r)
+			return
+		}
+	}
+	if c.cfg.Gate != nil && c.cfg.Gate.Redeem(token) {
+		if err := c.begin(w, r); err != nil {
+			c.cfg.Logger.Warn("a session cannot begin", "err", err)
+			http.Error(w, "Cortex cannot read its store now: try again", http.StatusServiceUnavailable)
+			return
+		}
+		c.bare(w, r)
+		return
+	}
+	if _, ok, err := c.session(w, r); err == nil && ok { // a reload of the first page, such as from the browser's history
+		c.bare(w, r)
+		return
+	}
+	c.loginWith(w, r, http.StatusForbidden, "This link was used already, or is too old. Make a new one:")
+}
+
+// bare redirects to the URL without its token, which so stays in no history.
+func (c *Console) bare(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	q.Del("token")
+	to := url.URL{Path: r.URL.Path, RawQuery: q.Encode()}
+	http.Redirect(w, r, inside(to.String()), http.StatusSeeOther)
+}
+
+// inside returns a path of this console: to, if it is one.
+func inside(to string) string {
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
+		return "/"
+	}
+	return to
+}
+
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	if _, ok, err := c.session(w, r); err == nil && ok {
+		http.Redirect(w, r, inside(r.URL.Query().Get("to")), http.StatusSeeOther)
+		return
+	}
+	c.loginWith(w, r, http.StatusOK, "")
+}
+
+// loginWith shows the page that says how to log in.
+func (c *Console) loginWith(w http.ResponseWriter, r *http.Request, code int, why string) {
+	c.show(w, r, code, &page{Name: "login", Title: "Log in", Bare: true, Data: struct {
+		Why, To string
+		Keys    bool
+	}{why, inside(r.URL.Query().Get("to")), c.cfg.Identify != nil}})
+}
+
+// login begins a session with a bearer token.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	if c.cfg.Identify == nil {
+		c.loginWith(w, r, http.StatusForbidden, "")
+		return
+	}
+	if !c.logins.allow() {
+		http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
+		return
+	}
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	who, err := c.cfg.Identify(token)
+	switch {
+	case token == "":
+		c.loginWith(w, r, http.StatusBadRequest, "Paste the token first.")
+	case err != nil || who.User == "":
+		c.loginWith(w, r, http.StatusForbidden, "This token is not valid here, or not any more.")
+	case len(token) > maxToken:
+		c.loginWith(w, r, http.StatusBadRequest, "This token is too long for a browser.")
+	default:
+		setSession(w, r, token, 0)
+		http.Redirect(w, r, inside(r.PostFormValue("to")), http.StatusSeeOther)
+	}
+}
+
+// makeLink answers a program that shows a bearer token with the token of a link, which begins a session for it.
+func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if c.cfg.Identify == nil || !strings.EqualFold(kind, "Bearer") || len(token) > maxToken {
+		http.Error(w, "there are no such links here", http.StatusNotFound)
+		return
+	}
+	if !c.logins.allow() {
+		http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
+		return
+	}
+	if who, err := c.cfg.Identify(token); err != nil || who.User == "" {
+		http.Error(w, "this token is not valid here", http.StatusForbidden)
+		return
+	}
+	_, _ = w.Write([]byte(c.links.put(token, c.cfg.Now().Add(LinkLife), c.cfg.Now())))
+}
+
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	setSession(w, r, "", -1)
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// links has the bearer tokens for which there are links. It is safe for concurrent use.
+type links struct {
+	mu sync.Mutex
+	of map[string]link
+}
+
+type link struct {
+	bearer string
+	until  time.Time
+}
+
+// maxLinks bounds the links at a time.
+const maxLinks = 1000
+
+// put returns the token of a new link; "" when there are too many.
+func (l *links) put(bearer string, until, now time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for t, is := range l.of {
+		if !now.Before(is.until) {
+			delete(l.of, t)
+		}
+	}
+	if len(l.of) >= maxLinks {
+		return ""
+	}
+	if l.of == nil {
+		l.of = make(map[string]link)
+	}
+	token := rand.Text() + rand.Text()
+	l.of[token] = link{bearer, until}
+	return token
+}
+
+// take returns the bearer token of a link, which then is no longer good.
+func (l *links) take(token string, now time.Time) (bearer string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is, ok := l.of[token]
+	delete(l.of, token)
+	return is.bearer, ok && now.Before(is.until)
+}
+
+// pacer bounds how often something may be tried.
+type pacer struct{ *rate.Limiter }
+
+func newPacer() *pacer { return &pacer{rate.NewLimiter(10, 50)} }
+
+func (p *pacer) allow() bool { return p.Allow() }

@@ -1,0 +1,131 @@
+// The live part of a conversation: turns as the log has them replace those of the page; text that is being written is shown until then.
+import { send, tell } from './console.js'
+
+// element makes what a fragment of HTML describes, without running anything in it.
+function element(html) {
+  const t = document.createElement('template')
+  t.innerHTML = html
+  return t.content.firstElementChild
+}
+
+// keep copies what the user has typed or focused within an element that is replaced.
+function keep(old, fresh) {
+  for (const field of old.querySelectorAll('textarea, input:not([type=hidden])')) {
+    const same = fresh.querySelector(`[name="${CSS.escape(field.name)}"]`)
+    if (!same) continue
+    same.value = field.value
+    if (field === document.activeElement) return () => { same.focus(); same.setSelectionRange?.(field.selectionStart, field.selectionEnd) }
+  }
+  if (old.contains(document.activeElement)) { // such as a button that is gone: the keyboard goes on from here
+    const name = document.activeElement.className
+    return () => (fresh.querySelector('.' + (name.split(' ').find(c => c.startsWith('stop')) ?? 'none')) ?? fresh.querySelector('form button') ?? document.querySelector('[data-compose] textarea'))?.focus({ preventScroll: true })
+  }
+  return () => {}
+}
+
+export function talk(turns) {
+  if (!turns) return
+  const scroll = turns.closest('.talk')
+  const attempts = new Map()
+  const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80
+  const follow = was => { if (was) scroll.scrollTop = scroll.scrollHeight }
+  let source = null
+
+  function turn({ id, html }) {
+    const end = atEnd(), old = document.getElementById(id), fresh = element(html)
+    turns.querySelector('.empty')?.remove()
+    if (old) {
+      const refocus = keep(old, fresh)
+      const draft = old.querySelector('.draft:not([hidden])'), next = fresh.querySelector('.draft')
+      if (draft && next) next.replaceWith(draft) // it goes on being written
+      old.replaceWith(fresh)
+      refocus()
+    } else {
+      turns.append(fresh)
+      history_()
+    }
+    follow(end || !old)
+  }
+  function delta({ turn, attempt, text }) {
+    const to = document.getElementById('t-' + turn)?.querySelector('.draft')
+    if (!to) return
+    const end = atEnd()
+    if (attempts.get(turn) !== attempt) { to.textContent = ''; attempts.set(turn, attempt) }
+    to.hidden = false
+    to.append(text)
+    follow(end)
+  }
+  function progress({ task, text }) {
+    const to = document.getElementById('k-' + task)?.querySelector('.progress')
+    if (to) to.textContent = text
+  }
+
+  function offline(is) {
+    const shown = document.querySelector('.offline')
+    if (is && !shown) {
+      const p = document.createElement('p')
+      p.className = 'offline'
+      p.setAttribute('role', 'status')
+      p.textContent = 'The connection is lost; it is tried again, and nothing is lost.'
+      scroll.prepend(p)
+    } else if (!is) shown?.remove()
+  }
+
+  function listen() {
+    source = new EventSource(turns.dataset.events)
+    source.addEventListener('open', () => offline(false))
+    source.addEventListener('error', () => {
+      offline(true)
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 3000) // such as when one has to log in again
+    })
+    const on = (name, f) => source.addEventListener(name, e => f(JSON.parse(e.data)))
+    on('turn', turn)
+    on('delta', delta)
+    on('progress', progress)
+    on('notice', ({ text, gone }) => { tell(text); if (gone) document.getElementById(gone)?.remove() })
+    on('resync', () => location.reload())
+  }
+
+  const query = document.querySelector('.list input[name=q]')
+  let waits
+  async function history_() {
+    const at = location.pathname.split('/')[2] ?? ''
+    const answer = await fetch('/conversations?' + new URLSearchParams({ q: query?.value ?? '', at: decodeURIComponent(at) }), { headers: { Accept: 'text/html' } }).catch(() => null)
+    if (answer?.ok) document.getElementById('history').innerHTML = await answer.text()
+  }
+  query?.addEventListener('input', () => { clearTimeout(waits); waits = setTimeout(history_, 150) })
+
+  const form = document.querySelector('[data-compose]')
+  if (form) {
+    const text = form.elements.text
+    text.addEventListener('keydown', e => {
+      if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); form.requestSubmit() }
+    })
+    form.addEventListener('submit', async e => {
+      e.preventDefault()
+      const body = new FormData(form)
+      if (!text.value.trim() && !form.elements.file.value) return
+      if (!form.elements.file.value) body.delete('file')
+      const button = form.querySelector('button')
+      button.disabled = true
+      try {
+        if (form.dataset.go) {
+          history.replaceState(null, '', form.dataset.go)
+          delete form.dataset.go
+        }
+        if (!source) listen()
+        await send(form, body)
+        form.reset()
+        form.elements.message.value = Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, '0')).join('')
+      } catch (err) {
+        tell(err.message)
+      }
+      button.disabled = false
+      text.focus()
+    })
+  }
+  document.addEventListener('turn', e => { if (!document.getElementById(e.detail.id)) turn(e.detail) })
+  listen()
+  if (matchMedia('(pointer: fine)').matches && !location.hash) document.querySelector('[data-compose] textarea')?.focus({ preventScroll: true })
+  scroll.scrollTop = scroll.scrollHeight
+}

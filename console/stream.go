@@ -1,0 +1,353 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/view"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const eventStream = "text/event-stream"
+
+// Bounds of a stream of events.
+const (
+	maxStreams  = 256                   // of a person
+	maxBehind   = 1024                  // live events that wait for a browser; beyond them it has to begin anew
+	writeTime   = 10 * time.Second      // for one write
+	joinTime    = 40 * time.Millisecond // text that is written within it is sent at once
+	pingTime    = 15 * time.Second      // between signs of life
+	pollTime    = 3 * time.Second       // the log is read again, since live events may be lost
+	maxProgress = 300                   // of a line of progress, in characters
+	maxLiveText = 256 << 10             // of an answer that is being written, in bytes
+)
+
+// stream sends the events of one conversation to one browser.
+type stream struct {
+	c       *Console
+	w       http.ResponseWriter
+	control *http.ResponseController
+	who     Person
+	turns   *view.Turns
+	live    chan *transport.Event
+	behind  chan struct{} // closed when live has overflowed
+	deltas  []*deltaEvent // not sent yet
+	written map[string]int
+}
+
+// Events as a browser gets them.
+type (
+	turnEvent struct {
+		ID   string `json:"id"` // of the element
+		HTML string `json:"html"`
+	}
+	deltaEvent struct {
+		Turn    string `json:"turn"`
+		Attempt string `json:"attempt"`
+		Text    string `json:"text"`
+	}
+	progressEvent struct {
+		Task string `json:"task"`
+		Text string `json:"text"`
+	}
+	noticeEvent struct {
+		Text string `json:"text"`
+		Gone string `json:"gone,omitempty"` // the element of the message, which is in no log
+	}
+)
+
+// events streams a conversation: first the turns that have changed after the position in its log that the browser has, then what comes.
+func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) error {
+	id, err := contextOf(r)
+	if err != nil {
+		return err
+	}
+	leave, ok := c.streams.enter(who.User)
+	if !ok {
+		w.Header().Set("Retry-After", "10")
+		return wrong{http.StatusTooManyRequests, fmt.Sprintf("you have %d pages open that are live: close some", maxStreams)}
+	}
+	defer leave()
+	after, err := position(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	s := &stream{
+		c: c, w: w, control: http.NewResponseController(w), who: who, turns: view.NewTurns(c.cfg.Client.Tenant, id, maxTurns),
+		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int),
+	}
+	head := w.Header()
+	head.Set("Content-Type", eventStream)
+	head.Set("X-Accel-Buffering", "no")
+	if err := s.write("retry: 1000\n\n"); err != nil {
+		return nil //nolint:nilerr // the browser is gone
+	}
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
+	defer cancel()
+	heard := sync.Once{}
+	hearing.Go(func() {
+		_ = c.cfg.Client.Listen(ctx, id, func(e *transport.Event) { // when it ends early, the log is polled
+			select {
+			case s.live <- e:
+			default:
+				heard.Do(func() { close(s.behind) })
+			}
+		})
+	})
+	if err := s.run(ctx, after); err != nil && ctx.Err() == nil && !errors.Is(err, errGone) {
+		_ = s.send("notice", 0, noticeEvent{Text: prompt.Clean(err.Error(), maxLine)})
+	}
+	return nil
+}
+
+// errGone is returned when a browser cannot be written to.
+var errGone = errors.New("the browser is gone")
+
+// position returns the position in the log up to which a browser has the conversation.
+func position(r *http.Request) (conversation.Version, error) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		last = r.URL.Query().Get("after")
+	}
+	if last == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(last, 10, 64)
+	if err != nil {
+		return 0, wrong{http.StatusBadRequest, "this is no position in a log"}
+	}
+	return conversation.Version(n), nil
+}
+
+func (s *stream) run(ctx context.Context, after conversation.Version) error {
+	if err := s.catchUp(ctx, after); err != nil {
+		return err
+	}
+	if s.turns.Conversation.Version < after { // the conversation was deleted, and perhaps begun anew
+		return s.send("resync", 0, struct{}{})
+	}
+	flush, ping, poll := time.NewTimer(time.Hour), time.NewTicker(pingTime), time.NewTicker(pollTime)
+	defer flush.Stop()
+	defer ping.Stop()
+	defer poll.Stop()
+	waits := false // flush is set
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.c.cfg.Done:
+			return nil // the browser comes again, to another process perhaps
+		case <-s.behind:
+			return s.send("resync", 0, struct{}{})
+		case <-ping.C:
+			if err := s.write(": ping\n\n"); err != nil {
+				return err
+			}
+		case <-poll.C:
+			if err := s.catchUp(ctx, s.turns.Conversation.Version); err != nil {
+				return err
+			}
+		case <-flush.C:
+			waits = false
+			if err := s.flush(); err != nil {
+				return err
+			}
+		case e := <-s.live:
+			if err := s.hear(ctx, e); err != nil {
+				return err
+			}
+			if len(s.deltas) > 0 && !waits {
+				flush.Reset(joinTime)
+				waits = true
+			}
+		}
+	}
+}
+
+// hear handles a live event. Those that the log has, too, are the sign to read it.
+func (s *stream) hear(ctx context.Context, e *transport.Event) error {
+	own := e.From == transport.Cortex
+	switch p := e.Payload.(type) {
+	case *transport.Delta:
+		if !own {
+			return nil
+		}
+		if len(s.written) == 0 || s.written[p.Turn+" "+p.Attempt] == 0 {
+			if err := s.show(p.Turn, e.Time); err != nil {
+				return err
+			}
+		}
+		s.delta(p)
+		return nil
+	case *a2a.TaskStatusUpdateEvent:
+		if !own {
+			text := ""
+			if p.Status.Message != nil {
+				text = transport.Text(p.Status.Message.Parts)
+			}
+			return s.progress(e, p.TaskID, text)
+		}
+	case *a2a.TaskArtifactUpdateEvent:
+		if p.Artifact == nil {
+			return nil
+		}
+		if p.Artifact.ID == transport.TextArtifact {
+			return s.progress(e, p.TaskID, transport.Text(p.Artifact.Parts))
+		}
+		return s.progress(e, p.TaskID, "makes "+prompt.Clean(p.Artifact.Name, maxWord))
+	}
+	if !own {
+		return nil
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	if err := s.catchUp(ctx, s.turns.Conversation.Version); err != nil {
+		return err
+	}
+	if m, ok := e.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleAgent && s.turns.Conversation.Turn(transport.MetaString(m, transport.MetaTurn)) == nil {
+		turn := transport.MetaString(m, transport.MetaTurn)
+		s.c.pending.without(s.turns.Conversation.ContextID, s.c.cfg.Now(), func(id string) bool { return id == turn })
+		return s.send("notice", 0, noticeEvent{prompt.CleanText(transport.Text(m.Parts), maxText), "t-" + turn}) // the answer to a message that is in no log
+	}
+	return nil
+}
+
+// show sends a turn that is answered before it is in the log: what it asked is known only if it was asked by way of this process.
+func (s *stream) show(id string, at time.Time) error {
+	if s.turns.Has(id) {
+		return nil
+	}
+	t := &view.Turn{ID: id, Began: at, Text: "…"}
+	for _, one := range s.c.pending.without(s.turns.Conversation.ContextID, s.c.cfg.Now(), s.turns.Has) {
+		if one.ID == id {
+			t = one
+		}
+	}
+	html, err := fragment("turn", s.c.turnData(t, s.turns, s.who))
+	if err != nil {
+		return err
+	}
+	return s.send("turn", 0, turnEvent{"t-" + id, html})
+}
+
+// delta adds a piece of an answer to those that are sent next.
+func (s *stream) delta(p *transport.Delta) {
+	key := p.Turn + " " + p.Attempt
+	if s.written[key] += len(p.Text); s.written[key] > maxLiveText {
+		return // the whole answer comes from the log
+	}
+	if n := len(s.deltas); n > 0 && s.deltas[n-1].Turn == p.Turn && s.deltas[n-1].Attempt == p.Attempt {
+		s.deltas[n-1].Text += p.Text
+		return
+	}
+	s.deltas = append(s.deltas, &deltaEvent{p.Turn, p.Attempt, p.Text})
+}
+
+func (s *stream) flush() error {
+	for _, d := range s.deltas {
+		d.Text = prompt.CleanText(d.Text, maxLiveText)
+		if err := s.send("delta", 0, d); err != nil {
+			return err
+		}
+	}
+	s.deltas = nil
+	return nil
+}
+
+// progress sends what an agent says of its task.
+func (s *stream) progress(e *transport.Event, id a2a.TaskID, text string) error {
+	t := s.turns.Conversation.Tasks[id]
+	if text = prompt.Clean(text, maxProgress); text == "" || t == nil || t.Agent != e.From {
+		return nil
+	}
+	return s.send("progress", 0, progressEvent{string(id), text})
+}
+
+// catchUp reads the log from where the stream is, and sends the turns that have changed after a position.
+func (s *stream) catchUp(ctx context.Context, after conversation.Version) error {
+	tenant, conv := s.c.cfg.Client.Tenant, s.turns.Conversation
+	changed := make(map[string]bool)
+	for e, err := range s.c.cfg.Store.Load(ctx, tenant, conv.ContextID, conv.Version) {
+		if err != nil {
+			return err
+		}
+		turns, err := s.turns.Add(e)
+		if err != nil {
+			return err
+		}
+		for _, t := range turns {
+			if e.Version > after {
+				changed[t.ID] = true
+			}
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	last := 0
+	for i, t := range s.turns.List {
+		if changed[t.ID] {
+			last = i
+		}
+	}
+	for i, t := range s.turns.List {
+		if !changed[t.ID] {
+			continue
+		}
+		if t.Answer != nil {
+			for key := range s.written {
+				delete(s.written, key)
+			}
+		}
+		html, err := fragment("turn", s.c.turnData(t, s.turns, s.who))
+		if err != nil {
+			return err
+		}
+		at := conversation.Version(0) // only the last one of several completes the position
+		if i == last {
+			at = conv.Version
+		}
+		if err := s.send("turn", at, turnEvent{"t-" + t.ID, html}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends one event; at is the position in the log that the browser has with it, 0 for none.
+func (s *stream) send(name string, at conversation.Version, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text := "event: " + name + "\n"
+	if at > 0 {
+		text += "id: " + strconv.FormatUint(uint64(at), 10) + "\n"
+	}
+	return s.write(text + "data: " + string(b) + "\n\n")
+}
+
+func (s *stream) write(text string) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTime)) // a test's writer has none
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return errGone
+	}
+	if err := s.control.Flush(); err != nil {
+		return errGone
+	}
+	return nil
+}

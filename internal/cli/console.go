@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// consoleDoor is where the console of a process is, and what makes links to it. It lies in the data folder, whose owner may make links.
+type consoleDoor struct {
+	URL string `json:"url"`
+	Key []byte `json:"key"` // of the tokens of links
+	PID int    `json:"pid"`
+}
+
+// consoleFile is the path of the door of the console that opened last.
+func consoleFile(data string) string { return filepath.Join(data, "console.json") }
+
+// openDoor makes the door of the console at a listener, and leaves it in the data folder.
+func openDoor(data string, l net.Listener, scheme string) (*consoleDoor, error) {
+	d := &consoleDoor{URL: scheme + l.Addr().String() + "/", Key: make([]byte, 32), PID: os.Getpid()}
+	if host, port, err := net.SplitHostPort(l.Addr().String()); err == nil {
+		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			d.URL = scheme + net.JoinHostPort("127.0.0.1", port) + "/"
+		}
+	}
+	rand.Read(d.Key) //nolint:errcheck // it never fails
+	b, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := leave(consoleFile(data), b); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	return d, nil
+}
+
+// close removes the door, unless another process has opened one since.
+func (d *consoleDoor) close(data string) {
+	if now, err := lastDoor(data); err == nil && string(now.Key) == string(d.Key) {
+		os.Remove(consoleFile(data))
+	}
+}
+
+// lastDoor reads the door in the data folder.
+func lastDoor(data string) (*consoleDoor, error) {
+	b, err := readLeft(consoleFile(data))
+	if err != nil {
+		return nil, err
+	}
+	d := &consoleDoor{}
+	return d, json.Unmarshal(b, d)
+}
+
+// link returns a URL that lets its user in, once, for some time. Where there are keys it lets nobody in: they log in.
+func (d *consoleDoor) link(life time.Duration, keys bool) string {
+	if keys {
+		return d.URL
+	}
+	return d.URL + "?token=" + console.Token(d.Key, time.Now().Add(life))
+}
+
+// openConsole returns the console of a node. Its streams end when done is closed.
+func (s *settings) openConsole(n *node, d *consoleDoor, done <-chan struct{}) http.Handler {
+	return console.New(console.Config{
+		Client: n.forMany(), Store: n.store, Agents: n.Registry.Snapshot, Identify: s.persons(n), Gate: console.NewGate(d.Key, nil),
+		Version: buildVersion(), MaxFile: int64(s.node.maxFile), Checks: n.checks, Done: done, Logger: n.log,
+	}).Handler()
+}
+
+// persons returns how people show who they are to the console; nil where nobody has to.
+func (s *settings) persons(n *node) func(token string) (console.Person, error) {
+	identify := s.identify(n, auth.Person)
+	if identify == nil {
+		return nil
+	}
+	return func(token string) (console.Person, error) {
+		id, err := identify(token)
+		return console.Person{User: id}, err
+	}
+}
+
+// checks describes the state of a node.
+func (n *node) checks(ctx context.Context) []console.Check {
+	all := []console.Check{{Name: "takes and keeps work", OK: true, Text: "yes"}}
+	if err := n.ready(ctx); err != nil {
+		all[0] = console.Check{Name: all[0].Name, Text: oneLine(err)}
+	}
+	for _, lines := range [][]string{n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.trouble(), n.guests.trouble(), scarce()} {
+		for _, line := range lines {
+			all = append(all, console.Check{Name: "trouble", Text: line})
+		}
+	}
+	return all
+}
+
+// chatConsole serves the console of the node of a chat, and returns a link to it, "" where there is none. close ends it. Where a chat has joined
+// another process, the link is to that one's console.
+func (e *env) chatConsole(ctx context.Context, b *backend, at string) (link string, closeAll func(), err error) {
+	s, nothing := &e.settings, func() {}
+	if b.node == nil {
+		if d, err := lastDoor(s.data); err == nil && s.inFolder() {
+			return d.link(console.BannerLife, b.sender != ""), nothing, nil
+		}
+		return "", nothing, nil
+	}
+	if at == none {
+		return "", nothing, nil
+	}
+	if !isAddress(at) {
+		return "", nothing, usagef("--console %q: want host:port, such as %s, or none", at, defaultHTTP)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
+	if host, _, _ := net.SplitHostPort(at); errors.Is(err, syscall.EADDRINUSE) && s.given["console"] == 0 { // another data folder's, perhaps
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return "", nothing, fmt.Errorf("--console: %w", err)
+	}
+	d, err := openDoor(s.data, l, "http://")
+	if err != nil {
+		l.Close()
+		return "", nothing, err
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h := s.openConsole(b.node, d, ctx.Done())
+	var served sync.WaitGroup
+	served.Go(func() {
+		_ = httpserver.Serve(ctx, l, h, &httpserver.Options{Connections: openfiles.HTTP(1), Body: console.MaxBody, Logger: b.node.log})
+	})
+	return d.link(console.BannerLife, b.sender != ""), func() {
+		stop()
+		served.Wait()
+		d.close(s.data)
+	}, nil
+}
+
+// newConsole returns the command that opens the console in a browser.
+func (e *env) newConsole() *cobra.Command {
+	var operator bool
+	c := &cobra.Command{
+		Use:   "console",
+		Short: "Open the console in your browser",
+		Long: `Open the console of the Cortex that runs on the data folder in your browser, and print its link, which lets its user in, once,
+within a minute. A chat and a service have a console: a service at --http, a chat at --console.
+
+Where there are keys, the link is for the person whose credentials this command has, see --creds. With --operator it is for an operator,
+who may also replay and remove dead letters, and make Cortex forget what it has learned; whoever owns the data folder may be one. On
+another machine, paste what cortex auth token prints into the page.`,
+		Example: "  cortex console\n  cortex console --creds ada.creds\n  cortex console --operator",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			link, err := e.consoleLink(cmd.Context(), operator)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(e.stdout, link)
+			if e.onTerminal() {
+				openBrowser(link)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&operator, "operator", false, "where there are keys: for an operator, not for a person")
+	return c
+}
+
+var errNoConsole = errors.New("no console is open on this data folder: start `cortex chat` or `cortex serve`")
+
+// consoleLink makes a link to the console that is open on the data folder.
+func (e *env) consoleLink(ctx context.Context, operator bool) (string, error) {
+	s := &e.settings
+	d, err := lastDoor(s.data)
+	if err != nil {
+		return "", errNoConsole
+	}
+	a, runs, err := findAddress(ctx, s.data)
+	if err != nil {
+		return "", err
+	}
+	if runs && a.Node.of("auth") != "" && !operator {
+		if err := s.findCreds(a.Node.of("auth")); err != nil {
+			return "", err
+		}
+	}
+	link := d.link(console.LinkLife, false)
+	if s.creds != "" && !operator {
+		token, err := auth.BearerToken(s.creds)
+		if err != nil {
+			return "", err
+		}
+		if link, err = bearerLink(ctx, d.URL, token); err != nil {
+			return "", err
+		}
+	}
+	return link, nil
+}
+
+// bearerLink asks the console for a link for the person of a bearer token.
+func bearerLink(ctx context.Context, at, token string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"login/link", nil)
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoConsole, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+	if err != nil {
+		return "", err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("the console at %s: %s", at, strings.TrimSpace(string(text)))
+	}
+	return at + "?token=" + url.QueryEscape(string(text)), nil
+}
+
+// maxHTTPBody bounds a request's body at --http: that of the console's messages with files is the largest one.
+const maxHTTPBody = console.MaxBody
+
+// consoleHandler returns the console of the node that running returns.
+func (e *env) consoleHandler(open *ports, running func() *node, waits error, done <-chan struct{}) http.Handler {
+	return whenReady(running, waits, func(n *node) http.Handler { return e.settings.openConsole(n, open.door, done) })
+}

@@ -1,0 +1,238 @@
+package view
+
+import (
+	"slices"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/evaluate"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Turn is one turn of a conversation, as far as its log has it. All texts are those of users, agents and models, as they are.
+type Turn struct {
+	ID        string // see [transport.TurnID]
+	MessageID string
+	From      string
+	Asked     time.Time // when the message was sent, by its sender's clock
+	Began     time.Time // when Cortex began to handle it
+	Text      string
+	Files     []*a2a.Part
+	Direct    string // the agent that the message names; "": none
+	Steps     []*Step
+	Tasks     []*TurnTask
+	Answer    *Answer            // nil while the turn is open
+	Waits     *conversation.Task // the task for which the answer asks the user something; nil: none
+	Usage     llm.Usage
+	Seqs      []uint64 // the entries of the turn in the log
+}
+
+// Step is one decision of a turn.
+type Step struct {
+	Seq       uint64
+	Began     time.Time // when its cause was handled
+	Ended     time.Time
+	Decision  *llm.Decision // nil: it failed
+	Failure   string
+	Consent   string // the question that asks for a yes before anything is sent
+	Summary   string // how much of the conversation its prompt left out; "": nothing
+	Shortlist []conversation.Shortlisted
+	Usage     llm.Usage
+}
+
+// TurnTask is a task of a turn.
+type TurnTask struct {
+	Task
+	Skill    string
+	Input    []byte // JSON; nil: only the text
+	Attempts []TurnAttempt
+	Blocked  bool // it waits for others
+	Held     bool // it waits for the user's yes
+	Files    []*a2a.Part
+	Verdicts []evaluate.Verdict // of the agent itself and of the policy
+}
+
+// TurnAttempt is an attempt at a task. The last one has no Why, and no end while it is under way.
+type TurnAttempt struct {
+	Agent     string
+	Sent      time.Time
+	Ended     time.Time
+	Why       string // why it was given up
+	Unfetched bool   // the agent never got it
+}
+
+// Answer is the answer of a turn.
+type Answer struct {
+	ID     string
+	Time   time.Time
+	Text   string
+	Files  []*a2a.Part
+	Kind   llm.Kind // empty for a failure
+	Failed bool
+	Reason string
+	Model  string
+}
+
+// Open reports whether the turn has no answer yet.
+func (t *Turn) Open() bool { return t.Answer == nil }
+
+// State returns the state of the turn for people.
+func (t *Turn) State() string {
+	switch {
+	case t.Open():
+		return "running"
+	case t.Answer.Failed:
+		return "failed"
+	case t.Waits != nil:
+		return "waits for you"
+	case t.Answer.Kind == llm.KindRefuse:
+		return "refused"
+	}
+	return "answered"
+}
+
+// Turns makes turns from the entries of a conversation's log, one after the other. It is not safe for concurrent use.
+type Turns struct {
+	Conversation *conversation.Conversation
+	List         []*Turn // in the order they began
+	Earlier      int     // turns that were dropped from the beginning of List
+
+	most int
+	byID map[string]*Turn
+	at   map[uint64]time.Time // the times of entries
+}
+
+// NewTurns returns the turns of an empty log. It keeps most of them, those that began last; 0 is all.
+func NewTurns(tenant, contextID string, most int) *Turns {
+	return &Turns{
+		Conversation: conversation.NewConversation(tenant, contextID), most: most, byID: make(map[string]*Turn), at: make(map[uint64]time.Time),
+	}
+}
+
+// Add adds the next entry of the log, and returns the turns that it changed.
+func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
+	conv := ts.Conversation
+	if err := conv.Apply(e); err != nil {
+		return nil, err
+	}
+	ts.at[e.Seq] = later(e.Time, e.Sent)
+	if turn := conv.Turn(e.Turn); turn != nil && ts.byID[turn.ID] == nil {
+		ts.begin(turn, e)
+	}
+	var changed []*Turn
+	for _, t := range ts.List {
+		turn := conv.Turn(t.ID)
+		isOf := e.Turn == t.ID
+		if turn == nil || !isOf && !t.Open() && t.Waits == nil {
+			continue
+		}
+		if isOf {
+			t.Seqs = append(t.Seqs, e.Seq)
+			ts.step(t, e)
+		}
+		if ts.refresh(t, turn, e) || isOf {
+			changed = append(changed, t)
+		}
+	}
+	return changed, nil
+}
+
+// Has reports whether List has a turn with this id.
+func (ts *Turns) Has(id string) bool { return ts.byID[id] != nil }
+
+func (ts *Turns) begin(turn *conversation.Turn, e *conversation.Entry) {
+	t := &Turn{
+		ID: turn.ID, MessageID: turn.Message, From: turn.From, Asked: e.Cause.Time, Began: turn.Began, Text: turn.User, Files: slices.Clone(turn.Files),
+	}
+	if turn.Direct != nil {
+		t.Direct = turn.Direct.Agent
+	}
+	if m, ok := e.Cause.Payload.(*a2a.Message); ok {
+		t.Text = transport.Text(m.Parts)
+	}
+	ts.byID[t.ID] = t
+	ts.List = append(ts.List, t)
+	if ts.most > 0 && len(ts.List) > ts.most {
+		delete(ts.byID, ts.List[0].ID)
+		ts.List = ts.List[1:]
+		ts.Earlier++
+	}
+}
+
+// step records the decision of an entry.
+func (ts *Turns) step(t *Turn, e *conversation.Entry) {
+	if e.Decision == nil && e.Failure == "" {
+		return
+	}
+	s := &Step{
+		Seq: e.Seq, Began: e.Time, Ended: later(e.Time, e.Sent), Decision: e.Decision, Failure: e.Failure, Consent: e.Consent, Shortlist: e.Shortlist,
+		Usage: e.Spent(),
+	}
+	if e.Summary != nil {
+		s.Summary = SummaryLine(e)
+	}
+	t.Steps = append(t.Steps, s)
+}
+
+// refresh brings t up to date, and reports whether anything that is shown may have changed.
+func (ts *Turns) refresh(t *Turn, turn *conversation.Turn, e *conversation.Entry) (changed bool) {
+	conv := ts.Conversation
+	t.Usage = turn.Usage
+	for _, task := range conv.TasksOf(turn) {
+		now := ts.task(task, e)
+		i := 0
+		for ; i < len(t.Tasks) && t.Tasks[i].TaskID != task.ID; i++ {
+		}
+		if i == len(t.Tasks) {
+			t.Tasks = append(t.Tasks, now)
+			changed = true
+			continue
+		}
+		was := t.Tasks[i]
+		if len(now.Verdicts) == 0 {
+			now.Verdicts = was.Verdicts
+		}
+		changed = changed || was.State != now.State || len(was.Attempts) != len(now.Attempts) || was.Held != now.Held || !was.Deadline.Equal(now.Deadline)
+		t.Tasks[i] = now
+	}
+	if waits := conv.WaitsFor(t.ID); (waits != nil) != (t.Waits != nil) {
+		t.Waits, changed = waits, true
+	}
+	if m, ok := conv.AnswerOf(turn.From, turn.Message); ok && t.Answer == nil {
+		t.Answer = &Answer{
+			ID: m.ID, Time: later(turn.Answered, ts.at[turn.AnswerSeq]), Text: transport.Text(m.Parts), Files: transport.FilesOf(m.Parts), Kind: turn.Kind,
+			Failed: turn.Failed, Reason: turn.Reason, Model: turn.Model,
+		}
+		changed = true
+	}
+	return changed
+}
+
+func (ts *Turns) task(task *conversation.Task, e *conversation.Entry) *TurnTask {
+	t := &TurnTask{
+		Task: NewTask(ts.Conversation.ContextID, task), Skill: task.Skill, Input: task.Input, Files: task.Files,
+		Blocked: task.Phase == conversation.Blocked, Held: task.Phase == conversation.Held,
+	}
+	for _, a := range task.Tried {
+		t.Attempts = append(t.Attempts, TurnAttempt{a.Agent, ts.at[a.SentSeq], ts.at[a.EndedSeq], a.Why, a.Waited})
+	}
+	if !task.Sent.IsZero() {
+		t.Attempts = append(t.Attempts, TurnAttempt{Agent: task.Agent, Sent: task.Sent, Ended: task.Settled})
+	}
+	if task.SettledSeq == e.Seq {
+		if r, ok := conversation.ResultOf(e.Cause); ok && r.TaskID == task.ID {
+			t.Verdicts = append(OwnVerdicts(e.Cause), e.Verdicts...)
+		}
+	}
+	return t
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
