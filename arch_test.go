@@ -111,7 +111,6 @@ var allowed = map[string][]string{
 	"bridge/kit":                               {"internal/publicnet", "transport"},
 	"bridge/rockbot":                           {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/document", "internal/nesting", "internal/publicnet", "internal/shorten", "transport"},
 	"bridge/rockbot/rockbottest":               {},
-	"bridge/taken":                             {"transport"},
 	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook"},
 	"bridge/a2a/grpc":                          {"bridge/a2a", "internal/httpserver", "internal/lapse"},
 	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "bridge/kit", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "internal/recent", "internal/shorten", "transport"},
