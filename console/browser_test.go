@@ -132,6 +132,8 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 func (p *tab) open(url string) {
 	p.t.Helper()
 	p.do(chromedp.Navigate(url))
+	to, _, _ := strings.Cut(url, "?")
+	p.await(fmt.Sprintf("location.href.startsWith(%q) && document.readyState === 'complete'", to))
 }
 
 // text returns what the page says.
@@ -157,13 +159,23 @@ func eval[T any](p *tab, js string) T {
 	return v
 }
 
-// await waits until an expression is true.
+// await waits until an expression is true, also across pages.
 func (p *tab) await(js string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("!!("+js+")", chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
-		p.t.Fatalf("%s is not true: %v; the page says:\n%s", js, err, p.text())
+	again := time.NewTicker(25 * time.Millisecond)
+	defer again.Stop()
+	for {
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+js+")"))
+		if ok && err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			p.t.Fatalf("%s is not true: %v; the page says:\n%s", js, err, p.text())
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	p := newTab(t)
 	_, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	must(t, err)
-	p.open(w.link())
+	p.do(chromedp.Navigate(w.link()))
 	p.do(chromedp.SendKeys(chromedp.CSS("[data-compose] textarea"), "danger without scripts"), chromedp.Click(chromedp.CSS("[data-compose] button")))
 	p.do(chromedp.WaitVisible(chromedp.CSS(".reply .primary"))) // the page loads itself again until the turn is over
 	p.picture("no-script")

@@ -89,13 +89,14 @@ func (c *Console) Handler() http.Handler {
 	open.HandleFunc("POST /logout", c.logout)
 	inside := http.NewServeMux() // for those who are logged in
 	pages := map[string]func(http.ResponseWriter, *http.Request, Person) error{
-		"GET /{$}":                 c.newChat,
-		"GET /c/{context}":         c.chat,
-		"GET /c/{context}/events":  c.events,
-		"POST /c/{context}/say":    c.say,
-		"POST /c/{context}/stop":   c.stop,
-		"GET /c/{context}/f/{key}": c.file,
-		"GET /conversations":       c.conversations,
+		"GET /{$}":                  c.newChat,
+		"GET /c/{context}":          c.chat,
+		"GET /c/{context}/events":   c.events,
+		"POST /c/{context}/say":     c.say,
+		"POST /c/{context}/stop":    c.stop,
+		"GET /c/{context}/f/{key}":  c.file,
+		"GET /c/{context}/t/{turn}": c.turnPage,
+		"GET /conversations":        c.conversations,
 	}
 	for pattern, page := range pages {
 		inside.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/internal/size"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -60,7 +61,7 @@ func parse() map[string]*template.Template {
 		"markdown": markdown, "path": url.PathEscape, "state": stateName, "usage": view.UsageLine, "cost": view.CostText,
 		"ago": ago, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "stamp": stamp, "took": took, "since": func(from, to time.Time) string { return took(to.Sub(from)) },
 		"size": func(n int64) string { return size.Text(n) }, "who": who, "add": func(a, b int) int { return a + b }, "dict": dict, "slug": slug,
-		"nav": func() []place { return places }, "files": fileInfos,
+		"nav": func() []place { return places }, "files": fileInfos, "pretty": func(b []byte) string { return pretty(b) }, "verdict": func(v evaluate.Verdict) string { return view.VerdictLine(&v) },
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := make(map[string]*template.Template)
 	files, err := fs.Glob(templateFiles, "templates/*.html")

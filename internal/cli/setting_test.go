@@ -19,7 +19,7 @@ import (
 
 // settingFlags are the flags that may come from the environment and from a file, in all commands; but see exceptions.
 var settingFlags = strings.Fields(`
-	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color theme keys
+	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color theme keys console
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http a2a a2a-grpc a2a-03 a2a-push-host http-cert http-key card spec concurrency timeout own-role`)
 
@@ -32,7 +32,8 @@ var actionFlags = strings.Fields(`
 	kills topology seed keep clients
 	client-id callback-port
 	prefix credentials a2a-directory allow-host refresh
-	root skills model-alias allow-servers`)
+	root skills model-alias allow-servers
+	operator`)
 
 // exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{

@@ -1,0 +1,282 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/view"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// waterfallWidth is the width of the bars of a waterfall, in units of its pictures, which are as wide as there is room.
+const waterfallWidth = 1000
+
+// fallData is the page of a turn.
+type fallData struct {
+	*turnData
+	Rows   []fallRow
+	Ticks  []tick
+	Begins time.Time
+	Total  time.Duration
+	Steps  []*stepData
+	Raw    []rawEntry
+}
+
+// fallRow is a row of the waterfall.
+type fallRow struct {
+	Label  string
+	Agent  string // of an attempt
+	Text   string // what it was to do
+	Anchor string // of what is said of it below
+	Inner  bool
+	Class  string // of its bar
+	X, W   float64
+	Took   string
+	Note   string
+}
+
+type tick struct {
+	X    float64
+	Text string
+}
+
+// stepData is a decision.
+type stepData struct {
+	*view.Step
+	Number int
+	Alike  func(string) string
+}
+
+// By describes what decided.
+func (s *stepData) By() string {
+	if s.Decision == nil {
+		return ""
+	}
+	if s.Decision.Model == "fake" {
+		return "by words, offline, without a model"
+	}
+	return s.Decision.Model
+}
+
+// Title describes the decision in a few words.
+func (s *stepData) Title() string {
+	if s.Decision == nil {
+		return "decision failed"
+	}
+	switch {
+	case s.Decision.Kind == llm.KindDelegate && len(s.Decision.Delegations) == 1:
+		return "give it to an agent"
+	case s.Decision.Kind == llm.KindDelegate:
+		return fmt.Sprintf("give out %d tasks", len(s.Decision.Delegations))
+	case s.Decision.Kind == llm.KindRespond:
+		return "answer"
+	case s.Decision.Kind == llm.KindClarify:
+		return "ask back"
+	case s.Decision.Kind == llm.KindRefuse:
+		return "refuse"
+	}
+	return string(s.Decision.Kind)
+}
+
+// rawEntry is an entry of the log as JSON.
+type rawEntry struct {
+	Seq  uint64
+	Kind string
+	JSON string
+}
+
+// Bounds of the raw entries that a page shows.
+const (
+	maxRaw     = 60
+	maxRawText = 48 << 10
+)
+
+// turnPage shows how one turn came about.
+func (c *Console) turnPage(w http.ResponseWriter, r *http.Request, who Person) error {
+	id, err := contextOf(r)
+	if err != nil {
+		return err
+	}
+	turns, err := c.fold(r.Context(), id, 0)
+	if err != nil {
+		return err
+	}
+	var t *view.Turn
+	for _, one := range append(turns.List, c.pending.without(id, c.cfg.Now(), turns.Has)...) {
+		if one.ID == r.PathValue("turn") {
+			t = one
+		}
+	}
+	if t == nil {
+		return wrong{http.StatusNotFound, "there is no such turn in this conversation"}
+	}
+	var raw []*conversation.Entry
+	for e, err := range c.cfg.Store.Load(r.Context(), c.cfg.Client.Tenant, id, 0) {
+		if err != nil {
+			return err
+		}
+		if e.Turn == t.ID && len(raw) < maxRaw {
+			raw = append(raw, e)
+		}
+	}
+	if wantsJSON(r) {
+		return answerJSON(w, raw)
+	}
+	d := &fallData{turnData: c.turnData(t, turns, who)}
+	d.lay(d.Now)
+	for i, s := range t.Steps {
+		d.Steps = append(d.Steps, &stepData{s, i + 1, d.Alike})
+	}
+	for _, e := range raw {
+		d.Raw = append(d.Raw, rawOf(e))
+	}
+	c.show(w, r, http.StatusOK, &page{Name: "turn", Title: prompt.Clean(t.Text, 60), Section: "chat", Refresh: t.Open(), Data: d})
+	return nil
+}
+
+// rawOf formats an entry. Control and format characters are written as escapes.
+func rawOf(e *conversation.Entry) rawEntry {
+	var b strings.Builder
+	enc := view.NewJSON(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return rawEntry{e.Seq, "entry", prompt.Clean(err.Error(), maxLine)}
+	}
+	kind := "event"
+	if e.Cause != nil {
+		kind = view.KindOf(e.Cause)
+	}
+	return rawEntry{e.Seq, kind, prompt.CleanText(b.String(), maxRawText)}
+}
+
+// lay lays out the waterfall.
+func (d *fallData) lay(now time.Time) {
+	d.Begins = d.Began
+	if !d.Asked.IsZero() && d.Asked.Before(d.Began) && d.Began.Sub(d.Asked) < 24*time.Hour { // by another clock, perhaps
+		d.Begins = d.Asked
+	}
+	end := d.Began
+	late := func(t time.Time) {
+		if t.After(end) {
+			end = t
+		}
+	}
+	if d.Open() {
+		late(now)
+	} else {
+		late(d.Answer.Time)
+	}
+	for _, s := range d.Turn.Steps {
+		late(s.Ended)
+	}
+	for _, t := range d.Tasks {
+		for _, a := range t.Attempts {
+			late(a.Ended)
+		}
+	}
+	d.Total = max(end.Sub(d.Begins), time.Millisecond)
+	at := func(t time.Time) float64 {
+		return math.Round(10*waterfallWidth*float64(t.Sub(d.Begins))/float64(d.Total)) / 10
+	}
+	bar := func(row fallRow, from, to time.Time) {
+		if to.IsZero() {
+			to, row.Class = now, row.Class+" is-running"
+		}
+		row.X = min(max(at(from), 0), waterfallWidth)
+		row.W = min(max(at(to)-row.X, 3), waterfallWidth-row.X+3) // a bar can always be seen
+		row.X = min(row.X, waterfallWidth-3)
+		row.Took = took(to.Sub(from))
+		d.Rows = append(d.Rows, row)
+	}
+	if wait := d.Began.Sub(d.Begins); wait >= time.Millisecond {
+		bar(fallRow{Label: "waits for Cortex", Class: "is-wait"}, d.Begins, d.Began)
+	}
+	given := make(map[string]bool)
+	for i, s := range d.Turn.Steps {
+		step := &stepData{Step: s}
+		row := fallRow{Label: step.Title(), Anchor: fmt.Sprint("step-", i+1), Class: "is-decision"}
+		if s.Decision == nil {
+			row.Class = "is-failed"
+		}
+		bar(row, s.Began, s.Ended)
+		var next time.Time
+		if i+1 < len(d.Turn.Steps) {
+			next = d.Turn.Steps[i+1].Began
+		}
+		for _, t := range d.Tasks {
+			if given[string(t.TaskID)] || !next.IsZero() && t.Sent.After(next) {
+				continue
+			}
+			given[string(t.TaskID)] = true
+			d.task(t, bar)
+		}
+	}
+	if d.Open() && len(d.Turn.Steps) == 0 {
+		bar(fallRow{Label: "decides", Class: "is-decision"}, d.Began, time.Time{})
+	}
+	d.Ticks = ticksOf(d.Total)
+}
+
+// task adds the rows of a task: one for each attempt.
+func (d *fallData) task(t *view.TurnTask, bar func(fallRow, time.Time, time.Time)) {
+	if len(t.Attempts) == 0 {
+		note := "not sent"
+		switch {
+		case t.Held:
+			note = "needs a yes"
+		case t.Blocked:
+			note = "waits"
+		}
+		d.Rows = append(d.Rows, fallRow{Label: d.Alike(t.Agent), Agent: t.Agent, Text: t.Text, Anchor: "task-" + string(t.TaskID), Inner: true, Took: note})
+		return
+	}
+	for i, a := range t.Attempts {
+		row := fallRow{Label: d.Alike(a.Agent), Agent: a.Agent, Text: t.Text, Anchor: "task-" + string(t.TaskID), Inner: true}
+		if len(t.Attempts) > 1 {
+			row.Note = fmt.Sprintf("attempt %d", i+1)
+		}
+		switch {
+		case a.Unfetched:
+			row.Class = "is-wait"
+		case a.Why != "", i == len(t.Attempts)-1 && (t.State == "TASK_STATE_FAILED" || t.State == "TASK_STATE_REJECTED"):
+			row.Class = "is-failed"
+		}
+		bar(row, a.Sent, a.Ended)
+	}
+}
+
+// ticksOf returns the marks of a time axis.
+func ticksOf(total time.Duration) []tick {
+	step := time.Millisecond
+	for _, factor := range []int{2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000} {
+		if total/step <= 4 {
+			break
+		}
+		step = time.Duration(factor) * time.Millisecond
+	}
+	var all []tick
+	for at := time.Duration(0); at <= total && len(all) < 12; at += step {
+		all = append(all, tick{waterfallWidth * float64(at) / float64(total), took(at)})
+	}
+	return all
+}
+
+// pretty indents JSON.
+func pretty(b []byte) string {
+	var v any
+	if json.Unmarshal(b, &v) != nil {
+		return string(b)
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return string(b)
+	}
+	return string(out)
+}
