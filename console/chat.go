@@ -229,13 +229,9 @@ func (c *Console) closed(conv *conversation.Conversation, by Person) string {
 
 // turnData returns what is shown of a turn.
 func (c *Console) turnData(t *view.Turn, turns *view.Turns, who Person) *turnData {
-	alike := view.NewLookalikes(c.cfg.Agents().Agents())
 	d := &turnData{
 		Turn: t, ContextID: turns.Conversation.ContextID, MessageID: c.cfg.Client.NextID(), Mine: c.closed(turns.Conversation, who) == "", Now: c.cfg.Now(),
-		Alike: func(id string) string {
-			alike.Add(id)
-			return alike.Named(id)
-		},
+		Alike: c.alike(c.cfg.Agents()).named,
 	}
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/client"
@@ -57,6 +58,7 @@ type Console struct {
 	keys    sessionKeys
 	streams counter
 	pending pending
+	known   atomic.Pointer[names]
 	links   links
 	logins  *pacer
 	// operators signs the sessions of operators where there are keys.
@@ -89,14 +91,18 @@ func (c *Console) Handler() http.Handler {
 	open.HandleFunc("POST /logout", c.logout)
 	inside := http.NewServeMux() // for those who are logged in
 	pages := map[string]func(http.ResponseWriter, *http.Request, Person) error{
-		"GET /{$}":                  c.newChat,
-		"GET /c/{context}":          c.chat,
-		"GET /c/{context}/events":   c.events,
-		"POST /c/{context}/say":     c.say,
-		"POST /c/{context}/stop":    c.stop,
-		"GET /c/{context}/f/{key}":  c.file,
-		"GET /c/{context}/t/{turn}": c.turnPage,
-		"GET /conversations":        c.conversations,
+		"GET /{$}":                    c.newChat,
+		"GET /c/{context}":            c.chat,
+		"GET /c/{context}/events":     c.events,
+		"POST /c/{context}/say":       c.say,
+		"POST /c/{context}/stop":      c.stop,
+		"GET /c/{context}/f/{key}":    c.file,
+		"GET /c/{context}/t/{turn}":   c.turnPage,
+		"GET /agents":                 c.agents,
+		"GET /agents/{agent}":         c.agent,
+		"POST /agents/{agent}/try":    c.try,
+		"POST /agents/{agent}/forget": c.forget,
+		"GET /conversations":          c.conversations,
 	}
 	for pattern, page := range pages {
 		inside.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

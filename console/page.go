@@ -234,7 +234,9 @@ func dict(pairs ...any) (map[string]any, error) {
 // place is a page in the navigation.
 type place struct{ Section, Name, Path, Key string }
 
-var places = []place{}
+var places = []place{
+	{"agents", "Agents", "/agents", "a"},
+}
 
 // fileInfo is what is shown of a file.
 type fileInfo struct {

@@ -1,0 +1,108 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/chromedp/chromedp"
+
+	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// TestAgents looks at the agents, filters them, and tries one by the form of its schema.
+func TestAgents(t *testing.T) {
+	w := newWorld(t)
+	w.join("<script>alert(1)</script>", hostile)
+	p := newTab(t)
+	p.open(w.link())
+	p.open(w.url + "agents")
+	p.says("3 known now")
+	p.picture("agents")
+	p.noOverflow()
+	p.do(chromedp.KeyEvent("/"))
+	p.await("document.activeElement.matches('[data-slash]')")
+	eval[string](p, "document.activeElement.value = ''") // the protocol types the key as well
+	p.do(chromedp.KeyEvent("undone\r"))
+	p.says("1 of them fit")
+	p.open(w.url + "agents/" + url.PathEscape(must1(transport.AgentID("<script>alert(1)</script>"))(t)))
+	p.says("Its card, as A2A has it")
+	p.open(w.url + "agents/worker")
+	p.do(chromedp.Click(chromedp.CSS("#skill-order summary")))
+	p.picture("agent")
+	p.do(chromedp.SendKeys(chromedp.CSS("#skill-order [name='in.what']"), "tea"), chromedp.SendKeys(chromedp.CSS("#skill-order [name='in.times']"), "2"))
+	p.do(chromedp.Click(chromedp.CSS("#skill-order .primary")))
+	p.says("done: order")
+	p.size(360, 700)
+	p.open(w.url + "agents/worker")
+	p.noOverflow()
+	p.open(w.url + "agents")
+	p.noOverflow()
+}
+
+// TestTryIt sends the form of a skill with wrong values: the page says which, and keeps what was entered.
+func TestTryIt(t *testing.T) {
+	w := newWorld(t)
+	b := w.browser()
+	for form, want := range map[string]string{
+		"skill=order&in.what=tea&in.times=many": "times: want a whole number",
+		"skill=order&in.times=2":                "what",
+		"skill=order&in.what=tea&in.how=x":      "how: want one of its values",
+		"skill=do":                              "Say what is to be done.",
+	} {
+		code, text := status(t, b, "POST", w.url+"agents/worker/try", form)
+		if code != 400 && code != 303 || code == 400 && !strings.Contains(text, want) {
+			t.Errorf("%s is answered with %d, want %s", form, code, want)
+		}
+		if strings.Contains(form, "tea") && !strings.Contains(text, ">tea</textarea>") {
+			t.Errorf("%s: what was entered is lost", form)
+		}
+	}
+	if code, text := status(t, b, "GET", w.url+"agents?tag=office", "", "Accept", "application/json"); code != 200 || !strings.Contains(text, `"id": "worker"`) || strings.Contains(text, `"danger"`) {
+		t.Errorf("the agents are %d:\n%s", code, text)
+	}
+	if code, _ := status(t, b, "GET", w.url+"agents/nobody", ""); code != 404 {
+		t.Errorf("nobody's page answers %d", code)
+	}
+}
+
+// TestTenThousandAgents measures the page of ten thousand agents.
+func TestTenThousandAgents(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	r := registry.New(registry.Config{})
+	go func() { _ = r.Run(t.Context(), bus) }()
+	<-r.Synced()
+	const many = 10_000
+	for i := range many {
+		id := fmt.Sprintf("agent-%05d", i)
+		must(t, bus.Publish(t.Context(), transport.Cards(""), &transport.Event{ID: id, Time: time.Now(), From: id, Payload: &transport.Card{AgentID: id, Instance: "i", TTL: time.Hour, Card: &a2a.AgentCard{
+			Name: id, Description: strings.Repeat("Does something useful with invoices and letters. ", 4), Version: "1.0.0",
+			Skills: []a2a.AgentSkill{{ID: "invoice-read", Name: "Read", Description: "Reads"}, {ID: "invoice-write", Name: "Write", Description: "Writes"}},
+		}}}))
+	}
+	for len(r.Snapshot().Agents()) < many {
+		time.Sleep(time.Millisecond)
+	}
+	w := newWorld(t, func(c *console.Config) { c.Agents = r.Snapshot })
+	b := w.browser()
+	for _, path := range []string{"agents", "agents?text=invoice&after=agent-04999", "agents/agent-00001", ""} {
+		began := time.Now()
+		code, text := status(t, b, "GET", w.url+path, "")
+		t.Logf("/%s: %d KB in %v", path, len(text)>>10, time.Since(began).Round(time.Millisecond))
+		if code != 200 || len(text) > 300_000 {
+			t.Errorf("/%s answers %d with %d bytes, want at most 300 KB", path, code, len(text))
+		}
+	}
+	var all []json.RawMessage
+	if _, text := status(t, b, "GET", w.url+"agents", "", "Accept", "application/json"); json.Unmarshal([]byte(text), &all) != nil || len(all) != many {
+		t.Errorf("as JSON there are %d agents", len(all))
+	}
+}
