@@ -102,6 +102,12 @@ func (c *Console) Handler() http.Handler {
 		"GET /agents/{agent}":         c.agent,
 		"POST /agents/{agent}/try":    c.try,
 		"POST /agents/{agent}/forget": c.forget,
+		"GET /activity":               c.activity,
+		"GET /tasks":                  c.tasks,
+		"GET /dead":                   c.dead,
+		"POST /dead":                  c.settleDead,
+		"GET /cost":                   c.cost,
+		"GET /system":                 c.system,
 		"GET /conversations":          c.conversations,
 	}
 	for pattern, page := range pages {

@@ -61,7 +61,7 @@ func parse() map[string]*template.Template {
 		"markdown": markdown, "path": url.PathEscape, "state": stateName, "usage": view.UsageLine, "cost": view.CostText,
 		"ago": ago, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "stamp": stamp, "took": took, "since": func(from, to time.Time) string { return took(to.Sub(from)) },
 		"size": func(n int64) string { return size.Text(n) }, "who": who, "add": func(a, b int) int { return a + b }, "dict": dict, "slug": slug,
-		"nav": func() []place { return places }, "files": fileInfos, "pretty": func(b []byte) string { return pretty(b) }, "verdict": func(v evaluate.Verdict) string { return view.VerdictLine(&v) },
+		"nav": func() []place { return places }, "files": fileInfos, "pretty": func(b []byte) string { return pretty(b) }, "ranges": view.Ranges, "verdict": func(v evaluate.Verdict) string { return view.VerdictLine(&v) },
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := make(map[string]*template.Template)
 	files, err := fs.Glob(templateFiles, "templates/*.html")
@@ -236,6 +236,11 @@ type place struct{ Section, Name, Path, Key string }
 
 var places = []place{
 	{"agents", "Agents", "/agents", "a"},
+	{"activity", "Activity", "/activity", "l"},
+	{"tasks", "Tasks", "/tasks", "t"},
+	{"dead", "Dead letters", "/dead", "d"},
+	{"cost", "Cost", "/cost", "o"},
+	{"system", "System", "/system", "s"},
 }
 
 // fileInfo is what is shown of a file.

@@ -91,5 +91,4 @@ const fold = document.querySelector('.fold')
 if (fold && matchMedia('(max-width: 56rem)').matches) fold.removeAttribute('open')
 
 talk(document.getElementById('turns'))
-if (document.querySelector('[data-activity]')) import('./activity.js').then(m => m.activity())
 for (const el of document.querySelectorAll('[data-reload]')) import('./reload.js').then(m => m.reload(el))

@@ -1,0 +1,129 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// costData is the page of costs.
+type costData struct {
+	Days   []dayCost   // the spend log, of all conversations
+	Models []modelCost // of the conversations that changed last
+	Rows   []costRow
+	Most   int // conversations that were looked at
+	All    bool
+}
+
+type dayCost struct {
+	Day   string    `json:"day"`
+	Usage llm.Usage `json:"usage"`
+}
+
+type modelCost struct {
+	Day       string    `json:"day"`
+	Model     string    `json:"model"`
+	Decisions int       `json:"decisions"`
+	Usage     llm.Usage `json:"usage"`
+}
+
+type costRow struct {
+	storage.ContextInfo
+	Usage llm.Usage
+	Turns int
+}
+
+// Bounds of the page of costs.
+const (
+	costDays   = 3 // that a store keeps at least
+	costScan   = 200
+	maxCostRow = 20
+)
+
+func (c *Console) cost(w http.ResponseWriter, r *http.Request, _ Person) error {
+	ctx, tenant, now := r.Context(), c.cfg.Client.Tenant, c.cfg.Now().UTC()
+	d := &costData{All: true}
+	if log, ok := c.cfg.Store.(storage.SpendLog); ok {
+		for i := range costDays {
+			day := now.AddDate(0, 0, -i).Format(time.DateOnly)
+			u, err := log.Spent(ctx, tenant, day)
+			if err != nil {
+				return err
+			}
+			d.Days = append(d.Days, dayCost{day, u})
+		}
+	}
+	byModel := make(map[[2]string]*modelCost)
+	for info, err := range c.cfg.Store.Contexts(ctx, tenant) {
+		if err != nil {
+			return err
+		}
+		if d.Most == costScan {
+			d.All = false
+			break
+		}
+		if now.Sub(info.Updated) > costDays*24*time.Hour {
+			break
+		}
+		d.Most++
+		row := costRow{ContextInfo: info}
+		for e, err := range c.cfg.Store.Load(ctx, tenant, info.ContextID, 0) {
+			if err != nil {
+				break // what is damaged is said where the conversation is
+			}
+			spent := e.Spent()
+			row.Usage = row.Usage.Add(spent)
+			if m, ok := transport.Request(e.Cause); ok && m != nil {
+				row.Turns++
+			}
+			day := e.Time.UTC().Format(time.DateOnly)
+			if e.Decision == nil && spent == (llm.Usage{}) || now.Sub(e.Time) > costDays*24*time.Hour {
+				continue
+			}
+			model := "(failed decisions)"
+			if e.Decision != nil {
+				model = e.Decision.Model
+			}
+			one := byModel[[2]string{day, model}]
+			if one == nil {
+				one = &modelCost{Day: day, Model: model}
+				byModel[[2]string{day, model}] = one
+			}
+			one.Decisions++
+			one.Usage = one.Usage.Add(spent)
+		}
+		d.Rows = append(d.Rows, row)
+	}
+	for _, one := range byModel {
+		d.Models = append(d.Models, *one)
+	}
+	slices.SortFunc(d.Models, func(a, b modelCost) int {
+		if by := strings.Compare(b.Day, a.Day); by != 0 {
+			return by
+		}
+		return strings.Compare(a.Model, b.Model)
+	})
+	slices.SortStableFunc(d.Rows, func(a, b costRow) int {
+		switch {
+		case a.Usage.Cost > b.Usage.Cost:
+			return -1
+		case a.Usage.Cost < b.Usage.Cost:
+			return 1
+		}
+		return b.Usage.Tokens() - a.Usage.Tokens()
+	})
+	d.Rows = d.Rows[:min(len(d.Rows), maxCostRow)]
+	if wantsJSON(r) {
+		return answerJSON(w, struct {
+			Days   []dayCost   `json:"days"`
+			Models []modelCost `json:"models"`
+		}{d.Days, d.Models})
+	}
+	c.show(w, r, http.StatusOK, &page{Name: "cost", Title: "Cost", Section: "cost", Data: d})
+	return nil
+}

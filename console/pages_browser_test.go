@@ -1,0 +1,89 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/console"
+)
+
+// TestPages looks at the other pages, each with something on it, by the keys alone; all fit on a phone.
+func TestPages(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Checks = nil
+	})
+	w.ask("x", "hello "+hostile)
+	w.ask("y", "fail")
+	must1((&client.Client{Transport: w.bus}).Send(t.Context(), client.Text("z", "slow work")))(t)
+	p := newTab(t)
+	p.open(w.link())
+	p.await("document.documentElement.classList.contains('live')")
+	go_ := func(key, path, says string) {
+		t.Helper()
+		eval[string](p, "document.activeElement.blur() || ''")
+		p.do(chromedp.KeyEvent("g"), chromedp.KeyEvent(key))
+		p.await("location.pathname === '" + path + "' && document.readyState === 'complete' && document.documentElement.classList.contains('live')")
+		p.says(says)
+		p.picture(strings.TrimPrefix(path, "/"))
+		p.size(360, 700)
+		p.noOverflow()
+		p.size(1280, 800)
+	}
+	go_("l", "/activity", "the printer is out of paper")
+	go_("t", "/tasks", "slow work")
+	go_("d", "/dead", "Nothing was given up.")
+	go_("o", "/cost", "test-1")
+	go_("s", "/system", "Replicas")
+	go_("a", "/agents", "danger")
+	p.do(chromedp.KeyEvent("?"))
+	p.await("document.getElementById('keys').open")
+	p.picture("keys")
+	p.do(chromedp.KeyEvent("\u001b"))
+	p.await("!document.getElementById('keys').open")
+	p.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.await("document.getElementById('palette').open && document.querySelectorAll('#palette li').length > 8")
+	p.do(chromedp.KeyEvent("dang"))
+	p.picture("palette")
+	p.do(chromedp.KeyEvent("\r"))
+	p.await("location.pathname === '/agents/danger'")
+	p.open(w.url + "tasks")
+	p.do(chromedp.Click(chromedp.CSS("td form button")))
+	p.says("No agent is working on anything.")
+}
+
+// TestJSONOfPages gets each page as JSON.
+func TestJSONOfPages(t *testing.T) {
+	w := newWorld(t)
+	w.ask("x", "hello")
+	b := w.browser()
+	for path, want := range map[string]string{
+		"activity": `"kind": "answer"`, "tasks?all": `"agent": "worker"`, "dead": "[]", "cost": `"model": "test-1"`, "system": "[", "conversations": `"contextId": "x"`, "agents/worker": `"id": "worker"`,
+	} {
+		if code, text := status(t, b, "GET", w.url+path, "", "Accept", "application/json"); code != 200 || !strings.Contains(text, want) {
+			t.Errorf("/%s is %d:\n%s\nwant %s", path, code, text, want)
+		}
+	}
+}
+
+// TestOperators checks that a person who is no operator can neither see dead letters nor change what was learned.
+func TestOperators(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Identify = func(string) (console.Person, error) { return console.Person{User: "user:ada"}, nil }
+	})
+	b := w.browser() // the link of the gate is an operator's
+	if code, _ := status(t, b, "GET", w.url+"dead", ""); code != 200 {
+		t.Errorf("an operator gets %d", code)
+	}
+	_, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/"), ":")
+	b.Jar = nil
+	ada := []string{"Cookie", "cortex_" + port + "=x"}
+	for _, path := range []string{"GET dead", "POST dead", "POST agents/worker/forget"} {
+		method, path, _ := strings.Cut(path, " ")
+		if code, text := status(t, b, method, w.url+path, "", ada...); code != 403 || !strings.Contains(text, "operator") {
+			t.Errorf("%s %s answers %d", method, path, code)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package console
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/view"
+)
+
+// tasksData is the page of tasks.
+type tasksData struct {
+	All     bool
+	Rows    []view.Task
+	More    bool
+	Damaged int
+	Alike   func(string) string
+	Now     time.Time
+}
+
+// Overdue reports whether the deadline of an open task has passed.
+func (d *tasksData) Overdue(t view.Task) bool {
+	return !t.State.Terminal() && !t.Deadline.IsZero() && t.Deadline.Before(d.Now)
+}
+
+const maxTasks = 200
+
+func (c *Console) tasks(w http.ResponseWriter, r *http.Request, _ Person) error {
+	d := &tasksData{All: r.URL.Query().Has("all"), Alike: c.alike(c.cfg.Agents()).named, Now: c.cfg.Now(), Rows: []view.Task{}}
+	var err error
+	if d.All {
+		d.Rows, d.More, d.Damaged, err = view.LastTasks(r.Context(), c.reader(), maxTasks)
+	} else {
+		d.Damaged, err = view.OpenTasks(r.Context(), c.reader(), func(t view.Task) bool {
+			if len(d.Rows) == maxTasks {
+				d.More = true
+				return false
+			}
+			d.Rows = append(d.Rows, t)
+			return true
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if wantsJSON(r) {
+		return answerJSON(w, d.Rows)
+	}
+	c.show(w, r, http.StatusOK, &page{Name: "tasks", Title: "Tasks", Section: "tasks", Data: d})
+	return nil
+}
