@@ -48,16 +48,27 @@ func (r *Report) Complete() bool {
 	return r.Behind == 0 && r.Missing.Count == 0 && r.Extra.Count == 0 && r.Different.Count == 0
 }
 
-// Check compares the database of o with the log of store, entry by entry: that each is there once, with the checksum that it has in the log now. It waits up
-// to wait for the mirror to have what the log has when Check is called. The error wraps [transport.ErrUnavailable] or is one of PostgreSQL; one without
+// Check compares the database of o with the log of store, entry by entry: that each is there once, with the checksum that it has in the log now. While the mirror is
+// not complete, it waits and looks again, up to wait: entries that the log has erased are rows for a while. The error wraps [transport.ErrUnavailable] or is one of PostgreSQL; one without
 // either says that the database has no mirror of the log. It reads the whole log, and changes nothing.
 func Check(ctx context.Context, store Store, o *Options, wait time.Duration) (*Report, error) {
 	db, err := parse(o.Postgres)
 	if err != nil {
 		return nil, err
 	}
-	r, err := check(ctx, store, db, wait)
-	return r, hide(db, err)
+	for end := time.Now().Add(wait); ; {
+		began := time.Now()
+		r, err := check(ctx, store, db, time.Until(end))
+		pause := max(100*time.Millisecond, time.Since(began))
+		if err != nil || r.Complete() || time.Now().Add(pause).After(end) {
+			return r, hide(db, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 func check(ctx context.Context, store Store, db *pgx.ConnConfig, wait time.Duration) (*Report, error) {

@@ -22,6 +22,12 @@ const (
 	maxBytes   = 4 << 20
 )
 
+// busy is how many entries mean that more have come meanwhile. After fewer, the copier waits for linger, so that a transaction has more than one turn.
+const (
+	busy   = 128
+	linger = 50 * time.Millisecond
+)
+
 // The intervals of what a copier does beside copying.
 const (
 	eraseEvery = 200 * time.Millisecond // looks for erased entries, when some are announced
@@ -229,8 +235,9 @@ func (c *copier) copy(ctx context.Context) error {
 		}
 		if len(r.records) > 0 {
 			idle = idleFirst
-			last := int64(r.records[len(r.records)-1].Version) //nolint:gosec // a sequence
-			next = c.readAhead(ctx, last)
+			if len(r.records) >= busy {
+				next = c.readAhead(ctx, int64(r.records[len(r.records)-1].Version)) //nolint:gosec // a sequence
+			}
 			if err := c.put(ctx, r.records); err != nil {
 				c.folder.forget()
 				return err
@@ -240,13 +247,17 @@ func (c *copier) copy(ctx context.Context) error {
 		if err := c.beside(ctx); err != nil {
 			return err
 		}
+		if next != nil {
+			continue
+		}
+		pause := linger
 		if len(r.records) == 0 {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(idle):
-			}
-			idle = min(2*idle, idleMost)
+			pause, idle = idle, min(2*idle, idleMost)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
 		}
 	}
 }

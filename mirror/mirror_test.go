@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/mirror"
 	"github.com/cortex-orchestrator/cortex/mirror/mirrortest"
@@ -270,12 +271,11 @@ func TestAnew(t *testing.T) {
 	if err := w.log2().DeleteStream(t.Context(), "CORTEX_LOG"); err != nil {
 		t.Fatal(err)
 	}
-	w.stop()
-	w.begin()
-	m.stop()
-	m = w.run(mirror.Options{})
+	if _, err := jetstore.Open(t.Context(), w.nc, nil); err != nil { // makes it anew
+		t.Fatal(err)
+	}
 	w.versions, w.seqs = map[string]conversation.Version{}, map[string]uint64{}
-	for i := range 3 {
+	for i := range 3 { // soon beyond the position
 		w.say("", "a", fmt.Sprint(i))
 	}
 	if r := w.complete(); r.Entries != 3 {
