@@ -378,6 +378,9 @@ func TestNoContent(t *testing.T) {
 			t.Errorf("%s has words", table)
 		}
 	}
+	if got := w.rows("SELECT count(*), count(raw) FROM cortex.quarantine"); got != "[1,0]" {
+		t.Errorf("in quarantine are %s", got)
+	}
 	if got := w.rows("SELECT outcome, failed FROM cortex.v_turns ORDER BY context_id"); got != "[\"respond\",false]\n[\"failed\",true]" {
 		t.Errorf("the turns are %s", got)
 	}
