@@ -3,7 +3,11 @@ package mirror_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,9 +18,9 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/mirror"
-	"github.com/cortex-orchestrator/cortex/mirror/mirrortest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -233,6 +237,9 @@ func TestErased(t *testing.T) {
 			return true
 		}
 	}
+	if _, err := w.log2().Publish(t.Context(), "cortex.v1.log.erased", fmt.Append(nil, w.versions["/stays"])); err != nil { // said ahead, and then of another one
+		t.Fatal(err)
+	}
 	w.erase("", "while")
 	w.await("what was erased is deleted", gone("while"))
 	m.stop()
@@ -255,10 +262,26 @@ func TestErased(t *testing.T) {
 	if got := w.rows("SELECT context_id, count(*) FROM cortex.spending GROUP BY 1 ORDER BY 1"); got != "[\"anew\",1]\n[\"stays\",3]" {
 		t.Errorf("the spending is %s", got)
 	}
-	w.await("nothing is being erased", func() bool { return w.one("SELECT count(*) FROM cortex.erasing") == int64(0) })
+	if got := w.rows("SELECT version FROM cortex.erasing"); got != fmt.Sprintf("[%d]", w.versions["/stays"]) {
+		t.Errorf("%s is being erased, want what is still there", got)
+	}
 }
 
-// TestAnew deletes the log's stream, so that another one begins: it is mirrored from its beginning, beside what was mirrored before.
+// interrupted calls a function before it reads records, each time that it is set.
+type interrupted struct {
+	*jetstore.Store
+	before atomic.Pointer[func()]
+}
+
+func (i *interrupted) Records(ctx context.Context, after conversation.Version) ([]storage.Record, error) {
+	if f := i.before.Swap(nil); f != nil {
+		(*f)()
+	}
+	return i.Store.Records(ctx, after)
+}
+
+// TestAnew makes the log's stream anew just before the mirror reads on, with more entries than it had: it is mirrored from its beginning, beside what was
+// mirrored before.
 func TestAnew(t *testing.T) {
 	w := newWorld(t)
 	if w == nil {
@@ -266,17 +289,25 @@ func TestAnew(t *testing.T) {
 	}
 	w.say("", "a", "1")
 	w.say("", "a", "2")
+	source := &interrupted{Store: w.log}
+	w.read = source
 	m := w.run(mirror.Options{})
 	w.complete()
-	if err := w.log2().DeleteStream(t.Context(), "CORTEX_LOG"); err != nil {
-		t.Fatal(err)
+	done := make(chan error)
+	again := func() {
+		err := w.log2().DeleteStream(t.Context(), "CORTEX_LOG")
+		if err == nil {
+			_, err = jetstore.Open(t.Context(), w.nc, nil) // makes it
+		}
+		w.versions, w.seqs = map[string]conversation.Version{}, map[string]uint64{}
+		for i := range 3 {
+			w.say("", "a", fmt.Sprint(i))
+		}
+		done <- err
 	}
-	if _, err := jetstore.Open(t.Context(), w.nc, nil); err != nil { // makes it anew
+	source.before.Store(&again)
+	if err := <-done; err != nil {
 		t.Fatal(err)
-	}
-	w.versions, w.seqs = map[string]conversation.Version{}, map[string]uint64{}
-	for i := range 3 { // soon beyond the position
-		w.say("", "a", fmt.Sprint(i))
 	}
 	if r := w.complete(); r.Entries != 3 {
 		t.Errorf("the log has %d entries, want 3", r.Entries)
@@ -489,26 +520,29 @@ func TestAway(t *testing.T) {
 	if w == nil {
 		return
 	}
-	other, err := pgx.Connect(t.Context(), strings.Replace(w.url, mirrortest.Name(w.url), "postgres", 1))
+	real, dir := strings.TrimSuffix(w.url[strings.Index(w.url, "host=")+len("host="):], "&user=test"), t.TempDir()
+	socket := filepath.Join(dir, ".s.PGSQL.5432")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close(context.Background()) //nolint:errcheck // it has no more use
-	allow := func(yes bool) {
-		t.Helper()
-		if _, err := other.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %t", mirrortest.Name(w.url), yes)); err != nil {
+	w.say("", "a", "1")
+	m := w.run(mirror.Options{Postgres: strings.Replace(w.url, real, dir, 1)})
+	for range 6 { // more than one attempt, as each may connect twice
+		c, err := l.Accept()
+		if err != nil {
 			t.Fatal(err)
 		}
+		c.Close()
 	}
-	allow(false)
-	w.say("", "a", "1")
-	m := w.run(mirror.Options{})
-	w.await("it waits", func() bool { return strings.Contains(m.log.String(), "the mirror waits") })
-	allow(true)
+	l.Close() // removes the socket
+	if err := os.Symlink(filepath.Join(real, ".s.PGSQL.5432"), socket); err != nil {
+		t.Fatal(err)
+	}
 	w.complete()
 	w.await("it goes on", func() bool { return strings.Contains(m.log.String(), "the mirror goes on") })
 	if n := strings.Count(m.log.String(), "the mirror waits"); n != 1 {
-		t.Errorf("it is said %d times", n)
+		t.Errorf("it is said %d times:\n%s", n, m.log)
 	}
 }
 

@@ -1,6 +1,7 @@
 package mirror_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,8 @@ type world struct {
 	dir  string
 	url  string
 	db   *pgx.Conn
-	stop func() // ends the server of the log
+	stop func()       // ends the server of the log
+	read mirror.Store // what mirrors read; nil: log
 
 	versions map[string]conversation.Version
 	seqs     map[string]uint64
@@ -205,9 +207,12 @@ type running struct {
 func (w *world) run(o mirror.Options) *running {
 	w.t.Helper()
 	r := &running{log: &logs{}}
-	o.Postgres = w.url
+	o.Postgres = cmp.Or(o.Postgres, w.url)
 	o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
-	m, err := mirror.New(w.log, &o)
+	if w.read == nil {
+		w.read = w.log
+	}
+	m, err := mirror.New(w.read, &o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
