@@ -85,7 +85,7 @@ func BenchmarkTurnsBesideMirror(b *testing.B) {
 		}
 		go answers.Serve(ctx, l.hear) //nolint:errcheck // it ends with the benchmark
 	}
-	l.piece(ctx, b, loadPiece)    // until everything is warm
+	l.piece(ctx, b, loadPiece) // until everything is warm
 	var with, without []time.Duration
 	for b.Loop() {
 		for range loadPieces {
