@@ -120,7 +120,11 @@ func (s *settings) findCreds(dir string) error {
 	if dir == "" || s.creds != "" {
 		return nil
 	}
-	if s.agent == "" {
+	switch {
+	case s.admin:
+		s.creds = auth.Admin(dir, s.tenant)
+		return nil
+	case s.agent == "":
 		s.creds = auth.People(dir, s.tenant)
 		return nil
 	}

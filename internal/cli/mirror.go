@@ -14,7 +14,6 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/mirror"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // addMirror adds the flags that say how the log is mirrored. They are those of the role of `cortex serve`.
@@ -98,9 +97,7 @@ func (e *env) withLog(ctx context.Context, o *mirror.Options, patience bool, f f
 		level = slog.LevelInfo
 	}
 	log := e.settings.logger(e.stderr, level)
-	if err := e.settings.findAdmin(ctx); err != nil {
-		return err
-	}
+	e.settings.admin = true
 	join := func() (*link, error) { return e.settings.mustJoin(ctx, "mirror", log, nil) }
 	if patience {
 		join = func() (*link, error) {
@@ -123,21 +120,6 @@ func (e *env) withLog(ctx context.Context, o *mirror.Options, patience bool, f f
 		return errors.New("this store has no journal, as Cortex's own has: it cannot be mirrored")
 	}
 	return f(ctx, l, store, log)
-}
-
-// findAdmin takes the credentials of the orchestrator from the key folder of the local server, unless others were given.
-func (s *settings) findAdmin(ctx context.Context) error {
-	if !s.inFolder() || s.creds != "" {
-		return nil
-	}
-	a, ok, err := findAddress(ctx, s.data)
-	if err != nil || !ok {
-		return err
-	}
-	if dir := a.Node.of("auth"); dir != "" {
-		s.creds = auth.Admin(dir, s.tenant)
-	}
-	return nil
 }
 
 // showMirror prints a report. It returns errShown when the mirror is not complete.

@@ -53,6 +53,7 @@ type settings struct {
 	theme     word   // of colours
 	keys      word   // of the line editor
 	agent     string // not a setting: the id of the agent that this process runs
+	admin     bool   // joins as the orchestrator, where there are keys
 	creds     string // file of credentials for the server
 	tls       home.TLS
 
