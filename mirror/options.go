@@ -56,7 +56,7 @@ func (o *Options) AddFlags(f *flag.FlagSet) {
 		o.Postgres = text
 		return nil
 	})
-	f.BoolFunc("postgres-content", "whether the mirror has what people, agents and models wrote: true, or false for metadata only (default true)", func(text string) error {
+	f.Func("postgres-content", "`BOOL`: false leaves out of the mirror what people, agents and models wrote (default true)", func(text string) error {
 		content, err := strconv.ParseBool(text)
 		if err != nil {
 			return errors.New("want true or false")

@@ -82,7 +82,7 @@ The exit status is 1 when something is missing, too much or different, or not mi
 		},
 	}
 	addMirror(c.Flags(), o, "postgres")
-	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the mirror to have what the log has now")
+	c.Flags().DurationVar(&wait, "wait", 0, "`TIME`: how long to wait for the mirror to have what the log has now")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	return c
 }
