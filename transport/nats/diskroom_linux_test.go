@@ -17,6 +17,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // TestSmallDisk fills a small disk with files as fast as possible: the disk is never full, and the server keeps working. Where no disk can be
@@ -175,6 +176,64 @@ func TestStartOnFullDisk(t *testing.T) {
 	srv.room.keepReserve()
 	size(32)
 	b.Close()
+}
+
+// TestDeletionOnFullDisk deletes a conversation until the server cannot write any more. What it had and could not write is not called lost at any
+// start after that, and what was stored is there: the block that has to be written anew does not fit. Where no disk can be mounted, the test only logs that.
+func TestDeletionOnFullDisk(t *testing.T) {
+	root := smallDisk(t, "size=120m")
+	if root == "" {
+		return
+	}
+	n := &node{opts: ServerOptions{Dir: filepath.Join(root, "nats")}}
+	n.start(t)
+	b := n.dial(t, nil)
+	for _, id := range []string{"gone", "stays", "stays-too"} {
+		publish(t, b, orchestratorInbox, id, strings.Repeat("words ", 3000))
+	}
+	n.srv.Remember(time.Now())
+	junk := filepath.Join(root, "junk")
+	f, err := os.Create(junk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, _, err := diskOf(root)
+	if err == nil {
+		_, err = io.CopyN(f, zeros{}, int64(free)-40<<10)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Erase(t.Context(), "", "gone"); err == nil {
+		t.Fatal("there is room for the deletion: the test shows nothing")
+	}
+	select {
+	case <-n.srv.Broken():
+	case <-time.After(patience):
+		t.Fatal("the server has not given up its store: the test shows nothing")
+	}
+	n.srv.Remember(time.Now().Add(time.Hour))
+	b.Close()
+	n.stop()
+	for again := range 3 {
+		n.start(t)
+		for _, f := range n.srv.Found() {
+			if f.Level == storecheck.Lost || f.Level == storecheck.Recent {
+				t.Errorf("start %d: found %+v", again, f)
+			}
+		}
+		if again == 0 {
+			if err := os.Remove(junk); err != nil { // it was still full when it started
+				t.Fatal(err)
+			}
+		}
+		b := n.dial(t, nil)
+		if left, err := b.Waiting(t.Context(), orchestratorInbox); err != nil || left < 2 {
+			t.Errorf("start %d: %d messages wait, %v, want those of conversations that stay", again, left, err)
+		}
+		b.Close()
+		n.stop()
+	}
 }
 
 // zeros reads as zeros without end.

@@ -27,6 +27,9 @@ type memory struct {
 	path string
 	log  *slog.Logger
 	sync time.Duration // after this time written data is on the disk
+	// gaveUp reports whether the server has given up a store. Its state then has what it could not write, such as a message that nobody was told is
+	// stored: it is no witness any more.
+	gaveUp func() bool
 
 	mu     sync.Mutex
 	keeps  *storecheck.Memory
@@ -234,12 +237,20 @@ func (m *memory) unsettled(now time.Time) bool {
 	return false
 }
 
+var errGaveUp = errors.New("the server has given up its store")
+
 // ends asks the server where its streams end, and updates the memory.
 func (m *memory) ends(now time.Time) error {
+	if m.gaveUp() {
+		return errGaveUp
+	}
 	places := m.places() // first: what is stored meanwhile comes after these places
 	all, err := m.ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true, Limit: 1 << 20})
 	if err != nil {
 		return err
+	}
+	if m.gaveUp() { // meanwhile
+		return errGaveUp
 	}
 	m.holds = map[string]bool{}
 	for _, account := range all.AccountDetails {
@@ -323,6 +334,12 @@ func (m *memory) close(wrong func() error, end func()) {
 		err = m.keeps.EraseTimers(filepath.Dir(m.path))
 		if err == nil {
 			err = m.keeps.Remember(filepath.Dir(m.path))
+		}
+	}
+	if m.gaveUp() { // the store is as after a kill
+		err = m.keeps.RemoveIndexes(filepath.Dir(m.path))
+		if err == nil {
+			return
 		}
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

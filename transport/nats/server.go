@@ -144,7 +144,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	asked := &inspected{Server: ns}
 	s.memory = &memory{
 		ns: asked, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
-		wrong: map[string]bool{},
+		wrong: map[string]bool{}, gaveUp: log.gaveUp.Load,
 	}
 	s.memory.look(time.Now()) // the process may be killed soon
 	s.work.Go(func() { s.memory.serve(s.done) })

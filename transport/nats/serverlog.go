@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 type serverLog struct {
 	logger *slog.Logger
 
-	broken chan error // holds the reason why the store can no longer be written
+	broken chan error  // holds the reason why the store can no longer be written
+	gaveUp atomic.Bool // broken had one
 
 	mu    sync.Mutex
 	cause error
@@ -68,6 +70,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 func (l *serverLog) giveUp(format, text string) {
 	for _, said := range []string{"critical write error", "Critical write error", "disabling JetStream"} {
 		if strings.Contains(format, said) {
+			l.gaveUp.Store(true)
 			select {
 			case l.broken <- brokenStore(text):
 			default:

@@ -22,6 +22,21 @@ func (m *Memory) EraseTimers(dir string) error {
 	return nil
 }
 
+// RemoveIndexes removes the indexes of all known streams, after a server has ended that could not write what it had. It writes its state into them all
+// the same, and the next server would go by it. That one makes them from the messages.
+func (m *Memory) RemoveIndexes(dir string) error {
+	for name := range m.Streams {
+		root, err := streamDir(dir, name)
+		if err != nil {
+			return err
+		}
+		if err := os.Remove(filepath.Join(root, messagesDir, indexState)); unlessGone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // wipe overwrites a file and removes it. It only removes a file that is larger than maxDerived, such as a sparse one, or that cannot be
 // overwritten, as on a full disk. A missing file is no error.
 func wipe(path string) error {
