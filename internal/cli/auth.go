@@ -8,13 +8,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -157,6 +160,11 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 					return err
 				}
 				tenant, id := e.settings.tenant, kind.id(args[0])
+				if kind.name == "user" {
+					if err := checkPersonName(id); err != nil {
+						return err
+					}
+				}
 				_, missing := os.Stat(kind.file(dir, tenant, id))
 				file, err := kind.add(dir, tenant, id)
 				if err != nil {
@@ -176,6 +184,19 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 
 // userName returns the name of a person without the prefix that lists show.
 func userName(name string) string { return strings.TrimPrefix(name, "user:") }
+
+// checkPersonName returns an error for the name of a person that could be taken for Cortex, for an agent, or for everybody without a name. Credentials
+// that were made before stay valid.
+func checkPersonName(name string) error {
+	kept := []string{transport.Cortex, "user", "agent"}
+	var set lookalike.Set
+	set.Add(kept...)
+	first, _, _ := strings.Cut(name, ":") // an agent is agent:ID where people and agents are told apart
+	if slices.Contains(kept, first) || set.Like(first) != "" {
+		return fmt.Errorf("user %s: the name could be taken for Cortex or an agent: choose another", prompt.Clean(name, 64))
+	}
+	return nil
+}
 
 func (e *env) newAuthToken(folder func() (string, error)) *cobra.Command {
 	return &cobra.Command{
@@ -288,10 +309,18 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 			if asJSON {
 				return writeJSON(e, list)
 			}
+			alike := map[string]*lookalike.Set{} // by tenant
+			for _, i := range list {
+				if alike[i.Tenant] == nil {
+					alike[i.Tenant] = &lookalike.Set{}
+					alike[i.Tenant].Add(transport.Cortex)
+				}
+				alike[i.Tenant].Add(userName(i.ID))
+			}
 			t := table.New("ROLE", "TENANT", "ID", "FILE")
 			for _, i := range list {
 				file, err := filepath.Rel(dir, i.File)
-				t.Row(string(i.Role), cmp.Or(i.Tenant, "-"), i.ID, map[bool]string{true: file, false: i.File}[err == nil])
+				t.Row(string(i.Role), cmp.Or(i.Tenant, "-"), marked(alike[i.Tenant].Mark(userName(i.ID)), i.ID), map[bool]string{true: file, false: i.File}[err == nil])
 			}
 			return e.showWhole(t)
 		},
