@@ -4,6 +4,7 @@ package cortex_test
 
 import (
 	"context"
+	"flag"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
+
+var everyStep = flag.Bool("everystep", false, "kill the process at each step of a turn with patterns, and not at one in four; takes minutes")
 
 // bothPatterns are the agents' cards: all bid for skill, and are peers in swarms for chorus.
 func bothPatterns(string) []prompt.Agent {
@@ -57,8 +60,12 @@ var bidThenSwarm = simple(func(t *llm.Turn) *llm.Decision {
 // its connection does not bid, so that others win.
 func TestKill9InPatterns(t *testing.T) {
 	t.Parallel()
+	stride := 4 // TestKilledInPattern has each step
+	if *everyStep {
+		stride = 1
+	}
 	want := regexp.MustCompile(`^alpha COMPLETED sung; beta COMPLETED sung; gamma COMPLETED sung; \n\n\(3 agents worked on this for 2 rounds, and 3 of them agree\.\)$`)
-	kill9AtEveryStep(t, "patterns", servePatterns, want, 8, func(store *jetstore.Store, turns int) {
+	kill9AtEveryStep(t, "patterns", servePatterns, want, 8, stride, func(store *jetstore.Store, turns int) {
 		won, rounds := 0, 0
 		for _, e := range entries(t, store) {
 			if e.Patterns != nil && len(e.Patterns.Auctions) == 1 && len(e.Patterns.Auctions[0].Bids) == 3 {

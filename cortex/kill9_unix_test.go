@@ -154,18 +154,18 @@ func (c *child) join(t *testing.T) (*nats.Bus, *jetstore.Store) {
 // orchestrator in a turn; another process takes over its folder. Each turn is answered exactly once.
 func TestKill9AtEveryStep(t *testing.T) {
 	t.Parallel()
-	kill9AtEveryStep(t, "turns", serveAlpha, regexp.MustCompile("^alpha COMPLETED did work; $"), 2, func(store *jetstore.Store, turns int) { wantAccounts(t, store, turns) })
+	kill9AtEveryStep(t, "turns", serveAlpha, regexp.MustCompile("^alpha COMPLETED did work; $"), 2, 1, func(store *jetstore.Store, turns int) { wantAccounts(t, store, turns) })
 }
 
-// kill9AtEveryStep kills the process at each step of a turn, with agents that serve runs. Each turn has this answer, and this many entries.
-func kill9AtEveryStep(t *testing.T, what string, serve func(*testing.T, transport.Transport), want *regexp.Regexp, each int, end func(store *jetstore.Store, turns int)) {
+// kill9AtEveryStep kills the process at each step of a turn, or at one in stride, with agents that serve runs. Each turn has this answer, and this many entries.
+func kill9AtEveryStep(t *testing.T, what string, serve func(*testing.T, transport.Transport), want *regexp.Regexp, each, stride int, end func(store *jetstore.Store, turns int)) {
 	dir := filepath.Join(t.TempDir(), "store")
 	c := startChild(t, dir, "127.0.0.1:0", 0, what)
 	listen := strings.TrimPrefix(c.url, "nats://")
 	bus, store := c.join(t)
 	serve(t, bus)
 
-	for at := 1; ; at++ {
+	for at, turns := 1, 1; ; at, turns = at+stride, turns+1 {
 		c.stop()
 		c = startChild(t, dir, listen, at, what)
 		turn := fmt.Sprintf("m%d", at)
@@ -191,14 +191,14 @@ func kill9AtEveryStep(t *testing.T, what string, serve func(*testing.T, transpor
 		if got := answersOf(t, log)[turn]; !want.MatchString(got) {
 			t.Errorf("killed at step %d: answer %q, want %v", at, got, want)
 		}
-		if n := len(log); n != each*at {
-			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, each*at)
+		if n := len(log); n != each*turns {
+			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, turns, each*turns)
 		}
 		if c.stop(); !killed && !c.killed() { // there is no such step any more
 			startChild(t, dir, listen, 0, what)
 			for poll := time.NewTicker(10 * time.Millisecond); answered(t, store, turn) == nil; <-poll.C {
 			} // until this connection is back
-			end(store, at)
+			end(store, turns)
 			if at < 20 {
 				t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
 			}

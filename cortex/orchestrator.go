@@ -141,10 +141,11 @@ func New(cfg Config) (*Orchestrator, error) {
 	learner := learn.New(learn.Config{
 		Notes: notes, Transport: cfg.Transport, Router: cfg.Router, Tenant: cfg.Tenant, Logger: cfg.Logger, Now: cfg.Now,
 	})
+	counts, _ := cfg.Store.(storage.Notes)
 	maker := decide.New(decide.Config{
 		Transport: cfg.Transport, Decider: cfg.Decider, Agents: cfg.Agents, Present: cfg.Present, Router: cfg.Router, Policy: cfg.Policy,
 		Spending: spending, Shortlist: cfg.Shortlist, Authenticated: cfg.Authenticated, TaskTimeout: cfg.TaskTimeout, DecideTimeout: cfg.DecideTimeout,
-		Decisions: cfg.Decisions, Record: learner.Record, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
+		Decisions: cfg.Decisions, Notes: counts, Record: learner.Record, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
 	})
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, folds: cache.NewFolds(), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), inherited: newInherited(),

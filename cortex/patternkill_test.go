@@ -21,6 +21,7 @@ type killedPattern struct {
 	answer string
 	tasks  int   // of all agents
 	steps  int64 // at least
+	notes  bool  // whether the store has notes, and what is done to them are steps
 }
 
 // TestKilledInPattern kills the orchestrator before and after each of its steps in such a turn, one step after the other, and starts another one.
@@ -29,7 +30,7 @@ func TestKilledInPattern(t *testing.T) {
 		"bids": {
 			cortex.Config{Decider: sold, Agents: with(agentcard.MarketBidding)},
 			func(w *world) { w.market(map[string]bidder{"alpha": bids(0.2), "beta": bids(0.7), "gamma": bids(0.5)}) },
-			"beta COMPLETED did a; ", 1, 20,
+			"beta COMPLETED did a; ", 1, 20, false,
 		},
 		"swarm": {
 			cortex.Config{Decider: swarming, Agents: with(agentcard.SwarmPeer), Policy: rulesOf(t, `rules: [{agents: ["*"], swarm: {}}]`)},
@@ -44,7 +45,7 @@ func TestKilledInPattern(t *testing.T) {
 					}
 				}
 			},
-			"alpha COMPLETED done; beta COMPLETED done; gamma COMPLETED done; \n\n(3 agents worked on this for 2 rounds, and 3 of them agree.)", 6, 40,
+			"alpha COMPLETED done; beta COMPLETED done; gamma COMPLETED done; \n\n(3 agents worked on this for 2 rounds, and 3 of them agree.)", 6, 40, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +85,11 @@ func (p *killedPattern) killedAt(t *testing.T, at int64) (survived bool) {
 	}}
 	cfg := p.cfg
 	cfg.Transport, cfg.Store = w.bus, w.store
-	w.start(mortalConfig(cfg, m))
+	cfg = mortalConfig(cfg, m)
+	if p.notes {
+		cfg.Store = mortalNotes{cfg.Store.(mortalStore)}
+	}
+	w.start(cfg)
 	w.say("m1", "go")
 	pass(time.Second)
 	select {

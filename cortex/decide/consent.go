@@ -2,6 +2,7 @@ package decide
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -119,7 +120,7 @@ func hidden(text string) string {
 }
 
 // answerReply decides about a message that is a reply, without asking a model. It returns nil when the message is no reply.
-func (d *decision) answerReply() *llm.Decision {
+func (d *decision) answerReply(ctx context.Context) *llm.Decision {
 	r := d.turn.Reply
 	switch {
 	case r == nil || d.turn.Decisions > 0:
@@ -149,7 +150,18 @@ func (d *decision) answerReply() *llm.Decision {
 	if why := d.refuses(decided); why != "" {
 		return &llm.Decision{Kind: llm.KindRespond, Say: "Nothing was done: " + why + ".", Reason: why, Model: policyModel}
 	}
-	if full := d.admit(decided, true); len(full) > 0 {
+	full, say := d.admit(decided, true), ""
+	if len(full) == 0 {
+		var err error
+		if full, say, err = d.gate(ctx, decided, true); err != nil {
+			why := conversation.Explain(err)
+			return &llm.Decision{Kind: llm.KindRespond, Say: why, Reason: why, Model: policyModel}
+		}
+	}
+	if say != "" {
+		return &llm.Decision{Kind: llm.KindRespond, Say: say, Reason: "a rule has the first result answer a repeated call", Model: policyModel}
+	}
+	if len(full) > 0 {
 		return again("Not yet done ("+reasons(full)+").", "there is no room for it")
 	}
 	return decided

@@ -55,7 +55,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		return nil
 	}
 	d := m.newDecision(ctx, conv, turn, entry)
-	if entry.Decision = d.answerReply(); entry.Decision != nil {
+	if entry.Decision = d.answerReply(ctx); entry.Decision != nil {
 		m.log.Info("decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
 		return nil
@@ -188,8 +188,17 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		if d.swarm(decided); d.round == nil {
 			d.auction(ctx, decided)
 		}
-		full := d.admit(decided, d.consent(decided) == "")
+		sent := d.consent(decided) == ""
+		full, say := d.admit(decided, sent), ""
+		if len(full) == 0 {
+			if full, say, err = d.gate(ctx, decided, sent); err != nil {
+				return decided, err
+			}
+		}
 		switch {
+		case say != "":
+			d.round, d.auctions = nil, nil
+			return asLogged(&llm.Decision{Kind: llm.KindRespond, Say: say, Reason: "a rule has the first result answer a repeated call", Model: policyModel, Usage: decided.Usage})
 		case len(full) == 0:
 			return decided, nil
 		case again == maxFull:

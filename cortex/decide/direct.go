@@ -74,7 +74,17 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	if full := d.admit(decided, d.consent(decided) == ""); len(full) > 0 {
+	sent := d.consent(decided) == ""
+	full, say := d.admit(decided, sent), ""
+	if len(full) == 0 {
+		if full, say, err = d.gate(ctx, decided, sent); err != nil {
+			return nil, err
+		}
+	}
+	if say != "" {
+		return asLogged(&llm.Decision{Kind: llm.KindRespond, Say: say, Reason: "a rule has the first result answer a repeated call"})
+	}
+	if len(full) > 0 {
 		return nil, conversation.Failure("Nothing was done, since the agent has no room for it now (" + reasons(full) + "). Ask again in a while.")
 	}
 	return decided, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/learn"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -28,6 +29,7 @@ type Config struct {
 	Router        *router.Index             // nil: prompts show all agents
 	Policy        func() *policy.Policy     // nil allows everything
 	Spending      *budget.Spending
+	Notes         storage.Notes                          // nil: calls cannot be counted
 	Record        func(agent, skill string) learn.Record // nil: nothing is known
 	Shortlist     int
 	Authenticated bool
@@ -52,6 +54,7 @@ type Maker struct {
 	stuck      stuck
 	rates      rates
 	tenders    tenders
+	swept      atomic.Int64 // when old counts of calls were last deleted
 	decisions  atomic.Int64
 	failures   atomic.Int64
 }

@@ -107,7 +107,17 @@ func (d *decision) nextRound(ctx context.Context) (*llm.Decision, error) {
 	if decided, err = asLogged(decided); err != nil {
 		return nil, err
 	}
-	if full := d.admit(decided, true); len(full) > 0 {
+	full := d.admit(decided, true)
+	if len(full) == 0 {
+		var say string
+		if full, say, err = d.gate(ctx, decided, true); err != nil {
+			return nil, err
+		} else if say != "" {
+			d.ended = conversation.SwarmAlone
+			return nil, nil
+		}
+	}
+	if len(full) > 0 {
 		d.ended = conversation.SwarmAlone
 		return nil, nil
 	}

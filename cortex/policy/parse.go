@@ -127,7 +127,7 @@ func (p *Policy) knows(names []string) error {
 }
 
 func readRule(raw json.RawMessage) (*rule, error) {
-	o, err := object(raw, "agents", "skills", "from", "only_from", "allow", "confirm", "at_once", "per_turn", "requests_per_minute", "retry", "evaluators", "bids", "board", "swarm")
+	o, err := object(raw, "agents", "skills", "from", "only_from", "allow", "confirm", "at_once", "per_turn", "requests_per_minute", "retry", "evaluators", "bids", "board", "swarm", "calls", "repeat")
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +159,16 @@ func readRule(raw json.RawMessage) (*rule, error) {
 	if raw, ok := o["retry"]; ok {
 		if err := r.readRetry(raw); err != nil {
 			return nil, fmt.Errorf("retry: %w", err)
+		}
+	}
+	if raw, ok := o["calls"]; ok {
+		if err := r.readCalls(raw); err != nil {
+			return nil, fmt.Errorf("calls: %w", err)
+		}
+	}
+	if raw, ok := o["repeat"]; ok {
+		if err := r.readRepeat(raw); err != nil {
+			return nil, fmt.Errorf("repeat: %w", err)
 		}
 	}
 	if raw, ok := o["swarm"]; ok {
@@ -193,15 +203,15 @@ func (r *rule) check() error {
 		return errors.New(`agents: it is missing: globs of the agents' ids, such as ["bank-*"]`)
 	case only && len(r.from) > 0:
 		return errors.New("only_from: the rule has from too: make two rules of it")
-	case r.deny && (only || r.confirm || r.waive || r.atOnce > 0 || r.perTurn > 0 || r.requests > 0 || retry || r.closed || r.boardless || r.swarm != nil || len(r.evaluators) > 0):
-		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute, retry, bids, board, swarm and evaluators")
+	case r.deny && (only || r.confirm || r.waive || r.atOnce > 0 || r.perTurn > 0 || r.requests > 0 || retry || r.closed || r.boardless || r.swarm != nil || r.calls != nil || r.repeat != nil || len(r.evaluators) > 0):
+		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute, retry, bids, board, swarm, calls, repeat and evaluators")
 	case r.requests > 0 && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("requests_per_minute: it is about what its agents ask for: put it into a rule without skills and from")
 	case (r.atOnce > 0 || r.perTurn > 0) && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("at_once and per_turn: they count all tasks of an agent: put them into a rule without skills and from")
 	case (r.closed || r.boardless) && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("bids and board: they are about all that its agents are asked for: put them into a rule without skills and from")
-	case !r.deny && !r.closed && !r.boardless && r.swarm == nil && !only && !r.confirm && !r.waive && r.atOnce == 0 && r.perTurn == 0 && r.requests == 0 && !retry && len(r.evaluators) == 0:
+	case !r.deny && !r.closed && !r.boardless && r.swarm == nil && r.calls == nil && r.repeat == nil && !only && !r.confirm && !r.waive && r.atOnce == 0 && r.perTurn == 0 && r.requests == 0 && !retry && len(r.evaluators) == 0:
 		return errors.New("it changes nothing, since what no rule forbids is allowed: for \"these and nobody else\" write only_from")
 	}
 	return nil

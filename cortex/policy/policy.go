@@ -28,6 +28,10 @@
 //	  - agents: ["pricey-*"]
 //	    bids: false                # they are not asked to bid, whatever their cards say
 //	    board: false               # nor do they use the board of their task
+//	  - agents: ["bank-*"]
+//	    skills: ["transfer"]
+//	    calls: {most: 5, per: 1h, by: person}  # of each skill, in any hour, by all replicas together; by: asker (the default), person, all
+//	    repeat: {within: 10m, gives: result}   # the same once more is not done: its answer is the first result; without gives it is refused
 //	  - agents: ["analyst-*"]
 //	    swarm: {agents: 3}         # a task for one of them is given to three whose cards say so, see [Swarm]
 //	evaluators:                    # what else than no_pii there is, see package evaluate
@@ -83,6 +87,8 @@ type rule struct {
 	closed                     bool // its agents are not asked to bid
 	boardless                  bool // its agents use no board
 	swarm                      *Swarm
+	calls                      *Calls
+	repeat                     *Repeat
 	evaluators                 []string
 }
 

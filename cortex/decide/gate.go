@@ -1,0 +1,343 @@
+package decide
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// The gate holds two kinds of rules about calls of skills: how often one is called (calls), and what becomes of a call that repeats another (repeat). What
+// is counted is in notes of the store, so that it holds for all replicas and after a restart. A call is counted before the entry that decides it is stored;
+// its id follows from the event that it is decided for, so that it counts once however often that is handled. Tasks that are tried again, or continue
+// after a question, are no new calls.
+
+// gateTries is how often a note is written that others write, too.
+const gateTries = 20
+
+// errNoNotes says that there is nowhere to count.
+var errNoNotes = conversation.Failure("Nothing was done: rules of the policy limit how often this is called, and this store cannot count it.")
+
+// callsNote is the content of a note: the calls within the span of a rule, the oldest first.
+type callsNote struct {
+	Until time.Time  `json:"until"` // when the note is of no use any more
+	Calls []callNote `json:"calls"`
+}
+
+type callNote struct {
+	ID   string    `json:"id"`
+	Time time.Time `json:"time"`
+}
+
+// gated is a delegation that rules count.
+type gated struct {
+	del    *llm.Delegation
+	id     string
+	limits []policy.Calls
+	repeat *policy.Repeat
+}
+
+// gate checks the calls of a decision by the rules, and counts them if they are sent. It returns why agents cannot be given them now, by agent; or an
+// answer, the first results, in place of a decision that repeats only what is done; or an error, which is a [conversation.Failure] for a refused repetition.
+func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (full map[string]string, say string, err error) {
+	if !d.policy.Counted() || !decided.Kind.Delegates() {
+		return nil, "", nil
+	}
+	var all []gated
+	for i := range decided.Delegations {
+		del := &decided.Delegations[i]
+		if w := d.conv.Tasks[a2a.TaskID(del.ID)]; w != nil && w.SentSeq != 0 { // it continues
+			continue
+		}
+		g := gated{
+			del: del, id: hashOf(d.conv.Tenant, d.conv.ContextID, conversation.EventKey(d.entry.Cause), del.ID, del.Agent),
+			limits: d.policy.Calls(d.turn.From, del.Agent, d.skillOf(del)), repeat: d.policy.Repeat(d.turn.From, del.Agent, d.skillOf(del)),
+		}
+		if len(g.limits) > 0 || g.repeat != nil {
+			all = append(all, g)
+		}
+	}
+	if len(all) == 0 {
+		return nil, "", nil
+	}
+	if d.m.cfg.Notes == nil {
+		return nil, "", errNoNotes
+	}
+	var results []string
+	for i := range all {
+		result, err := d.repeats(ctx, &all[i])
+		if err != nil {
+			return nil, "", err
+		}
+		if result != "" {
+			results = append(results, result)
+		}
+	}
+	switch {
+	case len(results) == len(decided.Delegations):
+		return nil, strings.Join(results, "\n\n") + "\n\n(This was done before, and not again: the result is that of then.)", nil
+	case len(results) > 0:
+		return nil, "", conversation.Failure("Nothing was done: a part of it was done before, and a rule allows no repetition: ask for the rest alone.")
+	}
+	for _, count := range []bool{false, true} {
+		if count && !sent {
+			break
+		}
+		more := map[string]int{} // calls of this decision, by note
+		for i := range all {
+			for _, l := range all[i].limits {
+				key := d.limitKey(&all[i], l)
+				fits, err := d.m.call(ctx, d.conv.Tenant, key, callNote{all[i].id, d.entry.Time}, l.Most-more[key], l.Per, count)
+				if err != nil {
+					return nil, "", err
+				}
+				if !fits {
+					if full == nil {
+						full = map[string]string{}
+					}
+					full[all[i].del.Agent] = fmt.Sprintf("a rule allows %d calls in %v", l.Most, l.Per)
+				}
+				if !count {
+					more[key]++
+				}
+			}
+		}
+		if len(full) > 0 {
+			return full, "", nil
+		}
+	}
+	if sent {
+		for i := range all {
+			if r := all[i].repeat; r != nil {
+				if _, err := d.m.call(ctx, d.conv.Tenant, d.repeatKey(all[i].del), callNote{all[i].id, d.entry.Time}, maxRepeats, r.Within, true); err != nil {
+					return nil, "", err
+				}
+			}
+		}
+	}
+	return nil, "", nil
+}
+
+// maxRepeats bounds the calls in the note of a repeated call; there is one, unless rules have changed.
+const maxRepeats = 1000
+
+func (d *decision) skillOf(del *llm.Delegation) string {
+	for i := range d.all {
+		if d.all[i].ID == del.Agent {
+			return del.SkillOf(d.all[i].Card)
+		}
+	}
+	return del.Skill
+}
+
+// repeats returns the result of the call that g repeats, or "" if it repeats none. The error refuses it.
+func (d *decision) repeats(ctx context.Context, g *gated) (result string, err error) {
+	if g.repeat == nil {
+		return "", nil
+	}
+	n, err := d.m.callsOf(ctx, d.conv.Tenant, d.repeatKey(g.del))
+	if err != nil {
+		return "", err
+	}
+	from := d.entry.Time.Add(-g.repeat.Within)
+	at := slices.IndexFunc(n.Calls, func(c callNote) bool { return c.Time.After(from) && c.ID != g.id })
+	if at < 0 {
+		return "", nil
+	}
+	when := n.Calls[at].Time
+	if g.repeat.First {
+		if t := d.first(g.del, from); t != nil {
+			if text := strings.TrimSpace(t.Result); text != "" {
+				return text, nil
+			}
+			return "Done.", nil
+		}
+	}
+	return "", conversation.Failure(fmt.Sprintf("Nothing was done: %s was asked for the same at %s UTC, and a rule allows no repetition within %v.",
+		prompt.Clean(g.del.Agent, maxAsked), when.UTC().Format("15:04:05"), g.repeat.Within))
+}
+
+// first returns the completed task of the conversation that a delegation repeats, or nil.
+func (d *decision) first(del *llm.Delegation, after time.Time) *prompt.Task {
+	its := callText(del.Task, del.Input)
+	is := func(t *prompt.Task) bool {
+		return t.Agent == del.Agent && t.State == a2a.TaskStateCompleted && t.Sent.After(after) && (t.Skill == del.Skill || del.Skill == "" || t.Skill == "") && callText(t.Text, t.Input) == its
+	}
+	for _, t := range d.conv.TaskList() {
+		if p := conversation.PromptTask(t); is(&p) {
+			return &p
+		}
+	}
+	for _, turn := range d.conv.Turns {
+		if turn.Past == nil {
+			continue
+		}
+		for i := range turn.Past.Steps {
+			for j := range turn.Past.Steps[i].Tasks {
+				if t := &turn.Past.Steps[i].Tasks[j]; is(t) {
+					return t
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// limitKey returns the key of the note in which calls are counted for a limit.
+func (d *decision) limitKey(g *gated, l policy.Calls) string {
+	who, skill := "", ""
+	switch l.By {
+	case policy.ByAsker:
+		who = d.turn.From
+	case policy.ByPerson:
+		who = d.conv.Requester(d.turn)
+	}
+	if l.Skill {
+		skill = d.skillOf(g.del)
+	}
+	return hashOf("limit", g.del.Agent, skill, l.By, who, l.Per.String())
+}
+
+// repeatKey returns the key of the note about calls with the same text and input as a delegation.
+func (d *decision) repeatKey(del *llm.Delegation) string {
+	return hashOf("repeat", del.Agent, d.skillOf(del), d.conv.Requester(d.turn), callText(del.Task, del.Input))
+}
+
+// callText returns the text and the input of a call, so that equal ones are equal: white space, and the order of keys, do not matter.
+func callText(text string, input json.RawMessage) string {
+	var v any
+	r := json.NewDecoder(bytes.NewReader(input))
+	r.UseNumber()
+	if len(input) > 0 && r.Decode(&v) == nil {
+		if b, err := json.Marshal(v); err == nil {
+			input = b
+		}
+	}
+	return strings.Join(strings.Fields(text), " ") + "\x00" + string(input)
+}
+
+func hashOf(parts ...string) string {
+	sum := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(sum, "%d:%s", len(p), p)
+	}
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:18])
+}
+
+func (m *Maker) callsOf(ctx context.Context, tenant, key string) (n callsNote, err error) {
+	note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
+	if err != nil {
+		return n, fmt.Errorf("count calls: %w", err)
+	}
+	if len(note.Value) > 0 {
+		if err := json.Unmarshal(note.Value, &n); err != nil {
+			return n, fmt.Errorf("count calls: %w", err)
+		}
+	}
+	return n, nil
+}
+
+// call reports whether one more call fits a limit, which counts those of the last span of time; with count it is counted. A call with the id of one that
+// is counted fits.
+func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most int, per time.Duration, count bool) (fits bool, err error) {
+	for range gateTries {
+		note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
+		if err != nil {
+			return false, fmt.Errorf("count calls: %w", err)
+		}
+		var n callsNote
+		if len(note.Value) > 0 {
+			if err := json.Unmarshal(note.Value, &n); err != nil {
+				return false, fmt.Errorf("count calls: %w", err)
+			}
+		}
+		if slices.ContainsFunc(n.Calls, func(o callNote) bool { return o.ID == c.ID }) {
+			return true, nil
+		}
+		n.Calls = slices.DeleteFunc(n.Calls, func(o callNote) bool { return !o.Time.After(c.Time.Add(-per)) })
+		if len(n.Calls) >= most || !count {
+			return len(n.Calls) < most, nil
+		}
+		n.Calls = append(n.Calls, c)
+		n.Until = c.Time.Add(per)
+		note.Key = key
+		if note.Value, err = json.Marshal(n); err != nil {
+			return false, err
+		}
+		_, err = m.cfg.Notes.PutNote(ctx, tenant, storage.NoteCalls, note)
+		if errors.Is(err, storage.ErrConflict) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("count calls: %w", err)
+		}
+		m.sweepCalls(ctx, tenant, c.Time)
+		return true, nil
+	}
+	return false, errors.New("count calls: others were faster, again and again")
+}
+
+// sweepCallsEvery is how often notes are deleted that are of no use any more.
+const sweepCallsEvery = 10 * time.Minute
+
+// sweepCalls deletes notes that are of no use any more, now and then.
+func (m *Maker) sweepCalls(ctx context.Context, tenant string, now time.Time) {
+	last := m.swept.Load()
+	if now.Sub(time.Unix(0, last)) < sweepCallsEvery || !m.swept.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	for note, err := range m.cfg.Notes.Notes(ctx, tenant, storage.NoteCalls) {
+		var n callsNote
+		if err != nil {
+			m.log.Warn("old counts of calls are not deleted", "err", err)
+			return
+		}
+		if json.Unmarshal(note.Value, &n) == nil && n.Until.Before(now) {
+			if err := m.cfg.Notes.DeleteNote(ctx, tenant, storage.NoteCalls, note.Key, note.Version); err != nil && !errors.Is(err, storage.ErrConflict) {
+				m.log.Warn("old counts of calls are not deleted", "err", err)
+				return
+			}
+		}
+	}
+}
+
+// Release forgets the calls of tasks that the entry, which was just applied, has ended without a result, so that they may be asked for again. It does
+// nothing unless a rule is about repeated calls.
+func (m *Maker) Release(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) {
+	p := m.policy()
+	if !p.Counted() || m.cfg.Notes == nil {
+		return
+	}
+	for _, t := range conv.Tasks {
+		turn := conv.Turn(t.Turn)
+		if t.SettledSeq != entry.Seq || !t.Phase.Over() || t.Phase == conversation.Completed || turn == nil {
+			continue
+		}
+		agent := t.Agent
+		if len(t.Tried) > 0 {
+			agent = t.Tried[0].Agent
+		}
+		if p.Repeat(turn.From, agent, t.Skill) == nil {
+			continue
+		}
+		d := &decision{m: m, conv: conv, turn: turn, policy: p, all: m.cfg.Agents(conv.Tenant)}
+		key := d.repeatKey(d.delegationOf(t, agent))
+		if err := m.cfg.Notes.DeleteNote(ctx, conv.Tenant, storage.NoteCalls, key, 0); err != nil {
+			m.log.Warn("a call that was not done still counts", "context_id", conv.ContextID, "task_id", t.ID, "err", err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package cortex_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// relaying is a decider that gives alpha the user's words until it has a result, and answers with the results, or with why alpha cannot be asked.
+var relaying = simple(func(t *llm.Turn) *llm.Decision {
+	switch {
+	case len(t.Steps) > 0:
+		return respond(results(t))
+	case len(t.Unavailable) > 0:
+		return respond(t.Unavailable[0].ID + ": " + t.Unavailable[0].Why)
+	}
+	return delegate(llm.Delegation{ID: "1", Agent: "alpha", Skill: "skill", Task: t.User})
+})
+
+// asks has a person or agent say something, in a conversation.
+func (w *world) asks(from, id, text string) {
+	e := userEvent(id, text)
+	e.From = from
+	w.publish(e)
+}
+
+func TestCallsAreLimited(t *testing.T) {
+	const spent = "alpha: a rule allows 2 calls in 1m0s"
+	type step struct {
+		pass time.Duration
+		from string
+		want string
+	}
+	for _, test := range []struct {
+		name, rule string
+		steps      []step
+	}{
+		{"by asker", "calls: {most: 2, per: 1m}", []step{
+			{0, "user:ann", ""},
+			{30 * time.Second, "user:ann", ""},
+			{0, "user:ann", spent},
+			{0, "user:bob", ""},
+			{29 * time.Second, "user:ann", spent},
+			{time.Second, "user:ann", ""}, // the first is a minute ago
+			{0, "user:ann", spent},
+		}},
+		{"by all", "calls: {most: 2, per: 1m, by: all}", []step{{0, "user:ann", ""}, {0, "user:bob", ""}, {0, "user:eve", spent}, {time.Minute, "user:eve", ""}}},
+		{"of another skill", `calls: {most: 2, per: 1m, by: all}, skills: [other]`, []step{{0, "user:ann", ""}, {0, "user:ann", ""}, {0, "user:ann", ""}}},
+		{"from others", `calls: {most: 2, per: 1m, by: all}, from: ["user:bob"]`, []step{{0, "user:ann", ""}, {0, "user:ann", ""}, {0, "user:ann", ""}, {0, "user:bob", ""}, {0, "user:bob", ""}, {0, "user:bob", spent}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldOf(t, agentIDs)
+				w.serveAgents()
+				cfg := cortex.Config{Decider: relaying, Policy: rulesOf(t, "rules: [{agents: [alpha], "+test.rule+"}]")}
+				w.start(cfg)
+				for i, s := range test.steps {
+					pass(s.pass)
+					if i == 1 { // what is counted is not in this process
+						w.stop()
+						w.start(cfg)
+					}
+					id := fmt.Sprint("m", i)
+					w.asks(s.from, id, "say "+id)
+					want := s.want
+					if want == "" {
+						want = "alpha COMPLETED did say " + id + "; "
+					}
+					w.wantAnswer(id, want)
+				}
+			})
+		})
+	}
+}
+
+// TestCallsWithoutNotes has a store that cannot count refuse what a rule limits, and nothing else.
+func TestCallsWithoutNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.serveAgents()
+		w.start(cortex.Config{Decider: relaying, Store: struct{ storage.Store }{w.store}, Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 2, per: 1m}}]")})
+		w.say("m1", "go")
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "Nothing was done: rules of the policy limit how often this is called") {
+			t.Errorf("answer %q", got)
+		}
+	})
+}
+
+func TestRepeatedCalls(t *testing.T) {
+	const refused = "Nothing was done: alpha was asked for the same at "
+	const first = "did pay 5\n\n(This was done before, and not again: the result is that of then.)"
+	for _, test := range []struct {
+		name, rule string
+		says       []string // "from: text", or a time that passes, or "fails": the next task fails
+		want       []string // beginnings of answers; "": as done
+		tasks      int
+	}{
+		{"refused", "repeat: {within: 10m}", []string{"ann: pay 5", "ann: pay  5", "ann: pay 6", "bob: pay 5", "10m", "ann: pay 5"}, []string{"", refused, "", "", ""}, 4},
+		{"first result", "repeat: {within: 10m, gives: result}", []string{"ann: pay 5", "ann: pay 5", "9m", "ann: pay 5", "1m", "ann: pay 5"}, []string{"", first, first, ""}, 2},
+		{"another rule refuses", "repeat: {within: 10m, gives: result}}, {agents: [alpha], repeat: {within: 1m}", []string{"ann: pay 5", "ann: pay 5", "9m", "ann: pay 5"}, []string{"", refused, refused}, 1},
+		{"of a failed call", "repeat: {within: 10m, gives: result}", []string{"fails", "ann: pay 5", "ann: pay 5", "ann: pay 5"}, []string{"alpha FAILED", "", first}, 2},
+		{"of another skill", `skills: [other], repeat: {within: 10m}`, []string{"ann: pay 5", "ann: pay 5"}, []string{"", ""}, 2},
+		{"with a yes", "confirm: true, repeat: {within: 10m}", []string{"ann: pay 5", "ann: yes", "ann: pay 5"}, []string{"alpha, skill", "", refused}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldOf(t, agentIDs)
+				fails := false
+				w.heed = func(id string, e *transport.Event) {
+					state, text := a2a.TaskStateCompleted, "did "+strings.Join(strings.Fields(transport.Text(e.Payload.(*a2a.Message).Parts)), " ")
+					if fails {
+						state, fails = a2a.TaskStateFailed, false
+					}
+					if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), resultEvent("r-"+string(e.TaskID), id, e.TaskID, state, text)); err != nil {
+						t.Error(err)
+					}
+				}
+				w.start(cortex.Config{Decider: relaying, Policy: rulesOf(t, "rules: [{agents: [alpha], "+test.rule+"}]")})
+				n := 0
+				for _, said := range test.says {
+					if d, err := time.ParseDuration(said); err == nil {
+						pass(d)
+						continue
+					}
+					from, text, ok := strings.Cut(said, ": ")
+					if !ok {
+						fails = true
+						continue
+					}
+					id := fmt.Sprint("m", n)
+					w.asks("user:"+from, id, text)
+					want := test.want[n]
+					if want == "" {
+						want = "alpha COMPLETED did "
+					}
+					if got := w.answers()[id]; !strings.HasPrefix(got, want) {
+						t.Errorf("%d. %q is answered %q, want %q", n, said, got, want)
+					}
+					n++
+				}
+				w.wantAllTasks(test.tasks)
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// TestCallsCountOnce kills the orchestrator at each step of a turn with a limit of one call: it is counted once, and is no repetition of itself.
+func TestCallsCountOnce(t *testing.T) {
+	p := killedPattern{
+		cortex.Config{Decider: relaying, Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 1, per: 1h}, repeat: {within: 1h}}]")},
+		func(w *world) {}, "alpha COMPLETED did go; ", 1, 15, true,
+	}
+	for at := int64(1); ; at++ {
+		survived := false
+		synctest.Test(t, func(t *testing.T) { survived = p.killedAt(t, at) })
+		if t.Failed() {
+			t.Fatalf("killed at step %d", at)
+		}
+		if survived {
+			if at < p.steps {
+				t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
+			}
+			return
+		}
+	}
+}
