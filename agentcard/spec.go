@@ -75,6 +75,19 @@ func SpecOf(c *a2a.AgentCard) *Spec {
 	return &Spec{}
 }
 
+// TakesPart reports whether the Spec of c names a communication pattern, such as [MarketBidding]. It allocates nothing for a card without the extension.
+func TakesPart(c *a2a.AgentCard, pattern string) bool {
+	if c == nil {
+		return false
+	}
+	for i := range c.Capabilities.Extensions {
+		if e := &c.Capabilities.Extensions[i]; e.URI == ExtensionURI {
+			return slices.Contains(words(e.Params[fieldPatterns], MaxPatterns), pattern)
+		}
+	}
+	return false
+}
+
 // Attach returns a copy of c with s, replacing its former Spec; an empty or nil Spec removes it. It leaves out what [SpecOf] would ignore. The copy
 // shares memory with c, except for its extensions.
 func Attach(c *a2a.AgentCard, s *Spec) *a2a.AgentCard {

@@ -27,7 +27,7 @@ const (
 )
 
 // bids reports whether an agent takes part in auctions.
-func bids(spec *agentcard.Spec) bool { return slices.Contains(spec.Patterns, agentcard.MarketBidding) }
+func bids(card *a2a.AgentCard) bool { return agentcard.TakesPart(card, agentcard.MarketBidding) }
 
 // tenders are the tenders whose bids are waited for, by their ids. It is safe for concurrent use.
 type tenders struct {
@@ -88,7 +88,7 @@ func (d *decision) auction(ctx context.Context, decided *llm.Decision) {
 // lot returns the auction of a delegation, or nil when it has none.
 func (d *decision) lot(del *llm.Delegation) *lot {
 	chosen, ok := catalog.Find(d.agents, del.Agent)
-	if w := d.conv.Tasks[a2a.TaskID(del.ID)]; !ok || w != nil || chosen.Card == nil || !bids(agentcard.SpecOf(chosen.Card)) || d.named(&chosen) {
+	if w := d.conv.Tasks[a2a.TaskID(del.ID)]; !ok || w != nil || !bids(chosen.Card) || d.named(&chosen) {
 		return nil
 	}
 	skill := del.SkillOf(chosen.Card)
@@ -103,7 +103,7 @@ func (d *decision) lot(del *llm.Delegation) *lot {
 			l.bidders = append(l.bidders, a)
 			continue
 		}
-		if a.Card == nil || !a.Seen || !bids(agentcard.SpecOf(a.Card)) || !d.policy.Bids(a.ID) || d.busy(a.ID, 1) != "" || !d.takes(a, del, skill) {
+		if !a.Seen || !bids(a.Card) || !d.policy.Bids(a.ID) || d.busy(a.ID, 1) != "" || !d.takes(a, del, skill) {
 			continue
 		}
 		others = append(others, a)

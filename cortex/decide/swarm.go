@@ -24,7 +24,7 @@ const maxOther = 1000
 
 // peer reports whether an agent takes part in swarms.
 func peer(a *prompt.Agent) bool {
-	return a.Card != nil && slices.Contains(agentcard.SpecOf(a.Card).Patterns, agentcard.SwarmPeer)
+	return agentcard.TakesPart(a.Card, agentcard.SwarmPeer)
 }
 
 // swarm has several agents do the only delegation of a decision, if a rule says so: it and its agent become one delegation for each.

@@ -66,7 +66,7 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
 	if spec.Limits.TaskTimeout > 0 {
 		t.Timeout = min(max(spec.Limits.TaskTimeout, minTimeout), maxTimeout)
 	}
-	t.Once, t.Market = ability.Once, bids(spec)
+	t.Once, t.Market = ability.Once, slices.Contains(spec.Patterns, agentcard.MarketBidding)
 	t.Board = slices.Contains(spec.Patterns, agentcard.Blackboard)
 	if n := spec.Limits.MaxRetries; n != nil {
 		t.Retries = min(max(*n, 0), policy.MaxAttempts-1)
