@@ -55,8 +55,12 @@ func happeningsOf(contextID string, e *conversation.Entry) []happening {
 	case *a2a.Message:
 		add(e.Time, "message", e.Cause.From, transport.Text(p.Parts))
 	default:
-		if _, ok := conversation.ResultOf(e.Cause); ok {
-			add(e.Time, "result", e.Cause.From, view.ResultText(e.Cause), e.Cause.From)
+		if r, ok := conversation.ResultOf(e.Cause); ok {
+			kind := "result"
+			if r.State == a2a.TaskStateFailed || r.State == a2a.TaskStateRejected {
+				kind = "failure"
+			}
+			add(e.Time, kind, e.Cause.From, r.Text, e.Cause.From)
 		} else {
 			add(e.Time, "event", e.Cause.From, view.KindOf(e.Cause))
 		}

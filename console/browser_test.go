@@ -13,6 +13,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/cortex-orchestrator/cortex/app"
 )
 
 // chromium returns the path of a Chromium, or "".
@@ -34,6 +36,9 @@ var theBrowser struct {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asCortex) != "" {
+		app.Main(app.Options{})
+	}
 	code := m.Run()
 	if theBrowser.end != nil {
 		theBrowser.end()

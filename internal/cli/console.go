@@ -48,11 +48,10 @@ func openDoor(data string, l net.Listener, scheme string) (*consoleDoor, error) 
 	if err != nil {
 		return nil, err
 	}
-	err = os.MkdirAll(data, 0o700) // the node may not have made it yet
-	if err == nil {
-		err = leave(consoleFile(data), b)
+	if err := makeDir(data); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := leave(consoleFile(data), b); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	return d, nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -60,30 +59,4 @@ func OwnVerdicts(e *transport.Event) []evaluate.Verdict {
 		}
 	}
 	return nil
-}
-
-// ResultText returns the text of an agent's report on its task.
-func ResultText(e *transport.Event) string {
-	var said *a2a.Message
-	switch p := e.Payload.(type) {
-	case *a2a.Task:
-		var all []string
-		for _, a := range p.Artifacts {
-			if a != nil {
-				all = append(all, transport.Text(a.Parts))
-			}
-		}
-		if p.Status.Message != nil {
-			all = append(all, transport.Text(p.Status.Message.Parts))
-		}
-		return strings.TrimSpace(strings.Join(all, "\n"))
-	case *a2a.TaskStatusUpdateEvent:
-		said = p.Status.Message
-	case *a2a.Message:
-		said = p
-	}
-	if said == nil {
-		return ""
-	}
-	return transport.Text(said.Parts)
 }
