@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -79,6 +80,16 @@ func TestModelIsOfferedOnce(t *testing.T) {
 	alone := openWith(t, key, "ask", "--data", t.TempDir(), "17*23") // only a chat offers a model
 	alone.shows("17*23 = 391")
 	alone.ends(0)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nowhere := openWith(t, key, "chat", "--data", filepath.Join(file, "data")) // the folder is said to be wrong, not the model
+	nowhere.shows("data folder")
+	nowhere.ends(1)
+	if text := nowhere.text(); strings.Contains(text, "model") {
+		t.Errorf("without a folder it says\n%s", text)
+	}
 	asked := openWith(t, key, "chat", "--data", t.TempDir())
 	asked.shows(question)
 	asked.types("\x03")

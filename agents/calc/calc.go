@@ -134,6 +134,8 @@ var phrases = []struct {
 }{
 	{regexp.MustCompile(`(?i)^divide (.+) by (.+)$`), "$1 / $2"},
 	{regexp.MustCompile(`(?i)^multiply (.+) (?:by|with|and) (.+)$`), "$1 * $2"},
+	{regexp.MustCompile(`(?i)^(?:add up|add together|sum up|add) ([^,]+(?:, [^,]+)+)$`), "sum($1)"},
+	{regexp.MustCompile(`(?i)^(?:add up|add together|sum up) (.+) and (.+)$`), "$1 + $2"},
 	{regexp.MustCompile(`(?i)^add (.+) (?:and|to) (.+)$`), "$1 + $2"},
 	{regexp.MustCompile(`(?i)^(?:subtract|take) (.+) from (.+)$`), "$2 - $1"},
 	{regexp.MustCompile(`(?i)^(?:double|twice) (.+)$`), "$1 * 2"},
@@ -151,10 +153,19 @@ var (
 	andThen   = regexp.MustCompile(`(?i)[,;]?\s+(?:and\s+then|then|and)\s+`)
 	goesOnBy  = regexp.MustCompile(`(?i)^(?:[*/×÷^]|[-+−](?:\s|[\d.,]+$)|(?:plus|minus|times|(?:multipl(?:y|ied)|divided?)\s+by|add|subtract|take away|to the power of)\b)`)
 	maxChains = 10
+	// rounding follows what is to be rounded: "10 / 3 rounded to 2 decimals", "… and round it".
+	rounding = regexp.MustCompile(`(?i)^(.*?\S),?\s+(?:(?:and\s+)?(?:then\s+)?round\s+(?:it|that|the result)(?:\s+(?:up|off))?|rounded)(?:\s+to\s+(\d)\s+(?:decimals?|digits|(?:decimal )?places))?$`)
 )
 
 // sequence turns "3 + 4 and then times 5" into "(3 + 4) times 5", as one hears it. Each part is rephrased.
 func sequence(s string) string {
+	if m := rounding.FindStringSubmatch(s); m != nil {
+		digits := ""
+		if m[2] != "" {
+			digits = ", " + m[2]
+		}
+		return "round(" + sequence(m[1]) + digits + ")"
+	}
 	all := andThen.FindAllStringIndex(s, -1)
 	if len(all) > maxChains {
 		return rephrase(s)

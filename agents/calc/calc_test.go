@@ -112,6 +112,13 @@ func TestAnswer(t *testing.T) {
 		{"1 mile in km, and in m", "1 mile = 1.609344 km\n1 mile = 1609.344 m"},
 		// Several requests, each on a line. A sign that is glued to a number belongs to it when more follows.
 		{"10 km in miles, no wait, 10 m in feet", "10 km ≈ 6.21371192237 miles\n10 m ≈ 32.8083989501 feet\nI do not understand \"no wait\"."},
+		{"Please add up 12, 15 and 20", "sum(12, 15, 20) = 47"},
+		{"add 1, 2, 3", "sum(1, 2, 3) = 6"},
+		{"add up 1,000 and 5", "1,000 + 5 = 1005"},
+		{"add 1,000 and 5", "1,000 + 5 = 1005"},
+		{"divide 100 by 7 and round it", "round(100 / 7) = 14"},
+		{"what is 10/3 rounded to 2 decimals?", "round(10/3, 2) = 3.33"},
+		{"how tall is 6 feet 2 inches in cm", "6 feet 2 inches = 187.96 cm"},
 		{"what is 2+2 and what is the meaning of life?", "2+2 = 4\nI do not understand \"what is the meaning of life\"."},
 		{"2+2, 3+3 and 5 kg in g", "2+2 = 4\n3+3 = 6\n5 kg = 5000 g"},
 		{"what is 2+2 and -5 + 7", "2+2 = 4\n-5 + 7 = 2"},

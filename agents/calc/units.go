@@ -86,7 +86,7 @@ func Conversion(text string) (string, bool) {
 }
 
 var (
-	convertWords = regexp.MustCompile(`(?i)^(?:convert|change|turn|express|how (?:much|long|far|big|heavy|hot|cold) (?:is|are))\s+`)
+	convertWords = regexp.MustCompile(`(?i)^(?:convert|change|turn|express|how (?:much|long|far|big|small|tall|high|wide|deep|heavy|fast|hot|warm|cold) (?:is|are))\s+`)
 	howMany      = regexp.MustCompile(`(?i)^how many (.+?) (?:are there in|are in|is in|fit in|go in|in|are|is|make|per) (.+)$`)
 	unitJoint    = regexp.MustCompile(`(?i)\s*,?\s+(?:and|or)\s+(?:(?:in|to|into)\s+)?|\s*[,&]\s*`)
 	separators   = regexp.MustCompile(`(?i) (?:in|to|into|as) `)

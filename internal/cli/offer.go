@@ -99,6 +99,9 @@ func (e *env) chooseModel(ctx context.Context) (warning string, _ error) {
 		}
 		err = keepChoice(s.data, choice)
 	}
+	if _, cannot := os.Stat(s.data); err != nil && cannot != nil {
+		return "", nil // whoever opens the folder next says so
+	}
 	if err != nil {
 		return "", fmt.Errorf("the model that decides: %w", err)
 	}

@@ -332,6 +332,9 @@ func withResult(before prompt.Task, rest string) string {
 	case continues(rest):
 		return n[1] + " " + rest
 	case onThat.MatchString(rest):
+		if first, _, ok := strings.Cut(rest, " and "); ok && understood(first) != "" {
+			return "" // "divide 100 by 7 and round it": that is the result of the first half
+		}
 		return ofThat.ReplaceAllLiteralString(rest, n[1])
 	}
 	return ""

@@ -220,8 +220,9 @@ func TestTalk(t *testing.T) {
 		{{"how many words does 'a rose is a rose' have?", "5"}, {`how many words does "to be" contain?`, "2"}, {"and 'one'?", "1"}},
 		{{"is it morning in Sydney?", "Sydney (Australia/Sydney)"}, {"is it already late in Rome", "Rome (Europe/Rome)"}, {"is it crowded in Rome?", lost}},
 		{{"what's 15% tip on 84.50?", "15% tip on 84.50 = 12.675"}, {"convert 100 usd to eur", `agent_calc could not do it: I know no exchange rates, and so nothing of "usd"`}},
+		{{"1/3 + 1/6", "1/3 + 1/6 = 0.5"}, {"divide 100 by 7 and round it", "round(100 / 7) = 14"}, {"please add up 12, 15 and 20", "sum(12, 15, 20) = 47"}},
 		{{"stop", "In a chat, Ctrl-C stops"}, {"please cancel everything", "In a chat, Ctrl-C stops"}, {"stop that now!", "In a chat"}, {"stop the music", lost}},
-		{{"what should I ask?", "Hello! I am Cortex."}, {"can you help me?", "Say what you want"}},
+		{{"what should I ask?", "Hello! I am Cortex."}, {"what's up?", "Hello! I am Cortex."}, {"How's it going?", "Hello! I am Cortex."}, {"can you help me?", "Say what you want"}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},

@@ -199,6 +199,11 @@ var abouts = func() map[string]bool {
 		what should i ask
 		what should i say
 		what now
+		what is up
+		how is it going
+		tell me about yourself
+		tell me something about yourself
+		introduce yourself
 		how does this work
 		how do i use this
 		what is this
