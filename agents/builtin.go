@@ -37,14 +37,18 @@ func wordsOnly(h Handler) Handler {
 		if err != nil || len(files) == 0 {
 			return r, err
 		}
-		name, kind, _, _ := transport.FileOf(files[0])
-		left := transport.FileName(name, kind, 1) + " was not read"
-		if n := len(files); n > 1 {
-			left = fmt.Sprintf("The %d files were not read", n)
-		}
-		r.Parts = append(r.Parts, a2a.NewTextPart("("+left+": I take words only.)"))
+		r.Parts = append(r.Parts, a2a.NewTextPart("("+notRead(files)+": I take words only.)"))
 		return r, nil
 	}
+}
+
+// notRead says of the files of a task that they were not read.
+func notRead(files []*a2a.Part) string {
+	if n := len(files); n > 1 {
+		return fmt.Sprintf("The %d files were not read", n)
+	}
+	name, kind, _, _ := transport.FileOf(files[0])
+	return transport.FileName(name, kind, 1) + " was not read"
 }
 
 func echoCard() *a2a.AgentCard {

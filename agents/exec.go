@@ -59,7 +59,7 @@ type ExecOptions struct {
 // context of the task, empty without one.
 //
 // CORTEX_FILES names a folder with the files of the task, under names that are safe in a folder; the files that the program leaves in the folder
-// CORTEX_OUT become the files of the result, under their names there. Both folders are made for each run and removed after it, or, when
+// CORTEX_OUT become the files of the result, under their names there. On Linux the result of a program that has opened none of the files says so. Both folders are made for each run and removed after it, or, when
 // the agent was killed, at its next start (on Linux; elsewhere after a week). With JSON, a file that is too large for a message is a file: URL
 // there. When no temporary folder can be made, both variables are empty, and tasks with files fail.
 //
@@ -131,6 +131,15 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	var given []*a2a.Part
+	if t.Message != nil {
+		given = transport.FilesOf(t.Message.Parts)
+	}
+	var reads *opened
+	if len(given) > 0 && !p.JSON { // which has the files itself
+		reads = watchFolder(files.in())
+		defer reads.stop()
+	}
 	stdout := &limited{limit: maxOutput, each: t.noteProgress, over: func() { end(errFlood) }}
 	stderr := &process.Lines{Each: t.Progress}
 
@@ -181,7 +190,11 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 			return r, nil
 		}
 	}
-	return output(stdout.kept(), strings.Join(notes, "\n")), nil
+	r := output(stdout.kept(), strings.Join(notes, "\n"))
+	if reads.none() {
+		r.Parts = append(r.Parts, a2a.NewTextPart("("+notRead(given)+": "+p.name+" opened no file.)"))
+	}
+	return r, nil
 }
 
 // waitUntil returns when so() is true, or at end.

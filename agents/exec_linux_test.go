@@ -150,3 +150,33 @@ func TestExecFoldersOfTheKilled(t *testing.T) {
 		t.Errorf("%d folders are left when the agent is there again, want 1: somebody else's", left())
 	}
 }
+
+// TestExecOpensNoFile checks that the result of a program that has looked into none of the files of its task says so.
+func TestExecOpensNoFile(t *testing.T) {
+	t.Parallel()
+	const note = "(The 3 files were not read: sh opened no file.)"
+	for script, want := range map[string]string{
+		"echo done":                                        "done\n" + note,
+		`ls "$CORTEX_FILES" >&2; echo done`:                "done\n" + note,
+		`cat "$CORTEX_FILES"/R* >&2; echo done`:            "done",
+		`mv "$CORTEX_FILES"/R* "$CORTEX_OUT"; echo done`:   "done",
+		`sh -c 'head -c1 "$CORTEX_FILES"/f*' >&2; echo ok`: "ok",
+	} {
+		task, _ := brought()
+		h, err := agents.Exec(agents.ExecOptions{Argv: []string{"sh", "-c", script}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := run(t, h, task); err != nil || got != want {
+			t.Errorf("%s: the result is %q, %v, want %q", script, got, err, want)
+		}
+	}
+	h, err := agents.Exec(agents.ExecOptions{Argv: []string{"sh", "-c", "cat >&2; echo done"}, JSON: true}) // the task has them
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _ := brought()
+	if got, err := run(t, h, task); err != nil || got != "done" {
+		t.Errorf("with JSON the result is %q, %v", got, err)
+	}
+}
