@@ -34,6 +34,9 @@ func (m *Maker) policy() *policy.Policy {
 // shows it, and no search finds it. An agent that is allowed but busy is listed as unavailable, with the reason.
 func (d *decision) permit() {
 	d.policy = d.m.policy()
+	if d.policy == nil && !conversation.IsAgent(d.turn.From) { // there may be thousands of agents
+		return
+	}
 	d.all = keep(d.all, func(a *prompt.Agent) bool { return d.admits(a) })
 	asker := conversation.IsAgent(d.turn.From)
 	d.agents = keep(d.all, func(a *prompt.Agent) bool {

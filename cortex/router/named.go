@@ -54,6 +54,13 @@ func (x *Index) mentioned(text string) []string {
 	return ids
 }
 
+// Addressed reports whether text names an agent unambiguously: with an @ before its id, or an id with characters that distinguish it from words.
+func (x *Index) Addressed(text string) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.addressed(text)) > 0
+}
+
 // addressed returns the ids that text names unambiguously: with an @ before them, or with characters that distinguish them from words.
 func (x *Index) addressed(text string) []string {
 	var ids []string

@@ -3,6 +3,7 @@
 package directory
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
@@ -72,10 +73,16 @@ func (d *Directory) Routable(string) []prompt.Agent {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s != d.snapshot {
-		d.snapshot, d.list = s, Routable(s)
+		d.snapshot = s
+		if list := Routable(s); !slices.EqualFunc(list, d.list, same) { // heartbeats make snapshots, too
+			d.list = list
+		}
 	}
 	return d.list
 }
+
+// same reports whether a and b are one agent, unchanged.
+func same(a, b prompt.Agent) bool { return a.ID == b.ID && a.Card == b.Card && a.Seen == b.Seen }
 
 // Present reports whether an agent runs, or is well known, even if it may not be given work now.
 func (d *Directory) Present(id string) bool {

@@ -116,6 +116,27 @@ func TestOrchestratorIsTold(t *testing.T) {
 	}
 }
 
+// TestListIsKept checks that heartbeats leave the list of agents as it is, and that a change makes another one.
+func TestListIsKept(t *testing.T) {
+	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	d := directory.New(registry.Config{Now: func() time.Time { return now }})
+	beat := func(describes string) {
+		now = now.Add(10 * time.Second)
+		card := &a2a.AgentCard{Name: "anna", Description: describes, Version: "1"}
+		d.Registry.Apply(&transport.Event{Payload: &transport.Card{AgentID: "anna", Instance: "1", Card: card, TTL: time.Minute}})
+	}
+	beat("works")
+	snapshot, first := d.Registry.Snapshot(), d.Routable("")
+	beat("works")
+	if next := d.Routable(""); d.Registry.Snapshot() == snapshot || len(first) != 1 || &next[0] != &first[0] {
+		t.Error("after a heartbeat: another list, or the same snapshot")
+	}
+	beat("sings")
+	if next := d.Routable(""); len(next) != 1 || &next[0] == &first[0] || next[0].Card.Description != "sings" {
+		t.Error("after a change: the same list")
+	}
+}
+
 // TestWhoRuns checks that a well-known agent is seen only while it runs.
 func TestWhoRuns(t *testing.T) {
 	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)

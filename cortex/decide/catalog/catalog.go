@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -21,7 +22,8 @@ type Catalog struct {
 	last atomic.Pointer[listing]
 
 	mu      sync.Mutex
-	digests map[string]cardDigest // by agent
+	digests map[string]cardDigest           // by agent
+	found   recent.Cache[[2]string, *found] // by tenant and turn
 }
 
 // listing is a full list of agents.

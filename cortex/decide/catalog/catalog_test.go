@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -42,5 +45,44 @@ func TestUnchangedAgentsCostNothing(t *testing.T) {
 	changed := known.Trim(anew)
 	if &changed[0] == &first[0] || changed[7].Card.Description != "another" || changed[6].Card != first[6].Card {
 		t.Error("after a change: want another list that shares what is the same")
+	}
+}
+
+// TestTurnIsSearchedOnce checks that the choice of a turn is kept for its next decision, and made anew for other agents, other words or another turn.
+func TestTurnIsSearchedOnce(t *testing.T) {
+	agents, index, known := actors(100), router.New(nil), new(catalog.Catalog)
+	agents[42] = actor("agent-042", "sings of wine")
+	for _, a := range agents {
+		index.Put(a.ID, a.Card)
+	}
+	conv := conversation.NewConversation("", "c")
+	finds := func(id, words string, agents []prompt.Agent) bool {
+		turn := &conversation.Turn{ID: id, User: words}
+		_, chosen := catalog.Offer(conv, conv.View(turn, time.Time{}), turn, known.Candidates(index, agents, nil, 0), nil, false)
+		return slices.ContainsFunc(chosen, func(s conversation.Shortlisted) bool { return s.ID == "agent-042" })
+	}
+	if !finds("1", "sing of wine", agents) {
+		t.Fatal("the agent is not found")
+	}
+	index.Remove("agent-042") // another search does not find it
+	for _, c := range []struct {
+		name, id, words string
+		want            bool
+	}{
+		{"next decision", "1", "sing of wine", true},
+		{"another turn", "2", "sing of wine", false},
+		{"other words", "1", "sing of the wine", false},
+	} {
+		if got := finds(c.id, c.words, agents); got != c.want {
+			t.Errorf("%s: found %t, want %t", c.name, got, c.want)
+		}
+	}
+	index.Put("agent-042", agents[42].Card)
+	if !finds("3", "sing of wine", agents) {
+		t.Fatal("the agent is not found again")
+	}
+	index.Remove("agent-042")
+	if finds("3", "sing of wine", slices.Clone(agents)) {
+		t.Error("other agents: the choice is kept")
 	}
 }

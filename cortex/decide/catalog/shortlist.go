@@ -89,21 +89,14 @@ type shortlist struct {
 	busy   []prompt.Unavailable // unavailable agents that would be on the list
 }
 
-// choose returns the shortlist for t: the agents that the user named, those in use, and those that fit best. A message such as "and in Paris?" may
-// fit no agent; then choose also searches with the previous message, and merges the best of both.
+// choose returns the shortlist for t: the agents that the user named, those in use, and those that fit best.
 func (c *Candidates) choose(t *llm.Turn) *shortlist {
 	if c.chosen != nil {
 		return c.chosen
 	}
 	s := &shortlist{Candidates: c, skills: map[string][]string{}}
 	c.chosen = s
-	hits := c.hits(t.User, c.limit)
-	if n := len(t.History); n > 0 && best(hits) < router.Fits {
-		before := prompt.CleanText(t.History[n-1].User, followedBytes)
-		if both := c.hits(t.User+"\n"+before, c.limit); best(both) > best(hits) {
-			hits = braid(both, hits, c.limit)
-		}
-	}
+	hits := c.hitsFor(t)
 	scores := map[string]router.Hit{}
 	for _, h := range hits {
 		scores[h.ID] = h
