@@ -50,7 +50,7 @@ func count(ctx context.Context, t *testing.T, s storage.Store) (n int, failed er
 
 const fakeAPI = "fake.api."
 
-// answer serves the API to which s is redirected: it passes requests on to the server, and sends the result of edit for the n-th answer to a direct
+// answer serves the API to which s is redirected: it passes requests on to the server, and sends the result of edit for the n-th batch of a direct
 // get, from 0.
 func answer(t *testing.T, nc *nats.Conn, edit func(n int, answer []*nats.Msg) []*nats.Msg) {
 	t.Helper()
@@ -58,13 +58,13 @@ func answer(t *testing.T, nc *nats.Conn, edit func(n int, answer []*nats.Msg) []
 	n := 0
 	sub, err := nc.Subscribe(fakeAPI+">", func(req *nats.Msg) {
 		method := strings.TrimPrefix(req.Subject, fakeAPI)
-		if !strings.HasPrefix(method, "DIRECT.GET.") {
+		if !strings.HasPrefix(method, "DIRECT.GET.") || !strings.Contains(string(req.Data), `"batch"`) {
 			m, err := nc.Request("$JS.API."+method, req.Data, timeout)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			_ = req.RespondMsg(&nats.Msg{Data: m.Data})
+			_ = req.RespondMsg(&nats.Msg{Header: m.Header, Data: m.Data})
 			return
 		}
 		inbox := nc.NewInbox()
@@ -238,12 +238,18 @@ func TestReplicaBehind(t *testing.T) {
 		}
 	})
 	t.Run("nothing new", func(t *testing.T) {
-		answer(t, nc, func(_ int, a []*nats.Msg) []*nats.Msg { return a })
-		for e, err := range s.Load(t.Context(), "", "c", last) {
-			t.Errorf("Load after the last version yields %v, %v", e, err)
-		}
-		for e, err := range s.Load(t.Context(), "", "nobody", 0) {
-			t.Errorf("Load of an empty conversation yields %v, %v", e, err)
+		answer(t, nc, func(_ int, a []*nats.Msg) []*nats.Msg {
+			t.Error("a batch is asked for, which has the server read blocks of the log")
+			return a
+		})
+		for _, replicated := range []bool{true, false} {
+			s.Redirect(fakeAPI, 2*time.Second, replicated)
+			for e, err := range s.Load(t.Context(), "", "c", last) {
+				t.Errorf("Load after the last version yields %v, %v", e, err)
+			}
+			for e, err := range s.Load(t.Context(), "", "nobody", 0) {
+				t.Errorf("Load of an empty conversation yields %v, %v", e, err)
+			}
 		}
 	})
 }

@@ -73,9 +73,13 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 	var want uint64 // the sequence that must be reached
 	if s.replicated {
 		var err error
-		if want, err = s.lastOf(ctx, subject); err != nil {
+		if want, err = s.lastOf(ctx, subject); err != nil || want <= after {
 			return err
 		}
+	} else if _, err := s.get(ctx, subject, after+1); errors.Is(err, errNotFound) {
+		return nil // a new conversation, or nothing new: a batch has the server read blocks of the log to say so
+	} else if err != nil {
+		return err
 	}
 	r, err := s.newReader(Stream, subject, after+1)
 	if err != nil {
