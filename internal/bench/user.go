@@ -48,6 +48,7 @@ type user struct {
 	// How late chunks of a Model arrived, and of these the first of each turn.
 	late, first []time.Duration
 	drafted     string // turn of the latest chunk
+	timed       bool   // a Model is asked
 }
 
 // tally has the results of messages.
@@ -119,6 +120,9 @@ func (u *user) draft(d *transport.Delta) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if !u.timed {
+		return
+	}
 	for word := range strings.FieldsSeq(d.Text) {
 		sent, err := strconv.ParseInt(word, 10, 64)
 		if err != nil { // the id of the message
@@ -200,7 +204,7 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 	u.mu.Lock()
 	u.said++
 	id := u.messageID(u.said)
-	u.waiting = id
+	u.waiting, u.timed = id, s.ask != nil
 	if want != len(u.n.agents) {
 		u.wants[id] = want
 	}

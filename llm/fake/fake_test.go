@@ -155,6 +155,14 @@ func TestLimits(t *testing.T) {
 	if d := decide(t, turn(long)); len(d.Delegations) != 1 || d.Delegations[0].Agent != "wordcount" || !strings.HasPrefix(d.Delegations[0].Task, "what is") {
 		t.Errorf("a long text: %.300s", routed(d))
 	}
+	tn = turn("@agent_echo " + strings.Repeat("say all of this once more, and what is 3+3? ", 1000))
+	tn.Search = func(words string) []llm.Found {
+		t.Errorf("%d bytes are searched, and the message says whom it is for", len(words))
+		return nil
+	}
+	if d := decide(t, tn); len(d.Delegations) != 1 || d.Delegations[0].Agent != "agent_echo" || !strings.HasPrefix(d.Delegations[0].Task, "say all") {
+		t.Errorf("a long text for an agent: %.300s", routed(d))
+	}
 	tn = turn("echo " + strings.Repeat("x", 1<<20))
 	if d := decide(t, tn); d.Kind != llm.KindRefuse || !strings.Contains(d.Say, "too long for an agent") {
 		t.Errorf("too long a text: %.300s", routed(d))

@@ -47,6 +47,9 @@ func (m *matcher) plan(text string) []piece {
 		}
 	}
 	if len(text) > maxRead { // a long text: material after an instruction
+		if _, ok := m.addressed(text); ok {
+			return m.whole(text)
+		}
 		begin := m.split(head(text), false)[0]
 		if c := m.best(text[:begin.end]); c.agent >= 0 {
 			return []piece{{agent: c.agent, skill: c.skill, task: text, about: text[:begin.end], reason: c.reason}}
