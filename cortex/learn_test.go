@@ -286,7 +286,7 @@ func TestLearningIsBounded(t *testing.T) {
 		for i := range 140 {
 			w.tell(fmt.Sprint("m", i), fmt.Sprintf("alpha: thing number %d %s", i, strings.Repeat("x", 1000)))
 		}
-		pass(time.Second)
+		pass(16 * time.Second) // a few texts beside many wait for more
 		got := w.learned()["alpha"]
 		if len(got) != 64 || !strings.HasPrefix(got[63], "alpha: thing number 139 ") || len(got[0]) > 310 {
 			t.Errorf("learned %d texts, the last %.40q, want 64 short ones up to number 139", len(got), got[len(got)-1])
@@ -365,7 +365,7 @@ func TestLearningGoesOn(t *testing.T) {
 			pass(time.Second)
 			w.sayAs("user:"+strings.Repeat("<", 250), fmt.Sprint("m", i), fmt.Sprintf("alpha: thing number %d %s", i, strings.Repeat("<", 1000)))
 		}
-		pass(time.Second)
+		pass(16 * time.Second) // a few texts beside many wait for more
 		got := w.learned()["alpha"]
 		if last := got[len(got)-1]; !strings.HasPrefix(last, "alpha: thing number 139 ") || len(got) < 30 {
 			t.Errorf("learned %d texts, the last %.40q, want the newest ones", len(got), last)

@@ -34,10 +34,16 @@ type lesson struct {
 	erased  []string // erased conversations, as hashes of evidenceOf
 
 	outcomes []outcome // of tasks, for the agent's records
+	since    time.Time // of a pending one
 }
 
 // size returns the number of changes in a lesson.
 func (l *lesson) size() int { return len(l.learned) + len(l.wrong) + len(l.erased) + len(l.outcomes) }
+
+// waits reports whether what the lesson does to so much evidence is only to add a little.
+func (l *lesson) waits(to int) bool {
+	return len(l.wrong)+len(l.erased) == 0 && len(l.learned) > 0 && len(l.learned)*learnShare < to
+}
 
 // add adds a later lesson. Evidence that is removed stays removed, whatever the order of the lessons.
 func (l *lesson) add(later *lesson) {

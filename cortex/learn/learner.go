@@ -22,6 +22,10 @@ const (
 	learnEvery   = time.Second // evidence is collected for this long, so that the cost hardly depends on the number of turns
 	learnTimeout = 10 * time.Second
 	maxLessons   = 4096 // waiting changes of evidence, and agents to read again
+
+	// A note is written whole, so evidence of an agent that has much is collected until it is more than one part in this many, or for longer.
+	learnShare = 16
+	learnLate  = 15 * time.Second
 )
 
 // Learner learns from delegations: it teaches the router which agents are good for what, and stores the evidence. It may lose evidence when the store
@@ -82,7 +86,7 @@ func (s *Learner) offer(agent string, l *lesson) {
 	}
 	p := s.pending[agent]
 	if p == nil {
-		p = new(lesson)
+		p = &lesson{since: s.now()}
 		s.pending[agent] = p
 	}
 	s.size -= p.size()
@@ -165,23 +169,40 @@ func (s *Learner) Serve(ctx context.Context, last <-chan struct{}) {
 			s.reread(ctx)
 		case <-learned:
 			learned = nil
-			s.write(ctx)
+			s.write(ctx, false)
 			pause = time.After(learnEvery)
 		case <-pause:
 			learned = s.learned
 		case <-last:
-			s.write(ctx)
+			s.write(ctx, true)
 			s.reread(ctx)
 			return
 		}
 	}
 }
 
-// write writes the pending lessons.
-func (s *Learner) write(ctx context.Context) {
+// write writes the pending lessons: all, or those that are worth it.
+func (s *Learner) write(ctx context.Context, all bool) {
 	s.mu.Lock()
-	pending := s.pending
-	s.pending, s.size = map[string]*lesson{}, 0
+	pending, later := s.pending, map[string]*lesson{}
+	all = all || s.size > maxLessons/2
+	s.size = 0
+	for agent, l := range pending {
+		if !all && l.waits(len(s.agents[agent].evidence)) && s.now().Sub(l.since) < learnLate {
+			rest := *l
+			rest.outcomes = nil
+			later[agent] = &rest
+			s.size += rest.size()
+			pending[agent] = &lesson{outcomes: l.outcomes} // of a note that is small
+		}
+		if pending[agent].size() == 0 { // each would read its notes
+			delete(pending, agent)
+		}
+	}
+	s.pending = later
+	if len(later) > 0 {
+		wake(s.learned)
+	}
 	s.mu.Unlock()
 	s.each(ctx, pending)
 }

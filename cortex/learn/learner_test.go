@@ -1,13 +1,18 @@
 package learn
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // TestWhatWaitsIsBounded checks that the memory is bounded while the store hangs: with many lessons about one agent, about as many agents, and with
@@ -15,7 +20,7 @@ import (
 func TestWhatWaitsIsBounded(t *testing.T) {
 	const n = 10_000
 	type store = storage.Notes // so that the field does not hide the method
-	s := New(Config{Notes: struct{ store }{}, Router: router.New(nil), Logger: slog.New(slog.DiscardHandler)})
+	s := New(Config{Notes: struct{ store }{}, Router: router.New(nil), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	for i := range n {
 		s.offer("one", &lesson{learned: []router.Evidence{{ID: fmt.Sprint(i)}}})
 	}
@@ -34,5 +39,61 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 	if changed := len(s.changed) + len(s.erased); sum != maxLessons || changed != maxLessons {
 		t.Errorf("%d lessons and %d changes wait, want %d of each", sum, changed, maxLessons)
+	}
+}
+
+// counting counts how often notes of evidence are written.
+type counting struct {
+	*memstore.Store
+	puts int
+}
+
+func (c *counting) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
+	if kind == storage.NoteEvidence {
+		c.puts++
+	}
+	return c.Store.PutNote(ctx, tenant, kind, n)
+}
+
+// TestWritesAreInProportion checks that a note with much evidence is not written for each piece, and that nothing waits for long: not a correction,
+// not what is much beside what is there, nor the rest when the learner ends.
+func TestWritesAreInProportion(t *testing.T) {
+	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	notes, bus := &counting{Store: memstore.New()}, memory.New(nil)
+	defer bus.Close()
+	s := New(Config{Notes: notes, Transport: bus, Router: router.New(nil), Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	n := 0
+	learn := func(many int) {
+		for range many {
+			n++
+			s.offer("anna", &lesson{learned: []router.Evidence{{ID: fmt.Sprint(n), Text: "sing a song", Time: now.Add(time.Duration(n))}}})
+		}
+	}
+	const much = 64 // as many as are kept of one skill
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int // writes in all
+	}{
+		{"the first ones", func() { learn(much) }, 1},
+		{"a few", func() { learn(much / learnShare / 2) }, 1},
+		{"and as many again", func() { learn(much / learnShare) }, 2},
+		{"one", func() { learn(1) }, 2},
+		{"it waits for long", func() { now = now.Add(learnLate) }, 3},
+		{"a correction", func() { s.offer("anna", &lesson{wrong: []string{fmt.Sprint(n)}}) }, 4},
+	} {
+		step.do()
+		if s.write(t.Context(), false); notes.puts != step.want {
+			t.Errorf("%s: written %d times, want %d", step.name, notes.puts, step.want)
+		}
+	}
+	learn(1)
+	s.offer("anna", &lesson{outcomes: []outcome{{"skill", Record{Done: 1, Time: now}}}})
+	s.write(t.Context(), false)
+	if n, err := notes.Note(t.Context(), "", storage.NoteRecord, "anna"); err != nil || n.Version == 0 || notes.puts != 4 {
+		t.Errorf("an outcome beside what waits: %+v, %v, and %d writes", n, err, notes.puts)
+	}
+	if s.write(t.Context(), true); notes.puts != 5 || s.size != 0 || len(s.pending) != 0 {
+		t.Errorf("at the end: written %d times, want 5, and %d lessons wait", notes.puts, s.size)
 	}
 }

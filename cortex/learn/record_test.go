@@ -44,20 +44,20 @@ func TestRecordsAreKept(t *testing.T) {
 	if d := cmp.Diff(done.Record, s.Record("a", "skill")); d != "" {
 		t.Errorf("at once (-want +got):\n%s", d)
 	}
-	s.write(t.Context())
+	s.write(t.Context(), false)
 	other := newLearner(t, store)
 	if err := other.Remember(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	other.note("a", outcome{"skill", Record{Failed: 1, Time: at}})
-	other.write(t.Context())
+	other.write(t.Context(), false)
 	s.note("a", outcome{"skill", Record{Failed: 1, Time: at}}) // not written yet
 	s.Forget(&transport.Event{ID: "changed"}, &transport.Forget{AgentID: "a"})
 	s.reread(t.Context())
 	if d := cmp.Diff(Record{Done: 1, Failed: 2, Seconds: 2, Cost: 0.5, Time: at}, s.Record("a", "skill")); d != "" {
 		t.Errorf("with what another process has written (-want +got):\n%s", d)
 	}
-	s.write(t.Context())
+	s.write(t.Context(), false)
 	if err := store.DeleteNote(t.Context(), "", storage.NoteRecord, "a", 0); err != nil {
 		t.Fatal(err)
 	}

@@ -215,9 +215,11 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 		text = s.ask(id)
 	}
 	begin := time.Now()
-	err := u.publish(ctx, transport.Inbox("", transport.Cortex), id, &a2a.Message{
-		ID: id, ContextID: u.contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)},
-	})
+	m := &a2a.Message{ID: id, ContextID: u.contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+	err := u.publish(ctx, transport.Inbox("", transport.Cortex), id, m)
+	for err != nil && errors.Is(err, transport.ErrUnavailable) && ctx.Err() == nil && time.Since(begin) < u.wait { // thousands speak at once
+		err = u.publish(ctx, transport.Inbox("", transport.Cortex), id, m)
+	}
 	if err != nil {
 		return 0, err
 	}
