@@ -67,14 +67,18 @@ func NewHost(tr transport.Transport, name string, o *Options) (*Host, error) {
 		return nil, err
 	}
 	self.card = nil
-	return &Host{tr: tr, watcher: watcher, o: self.o, self: self, awake: make(chan struct{}, hostedAwake), agents: map[string]*hostedAgent{}}, nil
+	var given Options // their defaults are those of each agent
+	if o != nil {
+		given = *o
+	}
+	given.Instance, given.Heartbeat = self.o.Instance, self.o.Heartbeat
+	return &Host{tr: tr, watcher: watcher, o: given, self: self, awake: make(chan struct{}, hostedAwake), agents: map[string]*hostedAgent{}}, nil
 }
 
 // Add adds an agent, which is served as by [Serve]. While Serve runs, the agent has been announced when Add returns. Add returns an error when
 // the host has an agent of that name.
 func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	o := h.o
-	o.Instance = h.self.o.Instance
 	a, err := newAgent(h.tr, card, x, &o)
 	if err != nil {
 		return err

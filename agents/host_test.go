@@ -12,6 +12,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -166,4 +167,43 @@ func BenchmarkHost(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// The agents of a host have its options as they were given: no grace at the end, and each its own limit of tasks.
+func TestHostOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h, err := agents.NewHost(b.bus.Dial(), "bridge", &agents.Options{Grace: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := 0
+		waits := agents.Handler(func(ctx context.Context, _ *agents.Task) (*agents.Result, error) {
+			begun++
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		card := agentcard.Attach(&a2a.AgentCard{Name: "a1", Description: "Waits"}, &agentcard.Spec{Limits: agentcard.Limits{MaxConcurrentTasks: 1}})
+		if err := h.Add(t.Context(), card, waits); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- h.Serve(ctx) }()
+		synctest.Wait()
+		for _, id := range []string{"t1", "t2"} {
+			if err := b.bus.Publish(t.Context(), transport.Inbox("", "a1"), task(id, "a1", nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if begun != 1 {
+			t.Errorf("%d tasks are worked on, want 1", begun)
+		}
+		at := time.Now()
+		stop()
+		if err := <-served; err != nil || time.Since(at) > time.Second {
+			t.Errorf("Serve = %v, %v after its context has ended", err, time.Since(at))
+		}
+	})
 }
