@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -364,25 +365,40 @@ func (as *asks) begin(ctx context.Context, d *amqp.Delivery, q *ask, r *request)
 	q.At = as.b.now()
 	err := as.store(ctx, q)
 	if err == nil {
-		err = as.say(ctx, d, q, r)
-	}
-	if err != nil {
-		as.leave(q)
-		if errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrTooLarge) {
-			q.Answered = true
-			_ = as.store(ctx, q)
-			as.refuse(ctx, d, err.Error())
-			return
+		asking, m := as.message(d, q, r)
+		stored, once := make(chan error, 1), sync.Once{}
+		tell := func(err error) (first bool) {
+			once.Do(func() {
+				first = true
+				stored <- err
+			})
+			return first
 		}
-		as.b.again(ctx, d, err)
-		return
+		asking.OnSent = func(*transport.Event) { tell(nil) }
+		events := func(ctx context.Context) iter.Seq2[*transport.Event, error] { return asking.Follow(ctx, m) } // so that nothing is missed
+		as.wg.Go(func() { as.run(q, events, tell) })
+		select {
+		case err = <-stored:
+		case <-ctx.Done():
+			return // RabbitMQ keeps it, and gives it again
+		}
 	}
-	_ = d.Ack(false)
-	as.wg.Go(func() { as.run(q) })
+	switch {
+	case err == nil:
+		_ = d.Ack(false)
+	case errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrTooLarge):
+		as.leave(q)
+		q.Answered = true
+		_ = as.store(ctx, q)
+		as.refuse(ctx, d, err.Error())
+	default:
+		as.leave(q)
+		as.b.again(ctx, d, err)
+	}
 }
 
-// say sends the newest round of a task to Cortex. Sent again, it is the same message.
-func (as *asks) say(ctx context.Context, d *amqp.Delivery, q *ask, r *request) error {
+// message returns the newest round of a task as a message to Cortex, and who says it. Sent again, it is the same message.
+func (as *asks) message(d *amqp.Delivery, q *ask, r *request) (*client.Client, *client.Message) {
 	turn := q.turn()
 	m := &client.Message{
 		ContextID: turn.ContextID, ID: turn.MessageID, From: turn.From, Parts: partsOf(r.Message.text(), data(r.Message.Parts)),
@@ -400,8 +416,7 @@ func (as *asks) say(ctx context.Context, d *amqp.Delivery, q *ask, r *request) e
 		e.Traceparent, e.Tracestate = header(d, "rb-traceparent"), header(d, "rb-tracestate")
 		e.Traceparent, e.Tracestate = e.Trace() // if it is one
 	}
-	_, err := asking.Send(ctx, m)
-	return err
+	return &asking, m
 }
 
 // repeat takes a task that has come before: it is not done again, and an answer that was given is given again.
@@ -414,7 +429,8 @@ func (as *asks) repeat(ctx context.Context, d *amqp.Delivery, q *ask, r *request
 		}
 		as.mu.Unlock()
 		if q.Rounds[len(q.Rounds)-1].Key == keyOf(d) { // Cortex may have been stopped before the message was sent
-			if err := as.say(ctx, d, q, r); err != nil {
+			asking, m := as.message(d, q, r)
+			if _, err := asking.Send(ctx, m); err != nil {
 				if !open {
 					as.leave(q)
 				}
@@ -424,7 +440,7 @@ func (as *asks) repeat(ctx context.Context, d *amqp.Delivery, q *ask, r *request
 		}
 		_ = d.Ack(false)
 		if !open {
-			as.wg.Go(func() { as.run(q) })
+			as.wg.Go(func() { as.run(q, as.watch(q), nil) })
 		}
 		return
 	}
@@ -459,19 +475,29 @@ func (as *asks) resume(ctx context.Context) error {
 			as.mu.Lock()
 			as.open[q.key()] = q
 			as.mu.Unlock()
-			as.wg.Go(func() { as.run(q) })
+			as.wg.Go(func() { as.run(q, as.watch(q), nil) })
 		}
 	}
 	return nil
 }
 
-// run waits for the answer to a task, tells what goes on meanwhile, and passes the answer on.
-func (as *asks) run(q *ask) {
+// turn yields the events of a turn.
+type turn func(ctx context.Context) iter.Seq2[*transport.Event, error]
+
+// watch returns what yields the events of the newest round of a task, which has begun.
+func (as *asks) watch(q *ask) turn {
+	t := q.turn()
+	return func(ctx context.Context) iter.Seq2[*transport.Event, error] { return as.b.at.Client.Watch(ctx, t) }
+}
+
+// run waits for the answer to a task, tells what goes on meanwhile, and passes the answer on. If stored is not nil, it is told why
+// the message could not be sent, and returns false if it was.
+func (as *asks) run(q *ask, events turn, stored func(error) bool) {
 	defer as.leave(q)
 	ctx, end := context.WithTimeout(as.b.ctx, answeredFor)
 	defer end()
 	as.status(q, nil)
-	said := as.follow(ctx, q, q.turn())
+	said := as.follow(ctx, q, events, stored)
 	if said == nil {
 		return
 	}
@@ -514,11 +540,14 @@ func (as *asks) give(ctx context.Context, q *ask, said *a2a.Message) {
 }
 
 // follow returns the answer to a turn; nil if there is none.
-func (as *asks) follow(ctx context.Context, q *ask, turn client.Turn) *a2a.Message {
+func (as *asks) follow(ctx context.Context, q *ask, events turn, stored func(error) bool) *a2a.Message {
 	var told time.Time
 	for {
-		for e, err := range as.b.at.Client.Watch(ctx, turn) {
+		for e, err := range events(ctx) {
 			if err != nil {
+				if stored != nil && stored(err) {
+					return nil
+				}
 				break
 			}
 			switch p := e.Payload.(type) {
@@ -537,6 +566,7 @@ func (as *asks) follow(ctx context.Context, q *ask, turn client.Turn) *a2a.Messa
 		case <-ctx.Done():
 			return nil
 		}
+		events = as.watch(q)
 	}
 }
 

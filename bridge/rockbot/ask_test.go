@@ -2,12 +2,18 @@ package rockbot
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/bridge/rockbot/rockbottest"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // shout is an agent of Cortex.
@@ -43,5 +49,244 @@ func TestAsked(t *testing.T) {
 		if _, err := p.Knows(w.soon(), agent, false); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// callers starts a caller of an agent of Cortex, and both.
+func (w *world) callers(h agents.Handler) (p *rockbottest.Program, id string) {
+	w.t.Helper()
+	id, _ = w.shout(h)
+	w.o.announce = []string{"cortex", "shout*"}
+	p = w.program(&rockbottest.Program{Name: "RockBot"})
+	w.serve()
+	for _, name := range []string{w.o.name, id} {
+		if _, err := p.Knows(w.soon(), name, true); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return p, id
+}
+
+// TestAgain has the same task come again: it is not done again, and its answer is sent again.
+func TestAgain(t *testing.T) {
+	w := newWorld(t)
+	var runs atomic.Int64
+	p, id := w.callers(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+		runs.Add(1)
+		return agents.Text(t.Text() + "!"), nil
+	})
+	task := p.Invoke(id, "shout", "hello")
+	first := w.response(p, task, 1)
+	p.Send(task, id, "shout", "hello", nil)
+	second := w.response(p, task, 2)
+	w.stop()
+	p.Send(task, id, "shout", "hello", nil) // it waits in the queue
+	w.serve()
+	third := w.response(p, task, 3)
+	for _, m := range []*rockbottest.Message{first, second, third} {
+		if m.Text() != "hello!" || m.State() != rockbottest.Completed {
+			t.Errorf("the answer is %v", m.Body)
+		}
+	}
+	if runs.Load() != 1 {
+		t.Errorf("it was done %d times", runs.Load())
+	}
+}
+
+// TestAskedQuestion has an agent of Cortex ask something: a caller of the second generation replies, for one of the first the question is the end.
+func TestAskedQuestion(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		w := newWorld(t)
+		if first {
+			w.o.first = []string{w.name("RockBot")}
+		}
+		p, id := w.callers(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+			if t.Message.Metadata[transport.MetaContinued] == true {
+				return agents.Text("Loud: " + t.Text()), nil
+			}
+			return agents.InputRequired("How loud?"), nil
+		})
+		task := p.Invoke(id, "shout", "hello")
+		m := w.response(p, task, 1)
+		if first {
+			if m.State() != rockbottest.Completed || !contains(m.Text(), "How loud") {
+				t.Errorf("the question is %v", m.Body)
+			}
+			continue
+		}
+		if m.State() != rockbottest.InputRequired || !contains(m.Text(), "How loud") || m.Context() == "" {
+			t.Fatalf("the question is %v", m.Body)
+		}
+		w.stop()
+		w.serve()
+		p.Send(task, id, "shout", "very", m.Context())
+		n := 2
+		for m = w.response(p, task, n); m.State() == rockbottest.InputRequired; m = w.response(p, task, n) {
+			n++ // Cortex was stopped before it noted that the question was given
+		}
+		if m.State() != rockbottest.Completed || !contains(m.Text(), "Loud: .*very") {
+			t.Errorf("the answer is %v", m.Body)
+		}
+	}
+}
+
+// TestAskedCanceled cancels tasks: one that is worked on, one that nobody has, and one that is over.
+func TestAskedCanceled(t *testing.T) {
+	w := newWorld(t)
+	begun := make(chan struct{}, 1)
+	p, id := w.callers(func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+		if t.Text() == "quick" {
+			return agents.Text("done"), nil
+		}
+		begun <- struct{}{}
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})
+	task := p.Invoke(id, "shout", "slow")
+	<-begun
+	p.Cancel(task, id)
+	if m := w.response(p, task, 1); m.Type != rockbottest.Result || m.State() != rockbottest.Canceled {
+		t.Errorf("the answer is %v", m.Body)
+	}
+	nobody := rockbottest.NewID()
+	p.Cancel(nobody, id)
+	if m := w.response(p, nobody, 1); m.Body["code"] != "task_not_found" {
+		t.Errorf("the answer is %v", m.Body)
+	}
+	quick := p.Invoke(id, "shout", "quick")
+	w.response(p, quick, 1)
+	p.Cancel(quick, id)
+	if m := w.response(p, quick, 2); m.Body["code"] != "task_not_cancelable" {
+		t.Errorf("the answer is %v", m.Body)
+	}
+}
+
+// TestAskedFailed has an agent of Cortex fail, and asks for a skill that it does not have.
+func TestAskedFailed(t *testing.T) {
+	w := newWorld(t)
+	p, id := w.callers(func(context.Context, *agents.Task) (*agents.Result, error) { return nil, errors.New("too quiet") })
+	if m := w.response(p, p.Invoke(id, "shout", "hello"), 1); m.State() != rockbottest.Failed || !contains(m.Text(), "too quiet") {
+		t.Errorf("the answer is %v", m.Body)
+	}
+	if m := w.response(p, p.Invoke(id, "whisper", "hello"), 1); m.State() != rockbottest.Failed || !contains(m.Text(), `skill "whisper" is not supported; there is shout`) {
+		t.Errorf("the answer is %v", m.Body)
+	}
+}
+
+// TestProgress passes on what an agent says while it works, and data that it gives back.
+func TestProgress(t *testing.T) {
+	w := newWorld(t)
+	p, id := w.callers(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+		t.Progress("taking a breath")
+		<-time.After(400 * time.Millisecond) // it is heard by who listens
+		return &agents.Result{Parts: a2a.ContentParts{a2a.NewTextPart("HELLO"), a2a.NewDataPart(map[string]any{"n": 1})}}, nil
+	})
+	task := p.Invoke(id, "shout", "hello")
+	if m := w.response(p, task, 1); !contains(m.Text(), "^HELLO") || m.Data() != `{"n":1}` {
+		t.Errorf("the answer is %v", m.Body)
+	}
+	w.until("progress is told", func() bool {
+		for _, m := range p.Statuses(task) {
+			if m.Text() == "taking a breath" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestMalformed sends what is no task: it comes to the dead letters, whoever asks is told, and what is behind it is worked on. No answer goes where none belongs.
+func TestMalformed(t *testing.T) {
+	w := newWorld(t)
+	p, id := w.callers(func(_ context.Context, t *agents.Task) (*agents.Result, error) { return agents.Text("done"), nil })
+	dead := w.channel()
+	must(t, dead.ExchangeDeclare("rockbot", "topic", true, false, false, false, nil))
+	spy, err := dead.QueueDeclare("", false, true, true, false, nil)
+	must(t, err)
+	for _, topic := range []string{"discovery.announce", "agent.task.victim", "agent.response"} {
+		must(t, dead.QueueBind(spy.Name, topic, "rockbot", false, nil))
+	}
+	const good = `{"taskId":"ID","skill":"shout","message":{"role":"user","parts":[{"kind":"text","text":"hello"}]}}`
+	reply := "agent.response." + p.Name
+	wrong := []struct{ kind, replyTo, body string }{
+		{rockbottest.Request, reply, `null`},
+		{rockbottest.Request, reply, `x`},
+		{rockbottest.Request, reply, `[]`},
+		{rockbottest.Request, reply, `{}`},
+		{rockbottest.Request, reply, `{"taskId":7,"skill":"shout","message":{}}`},
+		{rockbottest.Request, reply, strings.Repeat(`{"taskId":`, 9999)},
+		{rockbottest.Request, reply, `{"taskId":"x","skill":"shout","message":null}`},
+		{rockbottest.Request, reply, `{"taskId":"x","skill":"shout","message":{"parts":[]}}`},
+		{rockbottest.Request, reply, strings.Replace(good, "hello", strings.Repeat("x", maxBody), 1)},
+		{"RockBot.A2A.Unheard", reply, good},
+		{rockbottest.Cancel, reply, good},
+		{rockbottest.Request, "discovery.announce", good},
+		{rockbottest.Request, "agent.task.victim", good},
+		{rockbottest.Request, "agent.response.#", good},
+	}
+	for i, x := range wrong {
+		task := rockbottest.NewID()
+		must(t, p.Raw("agent.task."+id, amqp.Publishing{Type: x.kind, CorrelationId: task, ReplyTo: x.replyTo, Headers: amqp.Table{"rb-source": p.Name}, Body: []byte(strings.ReplaceAll(x.body, "ID", task))}))
+		if x.replyTo != reply {
+			continue
+		}
+		if m := w.response(p, task, 1); m.Body["code"] != "invalid_request" {
+			t.Errorf("%d is answered with %v", i, m.Body)
+		}
+	}
+	if m := w.response(p, p.Invoke(id, "shout", "hello"), 1); m.Text() != "done" {
+		t.Errorf("the answer is %v", m.Body)
+	}
+	w.until("the dead letters are there", func() bool {
+		q, err := dead.QueueDeclarePassive("cortex."+w.o.name+".dlq", true, false, false, false, nil)
+		return err == nil && q.Messages == len(wrong)
+	})
+	// Without a reply-to, the answer is for whoever wants it.
+	task := rockbottest.NewID()
+	must(t, p.Raw("agent.task."+id, amqp.Publishing{Type: rockbottest.Request, CorrelationId: task, Headers: amqp.Table{"rb-source": p.Name}, Body: []byte(strings.ReplaceAll(good, "ID", task))}))
+	in, err := dead.Consume(spy.Name, "", true, false, false, false, nil)
+	must(t, err)
+	for d := range in {
+		if d.RoutingKey == "discovery.announce" && d.Type == rockbottest.Card {
+			continue
+		}
+		if d.RoutingKey != "agent.response" || d.CorrelationId != task {
+			t.Errorf("%s has got %s: %s", d.RoutingKey, d.Type, d.Body)
+		}
+		break
+	}
+}
+
+// TestGone answers tasks for an agent that has left since it was announced.
+func TestGone(t *testing.T) {
+	w := newWorld(t)
+	id, leave := w.shout(func(_ context.Context, t *agents.Task) (*agents.Result, error) { return agents.Text("done"), nil })
+	w.o.announce = []string{"shout*"}
+	p := w.program(&rockbottest.Program{Name: "RockBot"})
+	w.serve()
+	if _, err := p.Knows(w.soon(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	if _, err := p.Knows(w.soon(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	if m := w.response(p, p.Invoke(id, "shout", "hello"), 1); m.State() != rockbottest.Failed {
+		t.Errorf("the answer is %v", m.Body)
+	}
+}
+
+// TestLoop announces none of RockBot's agents to RockBot.
+func TestLoop(t *testing.T) {
+	w := newWorld(t)
+	w.o.announce = []string{"*"}
+	w.serve()
+	p := w.agent(&rockbottest.Program{Name: "Echo", Skills: []string{"echo"}})
+	id, _ := w.shout(func(_ context.Context, t *agents.Task) (*agents.Result, error) { return agents.Text("done"), nil })
+	if _, err := p.Knows(w.soon(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := p.Knows(w.soon(), p.Name, true); err != nil || m.Source != p.Name {
+		t.Errorf("%s is announced by %v, %v", p.Name, m, err)
 	}
 }

@@ -154,7 +154,7 @@ func (b *bridge) begin(ctx context.Context, s *session) error {
 	answers := &queue{
 		name: "cortex." + b.o.name + ".response", keys: []string{b.replyTo()}, prefetch: inFlight, args: amqp.Table{"x-single-active-consumer": true},
 	}
-	err := s.consume(ctx, answers, func(d *amqp.Delivery) { s.wg.Go(func() { b.answered(ctx, d) }) })
+	err := s.consume(ctx, answers, func(d *amqp.Delivery) { b.answered(ctx, s, d) })
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (fs *faces) wanted() map[string]*face {
 		case err != nil:
 			fs.tell(id, err)
 		case strings.EqualFold(id, fs.b.o.name):
-			fs.tell(id, errors.New("Cortex itself has this name there: see --rockbot-name"))
+			fs.tell(id, errors.New("it has the name of Cortex itself there: see --rockbot-name"))
 		case fs.b.guests.named(id) != nil:
 			fs.tell(id, errors.New("RockBot has an agent of this name"))
 		case len(all) < maxFaces:

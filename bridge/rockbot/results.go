@@ -60,22 +60,31 @@ func readOutcome(d *amqp.Delivery) (id string, o *outcome, err error) {
 }
 
 // answered takes an answer to a task: it is noted, and then acknowledged. An answer that cannot be read fails its task, since no other one will come.
-func (b *bridge) answered(ctx context.Context, d *amqp.Delivery) {
+func (b *bridge) answered(ctx context.Context, s *session, d *amqp.Delivery) {
 	id, o, err := readOutcome(d)
 	if errors.Is(err, errSkip) {
 		_ = d.Ack(false)
 		return
 	}
-	s, no := b.book.find(ctx, id)
-	switch {
-	case no != nil:
-		b.again(ctx, d, no)
-		return
-	case s == nil:
-		b.at.Logger.Debug("an answer to no task of Cortex", "correlation_id", shorten.Line(id, 100))
-		_ = d.Ack(false)
+	if task := b.book.of(id); task != nil { // answers to one task count in their order
+		b.noteAnswer(ctx, d, task, o, err)
 		return
 	}
+	s.wg.Go(func() {
+		switch task, no := b.book.find(ctx, id); {
+		case no != nil:
+			b.again(ctx, d, no)
+		case task == nil:
+			b.at.Logger.Debug("an answer to no task of Cortex", "correlation_id", shorten.Line(id, 100))
+			_ = d.Ack(false)
+		default:
+			b.noteAnswer(ctx, d, task, o, err)
+		}
+	})
+}
+
+// noteAnswer notes the answer to a task, or why it cannot be read.
+func (b *bridge) noteAnswer(ctx context.Context, d *amqp.Delivery, s *sent, o *outcome, err error) {
 	if source := header(d, "rb-source"); source != s.Agent {
 		b.at.Logger.Warn("an answer says that it comes from somebody else than the agent that was asked", "agent", s.Agent, "source", shorten.Line(source, maxName), "task_id", s.Task)
 		if b.o.strict {

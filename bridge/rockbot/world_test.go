@@ -93,10 +93,16 @@ func (l *journal) String() string {
 	return l.text.String()
 }
 
-// undecided is a model that is not asked by the bridge's agents; it says what it was told.
+// undecided is a model that only continues tasks that wait for a reply, says what they result in, and that it has heard all else.
 type undecided struct{}
 
 func (undecided) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
+	switch {
+	case len(t.Steps) > 0:
+		return &llm.Decision{Kind: llm.KindRespond, Say: t.Steps[len(t.Steps)-1].Tasks[0].Result}, nil
+	case len(t.Waiting) > 0:
+		return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: string(t.Waiting[0].ID), Agent: t.Waiting[0].Agent, Task: t.User}}}, nil
+	}
 	return &llm.Decision{Kind: llm.KindRespond, Say: "Cortex has heard it"}, nil
 }
 

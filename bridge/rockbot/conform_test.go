@@ -1,0 +1,221 @@
+package rockbot
+
+import (
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/cortex-orchestrator/cortex/bridge/rockbot/rockbottest"
+)
+
+// TestTopology has RockBot declare all of its queues anew, as its first generation does, where Cortex was before: RabbitMQ refuses none.
+func TestTopology(t *testing.T) {
+	w := newWorld(t)
+	file := []*card{{AgentName: w.name("Pinned")}}
+	w.o.pinned = file
+	p := w.program(&rockbottest.Program{Name: "RockBot"})
+	w.serve()
+	w.knows(w.name("Pinned"))
+	if _, err := p.Knows(w.soon(), w.o.name, true); err != nil {
+		t.Fatal(err)
+	}
+	turn := w.send(w.name("Pinned"), "", "go", "") // its queue is made for it
+	ch := w.channel()
+	w.until("there is a queue", func() bool {
+		_, err := ch.QueueDeclarePassive(taskQueue(w.name("Pinned")), true, false, false, false, nil)
+		if err != nil {
+			ch = w.channel()
+		}
+		return err == nil
+	})
+	for _, name := range []string{w.o.name, w.name("Pinned")} {
+		for subscription, topic := range map[string]string{
+			name + ".agent-task-" + name: "agent.task." + name, name + ".agent-task-cancel-" + name: "agent.task.cancel." + name,
+			name + ".agent-response-" + name: "agent.response." + name, name + ".agent-task-status": "agent.task.status", name + ".discovery": "discovery.announce",
+		} {
+			if err := rockbottest.Declare(w.channel(), subscription, topic); err != nil {
+				t.Errorf("%s: %v", subscription, err)
+			}
+		}
+	}
+	w.program(&rockbottest.Program{Name: "Pinned"})
+	if said := w.answer(turn); said != "go" {
+		t.Errorf("the answer is %q", said)
+	}
+}
+
+// TestForeignQueue finds queues of RockBot's names that are there with other arguments: they are left as they are, and used.
+func TestForeignQueue(t *testing.T) {
+	w := newWorld(t)
+	ch := w.channel()
+	for _, name := range []string{w.o.name, w.name("Pinned")} {
+		if _, err := ch.QueueDeclare(taskQueue(name), true, false, false, false, amqp.Table{"x-max-length": int64(7)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.o.pinned = []*card{{AgentName: w.name("Pinned")}}
+	p := w.program(&rockbottest.Program{Name: "RockBot"})
+	w.serve()
+	w.knows(w.name("Pinned"))
+	if _, err := p.Knows(w.soon(), w.o.name, true); err != nil {
+		t.Fatal(err)
+	}
+	if m := w.response(p, p.Invoke(w.o.name, "ask", "hello"), 1); m.Text() != "Cortex has heard it" {
+		t.Errorf("the answer is %v", m.Body)
+	}
+	w.send(w.name("Pinned"), "", "go", "")
+	w.until("the task is there", func() bool {
+		q, err := ch.QueueDeclarePassive(taskQueue(w.name("Pinned")), true, false, false, false, nil)
+		return err == nil && q.Messages == 1
+	})
+	if contains(w.log.String(), "PRECONDITION|406") {
+		t.Error(w.log.String())
+	}
+}
+
+// proxy is a way to RabbitMQ that can be cut.
+type proxy struct {
+	l  net.Listener
+	mu sync.Mutex
+	// conns are nil while it is cut.
+	conns map[net.Conn]bool
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	p := &proxy{l: l, conns: map[net.Conn]bool{}}
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			p.mu.Lock()
+			if err != nil || p.conns == nil {
+				in.Close()
+				p.mu.Unlock()
+				continue
+			}
+			p.conns[in], p.conns[out] = true, true
+			p.mu.Unlock()
+			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+				passing.Go(func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					pair[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		p.cut()
+		passing.Wait()
+	})
+	return p
+}
+
+// cut ends all connections, and lets none in until mend.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
+}
+
+func (p *proxy) mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = map[net.Conn]bool{}
+}
+
+// TestAway cuts Cortex off from RabbitMQ while tasks are given: that is said once, and nothing is lost.
+func TestAway(t *testing.T) {
+	w := newWorld(t)
+	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
+	p := newProxy(t, at)
+	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
+	caller := w.program(&rockbottest.Program{Name: "RockBot"})
+	w.serve()
+	begun, end := make(chan struct{}, 1), make(chan struct{})
+	w.agent(&rockbottest.Program{Name: "Slow", Skills: []string{"work"}, Do: func(k *rockbottest.Work) {
+		if k.Text() == "one" {
+			begun <- struct{}{}
+			select {
+			case <-end:
+			case <-t.Context().Done():
+			}
+		}
+		k.Result(rockbottest.Completed, "done: "+k.Text())
+	}})
+	if _, err := caller.Knows(w.soon(), w.o.name, true); err != nil {
+		t.Fatal(err)
+	}
+	one := w.send(w.name("Slow"), "work", "one", "")
+	<-begun
+	p.cut()
+	w.until("it is said", func() bool { return contains(w.log.String(), "no connection to RabbitMQ") })
+	two := w.send(w.name("Slow"), "work", "two", "")
+	task := caller.Invoke(w.o.name, "ask", "hello")
+	close(end)
+	w.until("it was tried again", func() bool { return w.tries(p) })
+	if n := strings.Count(w.log.String(), "no connection to RabbitMQ"); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+	p.mend()
+	for turn, want := range map[string]string{w.answer(one): "done: one", w.answer(two): "done: two"} {
+		if turn != want {
+			t.Errorf("the answer is %q, want %q", turn, want)
+		}
+	}
+	if m := w.response(caller, task, 1); m.Text() != "Cortex has heard it" {
+		t.Errorf("the answer is %v", m.Body)
+	}
+}
+
+// tries reports whether a connection is refused by p at this moment, as it is each time that Cortex tries.
+func (w *world) tries(p *proxy) bool {
+	c, err := net.Dial("tcp", p.l.Addr().String())
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_, err = c.Read(make([]byte, 1))
+	return err != nil
+}
+
+// TestSecrets checks that no log has a password, whatever goes wrong.
+func TestSecrets(t *testing.T) {
+	for _, address := range []string{
+		strings.Replace(rabbitURL(t), "guest:guest", "guest:s3cr%2Ft%40", 1), "amqp://nobody:s3cr%2Ft%40@127.0.0.1:1/", "amqps://nobody:s3cr%2Ft%40@no-such-host.invalid/?cacertfile=/s3cr/t",
+		"amqps://guest:s3cr%2Ft%40@" + strings.TrimPrefix(rabbitURL(t), "amqp://guest:guest@"),
+	} {
+		w := newWorld(t)
+		w.o.url = address
+		w.start()
+		w.until("it is said", func() bool { return contains(w.log.String(), "no connection to RabbitMQ") })
+		w.stop()
+		if log := w.log.String(); contains(log, "s3cr%|s3cr/t@") || contains(log, "s3cr") && !strings.Contains(address, "cacertfile") {
+			t.Errorf("with %s, the log is\n%s", address, log)
+		}
+	}
+	o := &options{}
+	for _, text := range []string{"amqp://u:s3cr t@h/", "amqp://u:s3cr/t@h/%zz", "http://u:s3cr@h", "amqp://u:s3cr#@h:x/"} {
+		if err := o.setURL(text); err == nil || contains(err.Error(), "s3cr") {
+			t.Errorf("setURL(%s): %v", text, err)
+		}
+	}
+}
+
+func rabbitURL(t *testing.T) string {
+	newWorld(t) // it says so if there is none
+	return rabbit.URL()
+}
