@@ -21,7 +21,7 @@ func TestReadmeCommandsAreRun(t *testing.T) {
 	if strings.Contains(run, "\ngo test -race ") && strings.Contains(run, "$(go list ./... ") {
 		run += "\ngo test ./...\n"
 	}
-	anyPort := strings.NewReplacer("127.0.0.1:50051", "$HUB", "127.0.0.1:8430", "$RTFS", "splitter.py 127.0.0.1:8431", "splitter.py $SPLITTER", "~/", "$HOME/", "nats://127.0.0.1:4222", "$URL", "127.0.0.1:4222", "127.0.0.1:0", "127.0.0.1:8420", "127.0.0.1:0")
+	anyPort := strings.NewReplacer("127.0.0.1:50051", "$HUB", "127.0.0.1:5672", "$RABBIT", "127.0.0.1:8430", "$RTFS", "splitter.py 127.0.0.1:8431", "splitter.py $SPLITTER", "~/", "$HOME/", "nats://127.0.0.1:4222", "$URL", "127.0.0.1:4222", "127.0.0.1:0", "127.0.0.1:8420", "127.0.0.1:0")
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
 	if len(blocks) < 4 {
 		t.Fatalf("%d blocks of commands in the README, want more", len(blocks))

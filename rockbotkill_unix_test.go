@@ -226,6 +226,8 @@ func (w *rockWorld) report(ctx context.Context, kills map[string]int) {
 			w.t.Errorf("%s is answered with %q, and before with %q", what, again.Text(), said)
 		case strings.Contains(said, "done: "+what) && w.done[what] > 0:
 			done++
+		case w.done[what] > 0: // RockBot does not ask RabbitMQ whether it has the result, and says that the task is done
+			others["done, and the result was lost with RabbitMQ: "+said]++
 		default:
 			others[said]++
 		}

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	leaveAtOnce()
-	commands := map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger, "toolbox": toolbox, "a2apeer": a2apeer, "laborer": laborer, "hubpeer": hubpeer, "curl": curl}
+	commands := map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger, "toolbox": toolbox, "a2apeer": a2apeer, "laborer": laborer, "hubpeer": hubpeer, "rockpeer": rockpeer, "curl": curl}
 	if commands[filepath.Base(os.Args[0])] == nil {
 		os.Setenv("XDG_CONFIG_HOME", "/nonexistent") //nolint:errcheck // who runs the tests may have settings
 	}
