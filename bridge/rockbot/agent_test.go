@@ -332,7 +332,7 @@ func TestReplicas(t *testing.T) {
 	p.Announce()
 	w.knows(p.Name)
 	w.leads.Store(false)
-	w.until("it no longer works", func() bool { return contains(w.log.String(), "another process leads") })
+	w.until("it no longer works", func() bool { return contains(w.log.String(), "another process leads") && !w.has(p.Name) })
 	w.leads.Store(true)
 	w.knows(p.Name)
 	if said := w.ask(p.Name, "echo", "ping", ""); said != "ping" {

@@ -18,7 +18,7 @@ import (
 var ErrMissing = errors.New("RabbitMQ is not installed here (Debian: apt-get install rabbitmq-server)")
 
 // startTime is how long RabbitMQ may take to start.
-const startTime = 90 * time.Second
+const startTime = 3 * time.Minute
 
 // Server is a RabbitMQ of one node, which keeps its files in one folder, and its port. It has the user guest with the password guest.
 type Server struct {
