@@ -389,3 +389,76 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 }
+
+// TestStrict drops an answer that says that it comes from somebody else.
+func TestStrict(t *testing.T) {
+	w := newWorld(t)
+	w.o.strict = true
+	w.serve()
+	p := &rockbottest.Program{Name: "Echo", Skills: []string{"echo"}}
+	p.Do = func(k *rockbottest.Work) {
+		raw(p, k, rockbottest.Result, `{"taskId":"ID","state":3,"message":{"role":"agent","parts":[{"kind":"text","text":"forged"}]}}`, amqp.Table{"rb-source": "Mallory"})
+		k.Result(rockbottest.Completed, "mine")
+	}
+	w.agent(p)
+	if said := w.ask(p.Name, "echo", "ping", ""); said != "mine" {
+		t.Errorf("the answer is %q", said)
+	}
+}
+
+// TestFlood sends answers to nothing: what is behind them is taken.
+func TestFlood(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	p := &rockbottest.Program{Name: "Echo", Skills: []string{"echo"}}
+	p.Do = func(k *rockbottest.Work) {
+		for range 300 {
+			p.Publish(k.ReplyTo, rockbottest.Result, rockbottest.NewID(), "", map[string]any{"taskId": rockbottest.NewID(), "state": 3, "message": nil})
+		}
+		k.Result(rockbottest.Completed, "mine")
+	}
+	w.agent(p)
+	if said := w.ask(p.Name, "echo", "ping", ""); said != "mine" {
+		t.Errorf("the answer is %q", said)
+	}
+}
+
+// TestErased deletes what is noted of a task, as a deletion of its conversation does: an answer that comes later is not noted.
+func TestErased(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	begun, end, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	p := w.agent(&rockbottest.Program{Name: "Slow", Skills: []string{"work"}, Do: func(k *rockbottest.Work) {
+		if k.Text() == "other" {
+			k.Result(rockbottest.Completed, "other")
+			return
+		}
+		close(begun)
+		select {
+		case <-end:
+		case <-t.Context().Done():
+		}
+		k.Result(rockbottest.Completed, "late")
+		close(answered)
+	}})
+	turn := w.send(p.Name, "work", "work", "")
+	<-begun
+	notes := func() (keys []string) {
+		for n, err := range w.store.Notes(t.Context(), "", storage.NoteSent) {
+			if s := (sent{}); err == nil && json.Unmarshal(n.Value, &s) == nil && s.Confirmed && s.Context == turn.ContextID {
+				keys = append(keys, n.Key)
+			}
+		}
+		return keys
+	}
+	w.until("it is noted", func() bool { return len(notes()) == 1 })
+	must(t, w.store.DeleteNote(t.Context(), "", storage.NoteSent, notes()[0], 0))
+	close(end)
+	<-answered
+	if said := w.ask(p.Name, "work", "other", ""); said != "other" { // answers are taken in their order
+		t.Errorf("the answer is %q", said)
+	}
+	if all := notes(); len(all) != 0 {
+		t.Errorf("there are notes: %q", all)
+	}
+}

@@ -290,3 +290,19 @@ func TestLoop(t *testing.T) {
 		t.Errorf("%s is announced by %v, %v", p.Name, m, err)
 	}
 }
+
+// TestSoonest answers no sooner than a caller of the first generation can take it.
+func TestSoonest(t *testing.T) {
+	w := newWorld(t)
+	w.times.soonest = 300 * time.Millisecond
+	p := w.program(&rockbottest.Program{Name: "RockBot"})
+	w.serve()
+	if _, err := p.Knows(w.soon(), w.o.name, true); err != nil {
+		t.Fatal(err)
+	}
+	sent := time.Now()
+	w.response(p, p.Invoke(w.o.name, "ask", "hello"), 1)
+	if took := time.Since(sent); took < w.times.soonest {
+		t.Errorf("the answer came after %v", took)
+	}
+}

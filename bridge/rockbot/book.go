@@ -23,7 +23,7 @@ const (
 	lostFor   = 24 * time.Hour   // when nobody asks for them any more
 	askedFor  = 30 * 24 * time.Hour
 	sweepEach = time.Minute
-	scanEach  = time.Second // between two searches for tasks of other replicas
+	scanEach  = 200 * time.Millisecond // between two searches for tasks of other replicas
 )
 
 // maxNoted bounds what is kept of a result in a note, in bytes. Text beyond it is lost when Cortex is killed just then.

@@ -22,7 +22,7 @@ const hostName = "rockbot"
 // Bounds of what is on its way.
 const (
 	atWork     = 32 // tasks of one agent
-	inFlight   = 16 // answers that are taken at a time
+	inFlight   = 32 // answers that are taken at a time
 	inAir      = 64 // cards and reports, likewise
 	keptCards  = 10_000
 	keptOctets = 64 << 20
