@@ -11,7 +11,6 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/view"
-	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -73,7 +72,7 @@ func happeningsOf(contextID string, e *conversation.Entry) []happening {
 	case e.Failure != "":
 		add(at, "failure", transport.Cortex, e.Failure)
 	case d == nil:
-	case d.Kind == llm.KindDelegate:
+	case d.Kind.Delegates():
 		var agents, texts []string
 		for _, one := range d.Delegations {
 			agents, texts = append(agents, one.Agent), append(texts, one.Agent+": "+one.Task)
@@ -83,7 +82,7 @@ func happeningsOf(contextID string, e *conversation.Entry) []happening {
 			kind = "question"
 		}
 		add(at, kind, transport.Cortex, strings.Join(texts, "; "), agents...)
-	case d.Kind == llm.KindClarify:
+	case d.Kind.Asks():
 		add(at, "question", transport.Cortex, d.Say)
 	default:
 		add(at, "answer", transport.Cortex, d.Say)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/view"
-	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -69,17 +68,17 @@ func (s *stepData) Title() string {
 	if s.Decision == nil {
 		return "decision failed"
 	}
-	switch {
-	case s.Decision.Kind == llm.KindDelegate && len(s.Decision.Delegations) == 1:
+	switch kind := s.Decision.Kind; {
+	case kind.Delegates() && len(s.Decision.Delegations) == 1:
 		return "give it to an agent"
-	case s.Decision.Kind == llm.KindDelegate:
+	case kind.Delegates():
 		return fmt.Sprintf("give out %d tasks", len(s.Decision.Delegations))
-	case s.Decision.Kind == llm.KindRespond:
-		return "answer"
-	case s.Decision.Kind == llm.KindClarify:
+	case kind.Asks():
 		return "ask back"
-	case s.Decision.Kind == llm.KindRefuse:
+	case kind.Refuses():
 		return "refuse"
+	case kind.Answers():
+		return "answer"
 	}
 	return string(s.Decision.Kind)
 }

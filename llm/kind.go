@@ -20,6 +20,7 @@ const (
 // kindRow has the properties of a kind.
 type kindRow struct {
 	Kind
+	outcome   string                       // what a turn is that it ends, in a word
 	answers   bool                         // ends the turn, with Say as the answer
 	fulfils   bool                         // does what was requested: the router learns from its turn
 	delegates bool                         // each of Delegations becomes a task
@@ -31,10 +32,10 @@ type kindRow struct {
 // shown of an answer later, the rules for delegations, and what is learned. A new kind also needs a line in prompt/templates/system.tmpl, or in
 // facts.tmpl when it is not always offered, and its effect in cortex/conversation; tests of those places require them.
 var kinds = []kindRow{
-	{Kind: KindRespond, answers: true, fulfils: true, offered: always, check: checkAnswer},
+	{Kind: KindRespond, outcome: "answered", answers: true, fulfils: true, offered: always, check: checkAnswer},
 	{Kind: KindDelegate, delegates: true, offered: func(t *Turn) bool { return !t.Last }, check: checkDelegations},
-	{Kind: KindClarify, answers: true, offered: always, check: checkAnswer},
-	{Kind: KindRefuse, answers: true, offered: always, check: checkAnswer},
+	{Kind: KindClarify, outcome: "asked", answers: true, offered: always, check: checkAnswer},
+	{Kind: KindRefuse, outcome: "refused", answers: true, offered: always, check: checkAnswer},
 	{Kind: KindSearch, offered: func(t *Turn) bool { return t.Choice && !t.Last }},
 	{Kind: KindRead, offered: func(t *Turn) bool { return t.Readable() }},
 }
@@ -61,6 +62,16 @@ func (k Kind) row() kindRow {
 	}
 	return kindRow{Kind: k}
 }
+
+// Outcome returns what a turn is that ends with a decision of this kind, in a word: "answered", "asked" (the user was asked back) or "refused". For a
+// kind that ends no turn it is "".
+func (k Kind) Outcome() string { return k.row().outcome }
+
+// Asks reports whether a decision of this kind asks the user back.
+func (k Kind) Asks() bool { return k.Outcome() == "asked" }
+
+// Refuses reports whether a decision of this kind refuses the request.
+func (k Kind) Refuses() bool { return k.Outcome() == "refused" }
 
 // Answers reports whether a decision of this kind ends the turn, with Say as the answer.
 func (k Kind) Answers() bool { return k.row().answers }

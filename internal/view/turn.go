@@ -88,7 +88,7 @@ func (t *Turn) State() string {
 		return "failed"
 	case t.Waits != nil:
 		return "waits for you"
-	case t.Answer.Kind == llm.KindRefuse:
+	case t.Answer.Kind.Refuses():
 		return "refused"
 	}
 	return "answered"

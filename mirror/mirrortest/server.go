@@ -127,7 +127,7 @@ func (s *Server) run() error {
 	if s.fsync {
 		fsync = "on"
 	}
-	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", filepath.Join(s.dir, "data"), "-k", s.dir, "-c", "listen_addresses=", "-c", "fsync="+fsync,
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", filepath.Join(s.dir, "data"), "-k", s.dir, "-c", "listen_addresses=", "-c", "dynamic_shared_memory_type=mmap", "-c", "fsync="+fsync,
 		"-c", "shared_buffers=32MB", "-c", "max_connections=40")
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, log, log, attributes()
 	if err := start(cmd); err != nil {
