@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
-	"internal/cli":                   {"evaluate", "app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/anthropic", "llm/eval", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "agents/a2a", "agents/mcp", "agents/persona", "bridge/a2a", "bridge/a2a/grpc", "bridge/mcp", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/keycommand", "internal/lookalike", "internal/openfiles", "internal/recent", "internal/size", "internal/table", "internal/torture", "internal/webhook", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten", "internal/view", "sdk", "mirror", "console"},
+	"internal/cli":                   {"evaluate", "app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/anthropic", "llm/eval", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "agents/a2a", "agents/mcp", "agents/persona", "bridge/a2a", "bridge/a2a/grpc", "bridge/mcp", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/metrics", "internal/traces", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/keycommand", "internal/lookalike", "internal/openfiles", "internal/recent", "internal/size", "internal/table", "internal/torture", "internal/webhook", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten", "internal/view", "sdk", "mirror", "console"},
 	"internal/home":                  {"transport", "transport/nats/auth", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/home/nats":             {"internal/home", "transport", "transport/nats", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/bench":                 {"agentcard", "bridge/a2a", "bridge/a2a/grpc", "client", "internal/httpserver", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage", "cortex/conversation", "cortex/decide/catalog", "cortex/storage"},
@@ -36,6 +36,8 @@ var allowed = map[string][]string{
 	"internal/garbage":               {},
 	"internal/httpclient":            {},
 	"internal/httpserver":            {"internal/document", "internal/openfiles"},
+	"internal/metrics":               {"cortex", "cortex/conversation", "llm", "transport"},
+	"internal/traces":                {"cortex/conversation", "internal/shorten", "prompt", "transport"},
 	"internal/publicnet":             {},
 	"internal/view":                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/storage", "evaluate", "internal/lookalike", "internal/shorten", "internal/table", "llm", "prompt", "transport"},
 	"internal/webhook":               {"internal/publicnet"},
@@ -146,6 +148,8 @@ var vendors = map[string][]string{
 	"github.com/anthropics":             {"llm/anthropic"},
 	"sigs.k8s.io/yaml":                  {"internal/document"},
 	"go.yaml.in/yaml":                   {"internal/document"},
+	"github.com/prometheus":             {"internal/metrics"},
+	"go.opentelemetry.io":               {"internal/traces"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

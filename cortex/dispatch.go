@@ -27,6 +27,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 		o.stats.Retries.Add(1)
 		o.log.Info("task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
 	}
+	o.observe(conv.Conversation, entry)
 	o.track(conv.Conversation)
 	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
 		o.folds.Put(conv) // it stands for the log, and the event comes again
@@ -51,6 +52,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, s
 		if !timer.IsZero() && conv.Wakes(o.cfg.Now(), timer) {
 			continue
 		}
+		o.trace(conv.Conversation, out)
 		err := o.publish(ctx, conv.Conversation, out)
 		switch {
 		case err == nil:

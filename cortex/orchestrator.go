@@ -64,6 +64,8 @@ type Config struct {
 	Decisions int
 	// Budget limits what is spent on models. A Budget.Day needs a Store that is a [storage.SpendLog].
 	Budget budget.Limits
+	// Observers are told of each entry, in this order.
+	Observers []Observer
 
 	Logger *slog.Logger     // nil discards
 	Now    func() time.Time // nil means time.Now

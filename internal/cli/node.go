@@ -121,7 +121,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
 		Authenticated: n.sender != "", DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
 		Agents: n.Routable, Present: n.Present, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
-		Decisions: openfiles.Models(),
+		Decisions: openfiles.Models(), Observers: s.node.observers,
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,6 +19,7 @@ import (
 // openAt is where a service listens, or none.
 type openAt struct {
 	http, a2a, grpc string
+	pprof           string
 	old             bool     // A2A 0.3 at a2a as well
 	pushTo          []string // hosts of A2A clients in this network
 	cert, key       string   // files, for TLS at all of them
@@ -26,6 +28,7 @@ type openAt struct {
 // ports are the open ports of a service; nil where it does not listen.
 type ports struct {
 	http, a2a, grpc net.Listener
+	pprof           net.Listener
 	old             bool        // A2A 0.3 at a2a as well
 	pushTo          []string    // hosts of A2A clients in this network
 	tls             *tls.Config // nil: without TLS
@@ -44,11 +47,14 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 	all := []struct {
 		flag, at, usual string
 		to              *net.Listener
-	}{{"http", at.http, "8420", &p.http}, {"a2a", at.a2a, "8421", &p.a2a}, {"a2a-grpc", at.grpc, "8422", &p.grpc}}
+	}{{"http", at.http, "8420", &p.http}, {"a2a", at.a2a, "8421", &p.a2a}, {"a2a-grpc", at.grpc, "8422", &p.grpc}, {"pprof", cmp.Or(at.pprof, none), "6060", &p.pprof}}
 	for _, one := range all {
 		if one.at != none && !isAddress(one.at) {
 			return nil, e.settings.wrong(one.flag, " %q: want host:port, such as 127.0.0.1:%s, or none", one.at, one.usual)
 		}
+	}
+	if host, _, _ := net.SplitHostPort(at.pprof); at.pprof != "" && at.pprof != none && !isLoopback(host) {
+		return nil, e.settings.wrong("pprof", " %q: profiles show what is in memory, so they are served on this machine only: give 127.0.0.1 as its host", at.pprof)
 	}
 	if at.grpc != none && at.a2a == none {
 		return nil, e.settings.wrong("a2a-grpc", " %s: give --a2a as well, where the cards are", at.grpc)
@@ -110,7 +116,7 @@ func (p *ports) scheme() string {
 
 // Close closes what is open.
 func (p *ports) Close() {
-	for _, l := range []net.Listener{p.http, p.a2a, p.grpc} {
+	for _, l := range []net.Listener{p.http, p.a2a, p.grpc, p.pprof} {
 		if l != nil {
 			l.Close()
 		}
@@ -119,7 +125,7 @@ func (p *ports) Close() {
 
 // count returns the number of ports.
 func (p *ports) count() (n int) {
-	for _, l := range []net.Listener{p.http, p.a2a, p.grpc} {
+	for _, l := range []net.Listener{p.http, p.a2a, p.grpc, p.pprof} {
 		if l != nil {
 			n++
 		}

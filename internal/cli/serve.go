@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
@@ -43,7 +44,7 @@ folder; others by --nats with the address given to --listen. The small agents ec
 
 /healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise). It also
 names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
-are more agents than there may be, or too few files. At /mcp, other programs have Cortex as a tool: see cortex mcp.
+are more agents than there may be, or too few files. /readyz?verbose shows each check. /metrics is for Prometheus. At /mcp, other programs have Cortex as a tool: see cortex mcp.
 
 With --a2a, Cortex is an A2A 1.0 server, with JSON-RPC and HTTP+JSON on one port: itself at /, and each agent at /agents/ID/, with a
 card at .well-known/agent-card.json of both. Without keys, only programs on this machine may use it; with --auth, a bearer token is
@@ -67,14 +68,15 @@ cortex doctor to see what is lost, and to repair conversations.`,
 	}
 	e.settings.addNode(c, ownAgents...)
 	c.Flags().StringVar(&at.http, "http", defaultHTTP, "`ADDRESS`: where the console, /healthz, /readyz and /mcp are served, or none")
+	c.Flags().StringVar(&at.pprof, "pprof", none, "`ADDRESS`: where profiles of the process are served, on this machine only, or none")
 	c.Flags().StringVar(&at.a2a, "a2a", none, "`ADDRESS`: where Cortex and its agents are served to A2A clients, or none")
 	c.Flags().StringVar(&at.grpc, "a2a-grpc", none, "`ADDRESS`: where A2A clients have gRPC, or none")
 	c.Flags().BoolVar(&at.old, "a2a-03", false, "serve clients of A2A 0.3 at --a2a as well")
 	c.Flags().StringSliceVar(&at.pushTo, "a2a-push-host", nil, "`HOST`: host to which push notifications may go although it is in this network, or has no TLS")
 	c.Flags().StringVar(&at.cert, "http-cert", "", "`FILE`: certificate for TLS at --http, --a2a and --a2a-grpc (PEM); a changed file is read again")
 	c.Flags().StringVar(&at.key, "http-key", "", "`FILE`: its private key (PEM)")
-	setting(c.Flags(), "http", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
-	group(c.Flags(), groupKeep, "http", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
+	setting(c.Flags(), "http", "pprof", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
+	group(c.Flags(), groupKeep, "http", "pprof", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
 	roles = e.settings.addRoles(c)
 	return c
 }
@@ -96,11 +98,28 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 	var n atomic.Pointer[node] // nil until it is ready
 	var waits starting
 	owned := newOwnership()
+	m := newMetrics(n.Load, owned)
+	spans, err := e.openTraces(ctx, log, n.Load)
+	if err != nil {
+		return err
+	}
+	e.settings.node.observers = []cortex.Observer{m}
+	if spans != nil {
+		defer spans.Close()
+		m.TraceOf = spans.TraceOf
+		e.settings.node.observers = append(e.settings.node.observers, spans)
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	if open.http != nil {
 		g.Go(func() error {
-			return serveHealth(ctx, open, log, n.Load, &waits, owned, e.mcpHandler(n.Load, &waits), e.consoleHandler(open, n.Load, &waits, ctx.Done()))
+			handlers := map[string]http.Handler{
+				"/mcp": e.mcpHandler(n.Load, &waits), "/metrics": e.metricsHandler(m, n.Load, &waits), "/": e.consoleHandler(open, n.Load, &waits, ctx.Done()),
+			}
+			return serveHealth(ctx, open, log, n.Load, &waits, owned, handlers)
 		})
+	}
+	if open.pprof != nil {
+		g.Go(func() error { return servePprof(ctx, open.pprof, log) })
 	}
 	if open.a2a != nil {
 		g.Go(func() error { return serveA2A(ctx, open, log, e.a2aHandler(open, n.Load, &waits)) })
@@ -284,11 +303,12 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 	}
 }
 
-// serveHealth answers health checks, and has handler at /mcp and the console everywhere else, until ctx ends.
-func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running func() *node, waits error, owned *ownership, handler, console http.Handler) error {
+// serveHealth answers health checks, and has other handlers by their patterns, until ctx ends.
+func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running func() *node, waits error, owned *ownership, handlers map[string]http.Handler) error {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", handler)
-	mux.Handle("/", console)
+	for pattern, h := range handlers {
+		mux.Handle(pattern, h)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -298,6 +318,10 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 			http.Error(w, oneLine(waits), http.StatusServiceUnavailable)
 			return
 		}
+		if r.URL.Query().Has("verbose") {
+			n.verbose(ctx, w, open, owned)
+			return
+		}
 		beside, starting := n.roles.trouble()
 		if err := cmp.Or(n.ready(ctx), owned.lost(time.Now()), starting); err != nil {
 			http.Error(w, oneLine(err), http.StatusServiceUnavailable)
@@ -305,7 +329,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, view.Ranges(own))
-		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.trouble(), n.guests.trouble(), n.troubleA2A(open), beside, scarce()) {
+		for _, line := range n.troubles(open, beside) {
 			fmt.Fprintln(w, line)
 		}
 	})
@@ -315,31 +339,15 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 	return nil
 }
 
+// troubles returns a line for each thing that does not keep the node from working, but needs somebody.
+func (n *node) troubles(open *ports, beside []string) []string {
+	return slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.trouble(), n.guests.trouble(), n.troubleA2A(open), beside, scarce())
+}
+
 // scarce returns a line for each resource that the process has too little of.
 func scarce() []string {
 	if few := openfiles.Few(); few != "" {
 		return []string{few}
-	}
-	return nil
-}
-
-// ready returns why the node cannot accept and store work now, or nil.
-func (n *node) ready(ctx context.Context) error {
-	if err := n.healthy(ctx); err != nil {
-		return err
-	}
-	if n.server != nil {
-		if serious, err := n.server.Missing(); serious {
-			return err
-		}
-	}
-	if n.orchestrator.Owned() == nil {
-		return errors.New("it has not begun to take work")
-	}
-	for _, err := range n.store.Load(ctx, n.tenant, "readyz", 0) { // no such conversation: the result is empty, but it is a result
-		if err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
 	}
 	return nil
 }

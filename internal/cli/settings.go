@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/internal/document"
@@ -86,6 +87,8 @@ type nodeSettings struct {
 	llmTimeout  time.Duration
 
 	// Not settings.
+	observers []cortex.Observer // of each entry
+
 	flags   *pflag.FlagSet
 	keyless bool              // --auth none: nobody needs keys, even where there were keys before; see keepKeys
 	passing bool              // the node ends with its user

@@ -1,0 +1,42 @@
+package cortex
+
+import (
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Observer is told of each entry that an Orchestrator adds to a log, such as to count it. Since an event has one entry however often it is
+// delivered, what follows from an entry is counted once.
+type Observer interface {
+	// Appended is called after entry was stored and folded into conv, before its effects are sent. A turn waits for it, so it does no I/O. It
+	// keeps neither conv nor entry. Conversations call it concurrently.
+	Appended(conv *conversation.Conversation, entry *conversation.Entry)
+}
+
+// Tracer is an Observer that gives the events that follow from entries their place in a trace.
+type Tracer interface {
+	Observer
+	// Trace returns the W3C trace context of an event that entry seq or an earlier one of conv sends: that of the work to which the event belongs.
+	// Parent is empty when the event has none. The result depends on the log alone.
+	Trace(conv *conversation.Conversation, e *transport.Event) conversation.Trace
+}
+
+// observe tells the observers of an entry.
+func (o *Orchestrator) observe(conv *conversation.Conversation, entry *conversation.Entry) {
+	for _, ob := range o.cfg.Observers {
+		ob.Appended(conv, entry)
+	}
+}
+
+// trace sets the trace context of an effect.
+func (o *Orchestrator) trace(conv *conversation.Conversation, out conversation.Effect) {
+	for _, ob := range o.cfg.Observers {
+		t, ok := ob.(Tracer)
+		if !ok {
+			continue
+		}
+		if trace := t.Trace(conv, out.Event); trace.Parent != "" {
+			out.Event.Traceparent, out.Event.Tracestate = trace.Parent, trace.State
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/metrics"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// newMetrics returns the metrics of a service. running returns its node, nil until it is ready.
+func newMetrics(running func() *node, owned *ownership) *metrics.Metrics {
+	m := metrics.New(buildVersion())
+	m.Watch(metrics.Process{
+		Stats: func() cortex.Stats {
+			if n := running(); n != nil {
+				return n.orchestrator.Stats()
+			}
+			return cortex.Stats{}
+		},
+		Owned: func() int {
+			if n := running(); n != nil {
+				return len(n.orchestrator.Owned())
+			}
+			return 0
+		},
+		Ready: func() bool { return running() != nil && owned.lost(time.Now()) == nil },
+		Agents: func() map[string]int {
+			count := map[string]int{}
+			for _, state := range []registry.State{registry.StateUnknown, registry.StateActive, registry.StateDraining, registry.StateRefused} {
+				count[string(state)] = 0
+			}
+			if n := running(); n != nil {
+				for _, r := range n.Registry.Snapshot().Agents() {
+					if _, ok := count[string(r.State)]; ok {
+						count[string(r.State)]++
+					}
+				}
+			}
+			return count
+		},
+	})
+	return m
+}
+
+// metricsHandler answers scrapes. Where people have keys, a scrape needs a person's token: the names of agents are not for everybody.
+func (e *env) metricsHandler(m *metrics.Metrics, running func() *node, waits error) http.Handler {
+	return whenReady(running, waits, func(n *node) http.Handler {
+		identify := e.settings.identify(n, auth.Person)
+		scrape := m.Handler()
+		if identify == nil {
+			return scrape
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if _, err := identify(token); err != nil {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, "a bearer token is needed: see cortex auth token", http.StatusUnauthorized)
+				return
+			}
+			scrape.ServeHTTP(w, r)
+		})
+	})
+}

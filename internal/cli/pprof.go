@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+)
+
+// pprofConnections is how many profiles may be read at a time.
+const pprofConnections = 8
+
+// servePprof serves the profiles of this process until ctx ends.
+func servePprof(ctx context.Context, l net.Listener, log *slog.Logger) error {
+	log.Info("profiles are served", "url", "http://"+l.Addr().String()+"/debug/pprof/")
+	if err := httpserver.Serve(ctx, l, profiles(), &httpserver.Options{Connections: pprofConnections, Logger: log}); err != nil {
+		return fmt.Errorf("profiles: %w", err)
+	}
+	return nil
+}
+
+// profiles returns the handler of profiles. It answers requests to this machine by its own name only: a page of a browser that has its name point here
+// gets nothing.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if !isLoopback(host) {
+			http.Error(w, "profiles are for 127.0.0.1 and localhost only", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// isLoopback reports whether host is this machine, by an address or the name localhost.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

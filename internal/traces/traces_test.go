@@ -1,0 +1,376 @@
+package traces
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+const patience = 20 * time.Second
+
+// canary is what no span has without the switch for content.
+const canary = "canary-in-the-words"
+
+type decider struct{}
+
+func (decider) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
+	d := &llm.Decision{Model: "m1", Usage: llm.Usage{Input: 100, Output: 10}}
+	switch {
+	case len(t.Steps) > 0:
+		d.Kind, d.Say = llm.KindRespond, canary
+	case strings.Contains(t.User, "alone"):
+		d.Kind, d.Say = llm.KindRespond, canary
+	default:
+		d.Kind, d.Delegations = llm.KindDelegate, []llm.Delegation{{ID: "1", Agent: "alpha", Skill: "s", Task: canary}, {ID: "2", Agent: "beta", Skill: "s", Task: canary}}
+	}
+	return d, nil
+}
+
+// world is a bus and a store that outlive orchestrators.
+type world struct {
+	t     *testing.T
+	bus   transport.Transport
+	store *memstore.Store
+
+	answered chan *transport.Event
+	tasks    chan *transport.Event // of the agents
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, bus: memory.New(nil), store: memstore.New(), answered: make(chan *transport.Event, 100), tasks: make(chan *transport.Event, 100)}
+	t.Cleanup(func() { w.bus.Close() })
+	w.serve(transport.Live("", "c"), func(_ context.Context, e *transport.Event) error {
+		if _, ok := e.Payload.(*a2a.Message); ok {
+			w.answered <- e
+		}
+		return nil
+	})
+	for _, id := range []string{"alpha", "beta", "gamma"} {
+		w.serve(transport.Inbox("", id), func(_ context.Context, e *transport.Event) error {
+			w.tasks <- e
+			return nil
+		})
+	}
+	return w
+}
+
+func (w *world) serve(topic transport.Topic, h transport.Handler) {
+	w.t.Helper()
+	sub, err := w.bus.Subscribe(w.t.Context(), topic, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go sub.Serve(w.t.Context(), h) //nolint:errcheck // ends with the test
+}
+
+// orchestrate runs an orchestrator with its own Traces, until stop is called.
+func (w *world) orchestrate(e sdktrace.SpanExporter, content bool) (tr *Traces, stop func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	load := func(ctx context.Context, k conversation.Key) iter.Seq2[*conversation.Entry, error] {
+		return w.store.Load(ctx, k.Tenant, k.ContextID, 0)
+	}
+	tr = start(e, content, load, slog.New(slog.DiscardHandler))
+	var there []prompt.Agent
+	for _, id := range []string{"alpha", "beta", "gamma"} {
+		there = append(there, prompt.Agent{ID: id, Seen: true, Card: &a2a.AgentCard{Name: id, Skills: []a2a.AgentSkill{{ID: "s", Name: "s"}}}})
+	}
+	o, err := cortex.New(cortex.Config{
+		Transport: w.bus, Store: w.store, Decider: decider{}, Agents: func(string) []prompt.Agent { return there }, Observers: []cortex.Observer{tr},
+		TaskTimeout: 300 * time.Millisecond,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	return tr, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+func (w *world) say(id, text, parent string) {
+	w.t.Helper()
+	err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
+		ID: id, Time: time.Now(), From: "user", To: transport.Cortex, ContextID: "c", Traceparent: parent,
+		Payload: &a2a.Message{ID: id, ContextID: "c", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) done(e *transport.Event) {
+	w.t.Helper()
+	err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
+		ID: "r-" + e.ID, Time: time.Now(), From: e.To, To: transport.Cortex, ContextID: e.ContextID, TaskID: e.TaskID,
+		Payload: &a2a.Task{ID: e.TaskID, ContextID: e.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func receive[T any](t *testing.T, ch <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(patience):
+		t.Fatalf("nothing came: %s", what)
+	}
+	return v
+}
+
+// shape describes spans as "parent > name (error)", sorted.
+func shape(spans tracetest.SpanStubs) (all []string) {
+	names := map[trace.SpanID]string{}
+	for _, s := range spans {
+		names[s.SpanContext.SpanID()] = s.Name
+	}
+	for _, s := range spans {
+		parent := names[s.Parent.SpanID()]
+		if parent == "" && s.Parent.HasSpanID() {
+			parent = s.Parent.SpanID().String()
+		}
+		line := parent + " > " + s.Name
+		if s.Status.Code == codes.Error {
+			line += " (" + s.Status.Description + ")"
+		}
+		all = append(all, line)
+	}
+	slices.Sort(all)
+	return all
+}
+
+const (
+	parentTrace = "0af7651916cd43dd8448eb211c80319c"
+	parentSpan  = "b7ad6b7169203331"
+)
+
+// TestOneTrace takes a turn with two parallel tasks, one of which is tried again, from one orchestrator to the next in the middle.
+func TestOneTrace(t *testing.T) {
+	for _, parent := range []string{"", "00-" + parentTrace + "-" + parentSpan + "-01"} {
+		t.Run(fmt.Sprintf("parent=%q", parent), func(t *testing.T) {
+			w := newWorld(t)
+			first := tracetest.NewInMemoryExporter()
+			_, stop := w.orchestrate(first, false)
+			w.say("m1", canary, parent)
+			tasks := map[string]*transport.Event{}
+			for range 2 {
+				e := receive(t, w.tasks, "a task")
+				tasks[e.To] = e
+			}
+			stop() // as when it is killed: its Traces export nothing
+			if n := len(first.GetSpans()); n != 0 {
+				t.Errorf("%d spans of an open turn are exported", n)
+			}
+
+			exporter := tracetest.NewInMemoryExporter()
+			tr, stop := w.orchestrate(exporter, false)
+			w.done(tasks["alpha"])
+			again := receive(t, w.tasks, "beta's task for another agent, after its deadline")
+			w.done(again)
+			receive(t, w.answered, "the answer")
+			stop()
+			eventually(t, "the log is read", func() bool {
+				if err := tr.provider.ForceFlush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return len(exporter.GetSpans()) > 0
+			})
+			spans := exporter.GetSpans()
+			root := ""
+			if parent != "" {
+				root = parentSpan
+			}
+			want := []string{
+				root + " > invoke_workflow cortex", "invoke_workflow cortex > chat m1", "invoke_workflow cortex > chat m1",
+				"invoke_workflow cortex > invoke_agent alpha", "invoke_workflow cortex > invoke_agent beta (deadline)", "invoke_workflow cortex > invoke_agent " + again.To,
+			}
+			slices.Sort(want)
+			if diff := cmp.Diff(want, shape(spans)); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+			ids, of := map[string]string{}, map[string]bool{}
+			for _, s := range spans {
+				of[s.SpanContext.TraceID().String()] = true
+				ids[s.SpanContext.SpanID().String()] = s.Name
+				if s.EndTime.Before(s.StartTime) || s.StartTime.IsZero() {
+					t.Errorf("%s goes from %v to %v", s.Name, s.StartTime, s.EndTime)
+				}
+				for _, a := range s.Attributes {
+					if strings.Contains(a.Value.Emit(), canary) {
+						t.Errorf("%s of %s has the words of people", a.Key, s.Name)
+					}
+				}
+			}
+			if len(of) != 1 || len(ids) != len(spans) {
+				t.Errorf("traces %v and %d span ids of %d spans, want one trace and an id for each", slices.Collect(maps.Keys(of)), len(ids), len(spans))
+			}
+			if parent != "" && !of[parentTrace] {
+				t.Errorf("the trace is %v, want that of the message", of)
+			}
+			for _, e := range []*transport.Event{tasks["alpha"], tasks["beta"], again} {
+				sc, ok := parse(conversation.Trace{Parent: e.Traceparent})
+				if !ok || !sc.IsSampled() || !of[sc.TraceID().String()] || ids[sc.SpanID().String()] != "invoke_agent "+e.To {
+					t.Errorf("the task of %s has the traceparent %q, want that of its span", e.To, e.Traceparent)
+				}
+			}
+			tr.Close()
+		})
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(patience); !ok(); <-poll.C {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// TestRatio checks that derived trace ids are evenly distributed for a sampler by ratio, and that failed turns are kept in spite of it.
+func TestRatio(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
+	t.Setenv("OTEL_TRACES_SAMPLER_ARG", "0.25")
+	exporter := tracetest.NewInMemoryExporter()
+	tr := start(exporter, false, nil, slog.New(slog.DiscardHandler))
+	const turns = 1000
+	for i := range turns {
+		oneTurn(t, tr, fmt.Sprint("c", i), "")
+	}
+	if err := tr.provider.ForceFlush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(exporter.GetSpans()) / 2; n < turns/5 || n > turns*3/10 {
+		t.Errorf("%d of %d turns are kept, want a quarter", n, turns)
+	}
+	exporter.Reset()
+	for i := range 100 {
+		oneTurn(t, tr, fmt.Sprint("f", i), "no model answers")
+	}
+	if err := tr.provider.ForceFlush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(exporter.GetSpans()) / 2; n != 100 {
+		t.Errorf("%d of 100 failed turns are kept", n)
+	}
+	tr.Close()
+}
+
+// oneTurn appends a turn of one entry, which a decision or a failure answers.
+func oneTurn(t *testing.T, tr *Traces, contextID, failure string) {
+	t.Helper()
+	conv := conversation.NewConversation("", contextID)
+	at := time.Unix(1e9, 0)
+	entry := &conversation.Entry{
+		Seq: 1, Time: at, Sent: at.Add(time.Millisecond), Turn: "t-" + contextID, Failure: failure, Life: "life",
+		Cause: &transport.Event{ID: "m", From: "user", ContextID: contextID, Payload: &a2a.Message{ID: "m", ContextID: contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("go")}}},
+	}
+	if failure == "" {
+		entry.Decision = &llm.Decision{Kind: llm.KindRespond, Say: "yes", Model: "m1"}
+	}
+	if err := conv.Apply(entry); err != nil {
+		t.Fatal(err)
+	}
+	tr.Appended(conv, entry)
+}
+
+// hanging is an exporter that exports nothing until it is released.
+type hanging struct {
+	once    sync.Once
+	started chan struct{}
+}
+
+func (h *hanging) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
+	h.once.Do(func() { close(h.started) })
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h *hanging) Shutdown(context.Context) error { return nil }
+
+// TestHangingExporter goes on with turns while nothing is exported.
+func TestHangingExporter(t *testing.T) {
+	h := &hanging{started: make(chan struct{})}
+	tr := start(h, false, nil, slog.New(slog.DiscardHandler))
+	for i := range 3000 { // more than the queue takes
+		oneTurn(t, tr, fmt.Sprint("c", i), "")
+	}
+	receive(t, h.started, "an export")
+	oneTurn(t, tr, "last", "")
+	tr.Close()
+}
+
+// TestContent has the words of people in spans only with the switch.
+func TestContent(t *testing.T) {
+	w := newWorld(t)
+	exporter := tracetest.NewInMemoryExporter()
+	tr, stop := w.orchestrate(exporter, true)
+	w.say("m1", "alone", "")
+	receive(t, w.answered, "the answer")
+	stop()
+	if err := tr.provider.ForceFlush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := ""
+	for _, s := range exporter.GetSpans() {
+		for _, a := range s.Attributes {
+			if a.Key == outputMessages {
+				found = a.Value.AsString()
+			}
+		}
+	}
+	if want := `[{"parts":[{"content":"` + canary + `","type":"text"}],"role":"assistant"}]`; found != want {
+		t.Errorf("%s = %s, want %s", outputMessages, found, want)
+	}
+	tr.Close()
+}
+
+// TestWanted reads the standard environment.
+func TestWanted(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{nil, false},
+		{map[string]string{"OTEL_SERVICE_NAME": "x"}, false},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x:4318"}, true},
+		{map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://x:4318/v1/traces"}, true},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x:4318"}, false},
+		{map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x:4318"}, false},
+	} {
+		if got := Wanted(func(k string) string { return c.env[k] }); got != c.want {
+			t.Errorf("Wanted(%v) = %v, want %v", c.env, got, c.want)
+		}
+	}
+}
