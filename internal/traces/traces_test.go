@@ -201,7 +201,7 @@ func TestOneTrace(t *testing.T) {
 				if err := tr.provider.ForceFlush(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				return len(exporter.GetSpans()) > 0
+				return len(exporter.GetSpans()) >= 6
 			})
 			spans := exporter.GetSpans()
 			root := ""
