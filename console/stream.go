@@ -198,16 +198,16 @@ func (s *stream) hear(ctx context.Context, e *transport.Event) error {
 			if p.Status.Message != nil {
 				text = transport.Text(p.Status.Message.Parts)
 			}
-			return s.progress(e, p.TaskID, text)
+			return s.progress(ctx, e, p.TaskID, text)
 		}
 	case *a2a.TaskArtifactUpdateEvent:
 		if p.Artifact == nil {
 			return nil
 		}
 		if p.Artifact.ID == transport.TextArtifact {
-			return s.progress(e, p.TaskID, transport.Text(p.Artifact.Parts))
+			return s.progress(ctx, e, p.TaskID, transport.Text(p.Artifact.Parts))
 		}
-		return s.progress(e, p.TaskID, "makes "+prompt.Clean(p.Artifact.Name, maxWord))
+		return s.progress(ctx, e, p.TaskID, "makes "+prompt.Clean(p.Artifact.Name, maxWord))
 	}
 	if !own {
 		return nil
@@ -269,8 +269,14 @@ func (s *stream) flush() error {
 }
 
 // progress sends what an agent says of its task.
-func (s *stream) progress(e *transport.Event, id a2a.TaskID, text string) error {
+func (s *stream) progress(ctx context.Context, e *transport.Event, id a2a.TaskID, text string) error {
 	t := s.turns.Conversation.Tasks[id]
+	if t == nil { // agents are faster than the sign that they were given something
+		if err := s.catchUp(ctx, s.turns.Conversation.Version); err != nil {
+			return err
+		}
+		t = s.turns.Conversation.Tasks[id]
+	}
 	if text = prompt.Clean(text, maxProgress); text == "" || t == nil || t.Agent != e.From {
 		return nil
 	}

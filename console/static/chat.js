@@ -38,6 +38,10 @@ export function talk(turns) {
       const refocus = keep(old, fresh)
       const draft = old.querySelector('.draft:not([hidden])'), next = fresh.querySelector('.draft')
       if (draft && next) next.replaceWith(draft) // it goes on being written
+      for (const said of old.querySelectorAll('.progress')) {
+        const same = fresh.querySelector('#' + CSS.escape(said.parentElement.id) + ':has(form) .progress')
+        if (same) same.textContent = said.textContent
+      }
       old.replaceWith(fresh)
       refocus()
     } else {
@@ -101,26 +105,28 @@ export function talk(turns) {
     text.addEventListener('keydown', e => {
       if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) { e.preventDefault(); form.requestSubmit() }
     })
+    text.addEventListener('beforeinput', e => { // a message begins with no empty line
+      if (e.inputType === 'insertLineBreak' && !text.value.trim()) e.preventDefault()
+    })
     form.addEventListener('submit', async e => {
       e.preventDefault()
       const body = new FormData(form)
       if (!text.value.trim() && !form.elements.file.value) return
       if (!form.elements.file.value) body.delete('file')
-      const button = form.querySelector('button')
-      button.disabled = true
+      const said = text.value.replace(/^\n+|\s+$/g, '')
+      body.set('text', said)
+      form.reset() // at once: what is typed from now on is the next message
+      form.elements.message.value = Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, '0')).join('')
       try {
         if (form.dataset.go) {
           history.replaceState(null, '', form.dataset.go)
           delete form.dataset.go
         }
-        if (!source) listen()
         await send(form, body)
-        form.reset()
-        form.elements.message.value = Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, '0')).join('')
       } catch (err) {
         tell(err.message)
+        if (!text.value) text.value = said
       }
-      button.disabled = false
       text.focus()
     })
   }

@@ -52,6 +52,9 @@ When standard input is no terminal, all of it is one message: the answer goes to
 			return w.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if at != none && !isAddress(at) {
+				return e.settings.wrong("console", " %q: want host:port, such as %s, or none", at, defaultHTTP)
+			}
 			unready, err := e.chooseModel(cmd.Context())
 			if err != nil {
 				return err

@@ -129,9 +129,6 @@ func (e *env) chatConsole(ctx context.Context, b *backend, at string) (link stri
 	if at == none {
 		return "", nothing, nil
 	}
-	if !isAddress(at) {
-		return "", nothing, usagef("--console %q: want host:port, such as %s, or none", at, defaultHTTP)
-	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
 	if host, _, _ := net.SplitHostPort(at); errors.Is(err, syscall.EADDRINUSE) && s.given["console"] == 0 { // another data folder's, perhaps
 		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))

@@ -89,6 +89,9 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 		return err
 	}
 	defer open.Close()
+	if open.door != nil {
+		defer open.door.close(e.settings.data)
+	}
 	if few := openfiles.Few(); few != "" {
 		log.Warn("few files may be open: who only connects can use them up", "advice", few)
 	}
