@@ -198,7 +198,9 @@ func damageFolder(t *testing.T, rnd *rand.Rand, dir string) string {
 		{"cut", func() error { return overwrite(b[:rnd.IntN(len(b)+1)]) }},
 		{"emptied", func() error { return overwrite(nil) }},
 		{"removed", func() error { return os.Remove(path) }},
-		{"added to", func() error { return overwrite(append(b, bytes.Repeat([]byte{byte(rnd.Uint32())}, 1+rnd.IntN(4000))...)) }},
+		{"added to", func() error {
+			return overwrite(append(b, bytes.Repeat([]byte{byte(rnd.Uint32())}, 1+rnd.IntN(4000))...))
+		}},
 		{"zeroed the end of", func() error { clear(b[len(b)/2:]); return overwrite(b) }},
 		{"copied another one over", func() error {
 			other, err := os.ReadFile(all[rnd.IntN(len(all))])

@@ -21,7 +21,7 @@ import (
 var settingFlags = strings.Fields(`
 	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color theme keys console
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
-	http a2a a2a-grpc a2a-03 a2a-push-host http-cert http-key card spec concurrency timeout own-role
+	http pprof a2a a2a-grpc a2a-03 a2a-push-host http-cert http-key card spec concurrency timeout own-role
 	postgres postgres-content postgres-retain`)
 
 // actionFlags belong to one call of a command.
@@ -29,7 +29,7 @@ var actionFlags = strings.Fields(`
 	name url wait agent skill input file output config help conversation continue json protocol verbose once dir all yes force limit seen revoke repair new online
 	ability tag text version state owner lang
 	queries oos learn multi k grow cases language about parallel wrong
-	turns tcp llm-delay delegations time-limit entries conversations for
+	turns case tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients
 	client-id callback-port
 	prefix credentials a2a-directory allow-host refresh
