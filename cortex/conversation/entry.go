@@ -96,27 +96,34 @@ type plainEntry Entry
 // noCause is how encoding/json encodes a missing cause. Within a JSON string its quotes would be escaped.
 var noCause = []byte(`"cause":null`)
 
-// buffers holds unused buffers of at most maxBuffer bytes for encoding entries.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// encoding is what encoding an entry needs, apart from the result.
+type encoding struct {
+	bytes.Buffer
+	plain plainEntry // without its cause
+}
+
+// encodings holds unused encodings, with buffers of at most maxBuffer bytes.
+var encodings = sync.Pool{New: func() any { return new(encoding) }}
 
 const maxBuffer = 64 << 10
 
 // MarshalJSON encodes an entry. It copies the cause's payload as it was received, if that is unchanged (see [transport.Event.Decode]).
 // Stores call it directly, since encoding/json would validate every byte again.
 func (e *Entry) MarshalJSON() ([]byte, error) {
-	plain := plainEntry(*e)
-	plain.Cause = nil
 	if e.Cause == nil {
-		return json.Marshal(&plain)
+		return json.Marshal((*plainEntry)(e))
 	}
-	rest := buffers.Get().(*bytes.Buffer)
+	rest := encodings.Get().(*encoding)
 	defer func() {
 		if rest.Cap() <= maxBuffer {
 			rest.Reset()
-			buffers.Put(rest)
+			rest.plain = plainEntry{} // it refers to the entry's parts
+			encodings.Put(rest)
 		}
 	}()
-	if err := json.NewEncoder(rest).Encode(&plain); err != nil {
+	rest.plain = plainEntry(*e)
+	rest.plain.Cause = nil
+	if err := json.NewEncoder(rest).Encode(&rest.plain); err != nil {
 		return nil, err
 	}
 	before, after, _ := bytes.Cut(bytes.TrimSuffix(rest.Bytes(), []byte("\n")), noCause)
