@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/metrics"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -27,7 +30,9 @@ func newMetrics(running func() *node, owned *ownership) *metrics.Metrics {
 			}
 			return 0
 		},
-		Ready: func() bool { return running() != nil && owned.lost(time.Now()) == nil },
+		Waiting: func(ctx context.Context) (int, error) { return running().waiting(ctx) },
+		Dead:    func(ctx context.Context) (int, error) { return running().dead(ctx) },
+		Ready:   func() bool { return running() != nil && owned.lost(time.Now()) == nil },
 		Agents: func() map[string]int {
 			count := map[string]int{}
 			for _, state := range []registry.State{registry.StateUnknown, registry.StateActive, registry.StateDraining, registry.StateRefused} {
@@ -44,6 +49,44 @@ func newMetrics(running func() *node, owned *ownership) *metrics.Metrics {
 		},
 	})
 	return m
+}
+
+// errUnknown is why a number of a node is not known.
+var errUnknown = errors.New("it is not known")
+
+// waiting returns how many events wait for Cortex. n may be nil.
+func (n *node) waiting(ctx context.Context) (int, error) {
+	if n == nil {
+		return 0, errUnknown
+	}
+	depth, ok := n.bus.(transport.InboxDepth)
+	if !ok {
+		return 0, errUnknown
+	}
+	return depth.Waiting(ctx, transport.Inbox(n.tenant, transport.Cortex))
+}
+
+// maxDeadCounted bounds the dead letters that are counted: counting reads them.
+const maxDeadCounted = 1000
+
+// dead returns how many dead letters there are, up to maxDeadCounted. n may be nil.
+func (n *node) dead(ctx context.Context) (count int, err error) {
+	if n == nil {
+		return 0, errUnknown
+	}
+	letters, err := n.deadLetters()
+	if err != nil {
+		return 0, err
+	}
+	for _, err := range letters.DeadLetters(ctx, n.tenant) {
+		if err != nil {
+			return 0, err
+		}
+		if count++; count == maxDeadCounted {
+			break
+		}
+	}
+	return count, nil
 }
 
 // metricsHandler answers scrapes. Where people have keys, a scrape needs a person's token: the names of agents are not for everybody.

@@ -1,7 +1,9 @@
 package metrics_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -72,10 +74,16 @@ func TestDashboard(t *testing.T) {
 	m := metrics.New("1.2.3")
 	m.Watch(metrics.Process{
 		Stats: func() cortex.Stats { return cortex.Stats{} }, Owned: func() int { return 64 }, Ready: func() bool { return true },
-		Agents: func() map[string]int { return map[string]int{"active": 2} },
+		Agents:  func() map[string]int { return map[string]int{"active": 2} },
+		Waiting: func(context.Context) (int, error) { return 7, nil }, Dead: func(context.Context) (int, error) { return 0, errors.New("not now") },
 	})
 	runTurn(t, m)
 	text := scrape(t, m)
+	for _, line := range []string{"cortex_inbox_messages 7", "cortex_dead_letters NaN", "cortex_ready 1", "cortex_partitions_owned 64"} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
 	notSeen := map[string][]string{"cortex_task_attempts_total": {"agent", "reason"}} // no task of the turn was repeated
 	for where, expr := range expressions(t) {
 		names := metricName.FindAllString(expr, -1)

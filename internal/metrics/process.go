@@ -1,13 +1,23 @@
 package metrics
 
-import "github.com/cortex-orchestrator/cortex/cortex"
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
 
-// Process is what a scrape reads of the process. Its functions return at once, and are called concurrently.
+	"github.com/cortex-orchestrator/cortex/cortex"
+)
+
+// Process is what a scrape reads of the process. Its functions are called concurrently, and return at once but for Waiting and Dead.
 type Process struct {
 	Stats  func() cortex.Stats
 	Owned  func() int            // partitions
 	Ready  func() bool           // whether it takes work, and each partition has an owner
 	Agents func() map[string]int // by state; the same states each time
+	// Waiting returns how many events wait for Cortex, and Dead how many dead letters there are. Both may ask a server: the result is kept for some seconds.
+	// After an error the metric is not a number.
+	Waiting, Dead func(context.Context) (int, error)
 }
 
 // Watch adds the metrics of a process. It is called once.
@@ -27,5 +37,32 @@ func (m *Metrics) Watch(p Process) {
 		}
 		return 0
 	})
+	m.gauge("cortex_inbox_messages", "Events that wait for Cortex, in all its replicas.", kept(p.Waiting))
+	m.gauge("cortex_dead_letters", "Dead letters that are kept.", kept(p.Dead))
 	m.states("cortex_agents", "Agents in the registry, by state.", p.Agents)
+}
+
+const (
+	keepFor = 5 * time.Second
+	askFor  = 2 * time.Second
+)
+
+// kept returns a function that returns the last result of ask, and asks anew when it is older than keepFor.
+func kept(ask func(context.Context) (int, error)) func() float64 {
+	var mu sync.Mutex
+	var last time.Time
+	var value float64
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); last.IsZero() || now.Sub(last) > keepFor {
+			ctx, cancel := context.WithTimeout(context.Background(), askFor)
+			defer cancel()
+			n, err := ask(ctx)
+			if last, value = now, float64(n); err != nil {
+				value = math.NaN()
+			}
+		}
+		return value
+	}
 }
