@@ -214,3 +214,26 @@ func rabbitURL(t *testing.T) string {
 	newWorld(t) // it says so if there is none
 	return rabbit.URL()
 }
+
+// TestOtherQueue has a queue of Cortex's name that is not as Cortex makes it. It is said which one, also when RabbitMQ was away before, and how to mend it.
+func TestOtherQueue(t *testing.T) {
+	w := newWorld(t)
+	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
+	p := newProxy(t, at)
+	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
+	ch := w.channel()
+	name := "cortex." + w.o.name + ".response"
+	_, err := ch.QueueDeclare(name, true, false, false, false, nil)
+	must(t, err)
+	p.cut()
+	w.start()
+	w.until("it is said that RabbitMQ is away", func() bool { return contains(w.log.String(), "no connection to RabbitMQ") })
+	p.mend()
+	w.until("it is said what to do", func() bool { return contains(w.log.String(), "rabbitmqctl delete_queue "+name) })
+	_, err = ch.QueueDelete(name, false, false, false)
+	must(t, err)
+	w.until("it is connected", func() bool { return w.connections() > 0 })
+	if n := strings.Count(w.log.String(), "no connection to RabbitMQ"); n != 2 {
+		t.Errorf("it is said %d times:\n%s", n, w.log.String())
+	}
+}

@@ -21,6 +21,8 @@ const (
 	closeTime = 2 * time.Second
 	dialTime  = 10 * time.Second
 	heartbeat = 10 * time.Second
+
+	maxReasons = 8 // that are said of one absence
 )
 
 var (
@@ -47,11 +49,11 @@ func newLine(address string, log *slog.Logger, pauses [2]time.Duration) *line {
 	return &line{address: address, log: log, pauses: pauses, up: make(chan struct{})}
 }
 
-// run keeps the connection until ctx ends. It says once that RabbitMQ is away, and once that it is there.
+// run keeps the connection until ctx ends. It says once that RabbitMQ is away, once what RabbitMQ itself refuses, and once that it is there.
 func (l *line) run(ctx context.Context) error {
 	pauses := &backoff.ExponentialBackOff{InitialInterval: l.pauses[0], MaxInterval: l.pauses[1], Multiplier: 2, RandomizationFactor: 0.25}
 	pauses.Reset()
-	told := false
+	told := map[string]bool{}
 	for {
 		up, err := l.session(ctx, func() { l.log.Info("connected to RabbitMQ", "address", shown(l.address)) })
 		if ctx.Err() != nil {
@@ -59,11 +61,11 @@ func (l *line) run(ctx context.Context) error {
 		}
 		if up {
 			pauses.Reset()
-			told = false
+			clear(told)
 		}
-		if !told {
+		if why := refusal(err); !told[why] && len(told) < maxReasons {
 			l.log.Warn("no connection to RabbitMQ: it is tried again and again", "address", shown(l.address), "err", l.clean(err))
-			told = true
+			told[why] = true
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):
@@ -71,6 +73,14 @@ func (l *line) run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// refusal returns what RabbitMQ itself has refused, which somebody has to mend; "" for an error of another kind, as when it is away or stops.
+func refusal(err error) string {
+	if no, ok := errors.AsType[*amqp.Error](err); ok && no.Server && no.Code != amqp.ConnectionForced {
+		return no.Error()
+	}
+	return ""
 }
 
 // shown returns a URL without user, password and parameters.
@@ -411,6 +421,9 @@ func (s *session) declare(ch *amqp.Channel, q *queue) (string, error) {
 	if !there {
 		own := name == ""
 		is, err := ch.QueueDeclare(name, !own, own, own, false, q.args)
+		if no, ok := errors.AsType[*amqp.Error](err); ok && no.Code == amqp.PreconditionFailed {
+			return "", fmt.Errorf("the queue is there, and is not as Cortex makes it: delete it (rabbitmqctl delete_queue %s), and it is made anew: %w", name, err)
+		}
 		if err != nil {
 			return "", err
 		}
