@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -18,18 +20,53 @@ import (
 // heartbeatEvery is how often the heartbeats of one agent are written: ten thousand agents send thirty million a day.
 const heartbeatEvery = time.Minute
 
-// beside copies the log, and the agents beside it.
+// beside copies the log, and the agents beside it, for which the log does not wait.
 func (m *Mirror) beside(ctx context.Context, c *copier) error {
 	if m.opts.Transport == nil {
 		return c.copy(ctx)
 	}
+	ctx, end := context.WithCancel(ctx)
+	var agents sync.WaitGroup
+	agents.Go(func() { m.copyAgents(ctx) })
+	defer agents.Wait()
+	defer end()
+	return c.copy(ctx)
+}
+
+// copyAgents copies the agents until ctx ends, again after an error.
+func (m *Mirror) copyAgents(ctx context.Context) {
+	pauses := &backoff.ExponentialBackOff{InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
+	told := map[string]bool{}
+	for {
+		began := time.Now()
+		err := hide(m.db, m.agentsOnce(ctx))
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > maxPause {
+			pauses.Reset()
+			clear(told)
+		}
+		if reason := reasonOf(err); !told[reason] && len(told) < maxReasons {
+			told[reason] = true
+			m.log.Warn("agents are not mirrored now, the log is: it is tried again and again", "postgres", where(m.db), "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pauses.NextBackOff()):
+		}
+	}
+}
+
+// agentsOnce copies the agents until an error.
+func (m *Mirror) agentsOnce(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, m.db.Copy())
 	if err != nil {
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}
 	defer closeConn(ctx, conn)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.copy(ctx) })
 	a := &agents{tenant: m.opts.Tenant, conn: conn, events: make(chan registry.Event), beats: map[string]time.Time{}}
 	r := registry.New(registry.Config{Tenant: m.opts.Tenant, Seen: true, Logger: m.log, OnEvent: func(e registry.Event) {
 		select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -28,12 +29,12 @@ type Mirror struct {
 	opts  Options
 	db    *pgx.ConnConfig
 	log   *slog.Logger
-	told  bool // that the mirror waits
+	told  map[string]bool // why the mirror waits, see reasonOf
 }
 
 // New returns a Mirror of store. It does not connect yet. store must not be nil, and o must name a database.
 func New(store Store, o *Options) (*Mirror, error) {
-	m := &Mirror{store: store, opts: *o, log: o.Logger}
+	m := &Mirror{store: store, opts: *o, log: o.Logger, told: map[string]bool{}}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -59,8 +60,8 @@ func (m *Mirror) Run(ctx context.Context) error {
 			return err
 		case errors.Is(err, errMoved), errors.Is(err, errLogChanged):
 			m.log.Info("the mirror begins again", "reason", err.Error())
-		case !m.told:
-			m.told = true
+		case !m.told[reasonOf(err)] && len(m.told) < maxReasons:
+			m.told[reasonOf(err)] = true
 			m.log.Warn("the mirror waits, and goes on when it can", "postgres", where(m.db), "err", err.Error())
 		}
 		if time.Since(began) > maxPause {
@@ -72,6 +73,18 @@ func (m *Mirror) Run(ctx context.Context) error {
 		case <-time.After(pauses.NextBackOff()):
 		}
 	}
+}
+
+// maxReasons bounds how many reasons are told of one pause.
+const maxReasons = 8
+
+// reasonOf returns the SQLSTATE of what PostgreSQL refuses, which somebody has to mend; "" for an error of another kind, as when it is away, stops or starts.
+func reasonOf(err error) string {
+	code := codeOf(err)
+	if strings.HasPrefix(code, "57") || strings.HasPrefix(code, "08") {
+		return ""
+	}
+	return code
 }
 
 // once copies the log until an error.
@@ -91,8 +104,8 @@ func (m *Mirror) once(ctx context.Context) error {
 	if err := c.open(ctx, m.opts.Ready); err != nil {
 		return err
 	}
-	if m.told {
-		m.told = false
+	if len(m.told) > 0 {
+		clear(m.told)
 		m.log.Info("the mirror goes on")
 	}
 	m.opts.Ready()

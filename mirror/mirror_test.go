@@ -2,6 +2,7 @@ package mirror_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,15 +14,19 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/mirror"
+	"github.com/cortex-orchestrator/cortex/mirror/mirrortest"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // TestViews checks what the views show of turns, tasks, tokens and costs.
@@ -564,5 +569,78 @@ func TestNewerSchema(t *testing.T) {
 	}
 	if err := n.Run(t.Context()); !transport.IsPermanent(err) || !strings.Contains(err.Error(), "newer Cortex: it has version 99") {
 		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestModestOwner mirrors as somebody who owns a database and nothing else. It is told of each thing that keeps it from that, and an administrator lets others read.
+func TestModestOwner(t *testing.T) {
+	w := newWorld(t)
+	if w == nil {
+		return
+	}
+	s, err := mirrortest.New(false) // where no other test has made cortex_read
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	admin, err := pgx.Connect(t.Context(), s.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	do := func(conn *pgx.Conn, query string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), query); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	do(admin, "CREATE ROLE modest LOGIN CONNECTION LIMIT 1") // the log needs one, and the agents another one
+	do(admin, "CREATE ROLE reader LOGIN")
+	as := func(user string) string { return strings.Replace(s.URL("audit"), "user=test", "user="+user, 1) }
+	w.say("", "a", "1")
+	bus := memory.New(nil)
+	defer bus.Close()
+	w.url = as("test") // for the checks
+	m := w.run(mirror.Options{Postgres: as("modest"), Transport: bus})
+	w.await("it is said that the database is not there", func() bool { return strings.Contains(m.log.String(), "3D000") })
+	do(admin, "CREATE DATABASE audit")
+	w.await("it is said that it may not make the schema", func() bool { return strings.Contains(m.log.String(), "42501") })
+	do(admin, "ALTER DATABASE audit OWNER TO modest")
+	w.complete()
+	if n := strings.Count(m.log.String(), "the mirror waits"); n != 2 {
+		t.Errorf("it is said %d times:\n%s", n, m.log)
+	}
+	w.await("it is said that agents are left out", func() bool { return strings.Contains(m.log.String(), "agents are not mirrored now") })
+	w.say("", "b", "2")
+	w.complete()
+	do(admin, "ALTER ROLE modest CONNECTION LIMIT -1")
+	allow := func(user string) (*pgx.Conn, error) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), as(user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close(context.Background()) })
+		_, err = conn.Exec(t.Context(), "SELECT cortex.allow('reader', '')")
+		return conn, err
+	}
+	_, err = allow("modest")
+	if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || !strings.Contains(pg.Hint, "SELECT cortex.allow('reader', '')") {
+		t.Errorf("allow = %v, want advice", err)
+	}
+	test, err := allow("test")
+	if err != nil {
+		t.Error(err)
+	}
+	card, handler, _ := agents.Lookup("echo")
+	go agents.Serve(t.Context(), bus, card, handler, nil) //nolint:errcheck // it ends with the test
+	w.await("agents are mirrored", func() bool {
+		var n int
+		return test.QueryRow(t.Context(), "SELECT count(*) FROM cortex.v_agents").Scan(&n) == nil && n == 1
+	})
+	conn, _ := allow("reader")
+	var n int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM cortex.v_turns").Scan(&n); err != nil || n != 2 {
+		t.Errorf("the reader sees %d turns, %v", n, err)
 	}
 }

@@ -27,7 +27,7 @@ type Options struct {
 	// Postgres says which database: a URL, or the keywords of libpq. What is missing comes from libpq's variables and files, such as PGPASSWORD and
 	// ~/.pgpass.
 	Postgres string
-	// NoContent leaves out what people, agents and models wrote: bodies, errors and reasons.
+	// NoContent leaves out what people, agents and models wrote: bodies, errors and reasons. Cards of agents stay.
 	NoContent bool
 	// Retain is how long rows are kept; 0 is for ever.
 	Retain time.Duration
@@ -56,7 +56,7 @@ func (o *Options) AddFlags(f *flag.FlagSet) {
 		o.Postgres = text
 		return nil
 	})
-	f.Func("postgres-content", "`BOOL`: false leaves out of the mirror what people, agents and models wrote (default true)", func(text string) error {
+	f.Func("postgres-content", "`BOOL`: false leaves out of the mirror what people, agents and models wrote, but for cards (default true)", func(text string) error {
 		content, err := strconv.ParseBool(text)
 		if err != nil {
 			return errors.New("want true or false")

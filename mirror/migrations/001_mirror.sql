@@ -181,13 +181,18 @@ $$;
 -- allow lets a role read a tenant: '' is the default one, '*' all. disallow takes that back.
 CREATE FUNCTION cortex.allow(reader text, tenant text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 BEGIN
-	EXECUTE format('GRANT cortex_read TO %I', reader);
+	BEGIN
+		PERFORM cortex.share();
+		EXECUTE format('GRANT cortex_read TO %I', reader);
+	EXCEPTION WHEN insufficient_privilege THEN
+		RAISE EXCEPTION '%, so % cannot let others read', SQLERRM, current_user USING ERRCODE = 'insufficient_privilege',
+			HINT = format('Have an administrator of the server run: SELECT cortex.allow(%L, %L)', reader, tenant);
+	END;
 	INSERT INTO cortex.readers VALUES (reader, tenant) ON CONFLICT DO NOTHING;
 END $$;
 CREATE FUNCTION cortex.disallow(reader text, tenant text) RETURNS void LANGUAGE sql SET search_path = pg_catalog AS $$
 	DELETE FROM cortex.readers r WHERE r.reader = $1 AND r.tenant = $2
 $$;
-REVOKE ALL ON FUNCTION cortex.allow(text, text), cortex.disallow(text, text) FROM PUBLIC;
 
 DO $$
 DECLARE t text;
@@ -240,8 +245,9 @@ CREATE VIEW cortex.v_events WITH (security_invoker = true) AS
 CREATE VIEW cortex.v_quarantine WITH (security_invoker = true) AS
 	SELECT log, version, stored, tenant, context_id, reason, raw FROM cortex.quarantine;
 
--- cortex_read may read the views, and what is behind them as far as the rows' tenants allow. Roles belong to all databases of a server, so it may be there.
-DO $$
+-- share makes the role cortex_read, which may read the views, and what is behind them as far as the rows' tenants allow. Roles belong to all databases of a
+-- server, so it may be there.
+CREATE FUNCTION cortex.share() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE v text;
 BEGIN
 	IF to_regrole('cortex_read') IS NULL THEN
@@ -257,4 +263,12 @@ BEGIN
 		EXECUTE format('GRANT SELECT ON cortex.%I TO cortex_read', v);
 	END LOOP;
 	GRANT EXECUTE ON FUNCTION cortex.readable() TO cortex_read;
+END $$;
+REVOKE ALL ON FUNCTION cortex.allow(text, text), cortex.disallow(text, text), cortex.share() FROM PUBLIC;
+
+-- Whoever owns the database need not be allowed to make roles: then an administrator makes it, by cortex.allow.
+DO $$
+BEGIN
+	PERFORM cortex.share();
+EXCEPTION WHEN insufficient_privilege THEN NULL;
 END $$;
