@@ -46,6 +46,8 @@ type copier struct {
 	folder  folder
 	parts   partitions
 	now     func() time.Time
+	again   bool   // this is another attempt, of which little is said
+	works   func() // called after each success in copying
 
 	info     storage.JournalInfo
 	id       int64 // of the log in the database
@@ -95,7 +97,11 @@ func (c *copier) open(ctx context.Context, ready func()) error {
 		return err
 	}
 	c.seen, c.erasing, c.erasures = c.position, true, eraseEvery
-	c.log.Info("mirroring the log", "created", created, "position", c.position, "behind", max(0, int64(c.info.Last)-c.position)) //nolint:gosec // a sequence
+	level := slog.LevelInfo
+	if c.again {
+		level = slog.LevelDebug
+	}
+	c.log.Log(ctx, level, "mirroring the log", "created", created, "position", c.position, "behind", max(0, int64(c.info.Last)-c.position)) //nolint:gosec // a sequence
 	return nil
 }
 
@@ -247,6 +253,7 @@ func (c *copier) copy(ctx context.Context) error {
 		if err := c.beside(ctx); err != nil {
 			return err
 		}
+		c.works()
 		if next != nil {
 			continue
 		}

@@ -99,14 +99,16 @@ func (m *Mirror) once(ctx context.Context) error {
 	}
 	c := &copier{
 		store: m.store, conn: conn, log: m.log, content: !m.opts.NoContent, retain: m.opts.Retain,
-		folder: folder{store: m.store, content: !m.opts.NoContent}, now: time.Now,
+		folder: folder{store: m.store, content: !m.opts.NoContent}, now: time.Now, again: len(m.told) > 0,
+		works: func() {
+			if len(m.told) > 0 {
+				clear(m.told)
+				m.log.Info("the mirror goes on")
+			}
+		},
 	}
 	if err := c.open(ctx, m.opts.Ready); err != nil {
 		return err
-	}
-	if len(m.told) > 0 {
-		clear(m.told)
-		m.log.Info("the mirror goes on")
 	}
 	m.opts.Ready()
 	return m.beside(ctx, c)

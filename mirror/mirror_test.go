@@ -644,3 +644,29 @@ func TestModestOwner(t *testing.T) {
 		t.Errorf("the reader sees %d turns, %v", n, err)
 	}
 }
+
+// TestFull has a database that takes no more rows, as when a disk is full: that is said once, also after many attempts, and that the mirror goes on when it does.
+func TestFull(t *testing.T) {
+	w := newWorld(t)
+	if w == nil {
+		return
+	}
+	m := w.run(mirror.Options{})
+	w.say("", "a", "1")
+	w.complete()
+	if _, err := w.db.Exec(t.Context(), `CREATE SEQUENCE tries;
+		CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.tries'); RAISE EXCEPTION 'no space' USING ERRCODE = 'disk_full'; END $$;
+		CREATE TRIGGER full_disk BEFORE INSERT ON cortex.entries FOR EACH ROW EXECUTE FUNCTION full_disk()`); err != nil {
+		t.Fatal(err)
+	}
+	w.say("", "a", "2")
+	w.await("it was tried again", func() bool { return w.one("SELECT last_value FROM tries").(int64) >= 4 })
+	if log := m.log.String(); strings.Count(log, "the mirror waits") != 1 || strings.Contains(log, "goes on\"") || strings.Count(log, "mirroring the log") != 1 {
+		t.Errorf("it is said\n%s", log)
+	}
+	if _, err := w.db.Exec(t.Context(), "DROP TRIGGER full_disk ON cortex.entries"); err != nil {
+		t.Fatal(err)
+	}
+	w.complete()
+	w.await("it goes on", func() bool { return strings.Contains(m.log.String(), "msg=\"the mirror goes on\"") })
+}
