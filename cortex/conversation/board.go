@@ -74,14 +74,17 @@ func (chain *Chain) boardAfter(agent string, p *transport.Post) []transport.Boar
 // post puts what e brings on the board.
 func (c *Conversation) post(e *Entry, p *transport.Post) {
 	t, chain, why := c.whyNoBoard(e.Cause)
-	if why != "" || e.Rejected != "" {
+	if why != "" {
+		return
+	}
+	chain.Posted++ // one that is rejected is an entry as well
+	if e.Rejected != "" {
 		return
 	}
 	ttl := p.TTL
 	if ttl == 0 {
 		ttl = postTTL
 	}
-	chain.Posted++
 	chain.Board = append(chain.boardAfter(t.Agent, p), transport.BoardPost{
 		Seq: e.Seq, Agent: t.Agent, Task: t.ID, Name: p.Name, Text: strings.ToValidUTF8(p.Text, "\uFFFD"), Time: e.Time, Expires: e.Time.Add(ttl),
 	})

@@ -202,6 +202,32 @@ func TestBoardIsBounded(t *testing.T) {
 	}
 }
 
+// TestRejectedPostsAreBounded has an agent post without end what evaluators reject: each is an entry of the log, and on no board.
+func TestRejectedPostsAreBounded(t *testing.T) {
+	s := newBoardScript(t)
+	alpha := s.tasks["user:ann alpha"]
+	for i := range 300 {
+		cause := &transport.Event{ID: fmt.Sprint("p", i), From: "alpha", ContextID: "c1", TaskID: alpha, Payload: &transport.Post{Name: "x", Text: "x"}}
+		if s.conv.Plan(cause, s.now, false).Do != conversation.Work {
+			break
+		}
+		e := s.entry(cause)
+		e.Rejected = "no"
+		if err := s.conv.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		if out := s.conv.Effects(e.Seq); len(out) > 0 {
+			t.Fatalf("a rejected post has the effects %+v", out)
+		}
+	}
+	if s.conv.Seq != 2+256 {
+		t.Errorf("the log has %d entries, want those of two messages and 256 posts", s.conv.Seq)
+	}
+	if got, _ := s.read("alpha", alpha); len(got) > 0 {
+		t.Errorf("the board has %q", got)
+	}
+}
+
 // TestBoardEndsWithItsRequest answers a request, and has its agents work on another one: the board is empty.
 func TestBoardEndsWithItsRequest(t *testing.T) {
 	s := newBoardScript(t)

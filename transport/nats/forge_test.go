@@ -214,7 +214,7 @@ func TestForge(t *testing.T) {
 				}
 			}
 			for _, subject := range targets() {
-				for _, kind := range []string{"message", "task", "deadline", "card", "forget", "agent-event", "cancel"} {
+				for _, kind := range []string{"message", "task", "deadline", "card", "forget", "agent-event", "cancel", "bid", "post", "read-board"} {
 					in.wantRefused(t, subject, event(kind, words, headerSubject, where("victim", transport.Cortex)))
 				}
 			}
@@ -223,9 +223,13 @@ func TestForge(t *testing.T) {
 					in.wantRefused(t, subject, &natsgo.Msg{Data: ackDone})
 				}
 			}
-			// On an allowed subject, but of a kind that only Cortex may send.
+			// On an allowed subject, but of a kind that only Cortex may send, or only agents.
 			own := where(transport.Cortex, in.who.ID)
-			for _, kind := range []string{"deadline", "forget", "agent-event", "synced", "delta", "card", "", "unheard-of"} {
+			kinds := []string{"deadline", "forget", "agent-event", "synced", "delta", "card", "tender", "board", "", "unheard-of"}
+			if in.who.Role == auth.Person {
+				kinds = append(kinds, "task", "bid", "post", "read-board")
+			}
+			for _, kind := range kinds {
 				in.wantRefused(t, own, event(kind, `{}`))
 				in.wantRefused(t, liveSubject(transport.Live("", "c1"), in.who.ID), event(kind, `{}`))
 			}
