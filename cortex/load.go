@@ -12,20 +12,34 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// load takes e's conversation out of the cache, or loads it. A fold that was read under e's epoch equals the log, unless another process has
-// appended to the log or erased it.
-func (o *Orchestrator) load(ctx context.Context, e *transport.Event) (*cache.Fold, error) {
-	conv := o.folds.Take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
-	if conv != nil && conv.Epoch == e.Epoch {
-		return conv, nil
+// load takes the conversation of d's event out of the cache, or loads it. A fold that was read under the event's epoch equals the log, unless another
+// process has appended to the log or erased it.
+func (o *Orchestrator) load(ctx context.Context, d *delivery) (conv *cache.Fold, err error) {
+	e := d.event
+	conv = o.folds.Take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
+	if conv == nil || conv.Epoch != e.Epoch {
+		conv, err = o.reload(ctx, e, conv)
 	}
-	return o.reload(ctx, e, conv)
+	if err != nil || d.lost == nil {
+		return conv, err
+	}
+	if conv.Version == d.conflictAt {
+		// The log has nothing new, and yet there was a conflict: the snapshot belongs to another log.
+		conv.Conversation, err = storage.LoadWhole(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		conv.Fresh = true
+	}
+	if err == nil {
+		err = o.cutOff(ctx, e, conv.Conversation, d.lost.Conv)
+	}
+	return conv, err
 }
 
 // reload brings conv, e's conversation, up to date with the log. It loads the whole conversation when conv is nil or does not equal a
-// beginning of the log.
+// beginning of the log, and fails when the log ends before it without having been erased.
 func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cache.Fold) (*cache.Fold, error) {
+	var seen *conversation.Conversation
 	if conv != nil {
+		seen = conv.Conversation
 		stands, err := refresh(ctx, o.cfg.Store, conv.Conversation)
 		if err != nil {
 			o.folds.Put(conv) // with its old epoch, so that it is reloaded next time
@@ -38,6 +52,9 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cac
 	if conv == nil {
 		c, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 		if err != nil {
+			return nil, err
+		}
+		if err := o.cutOff(ctx, e, c, seen); err != nil {
 			return nil, err
 		}
 		conv = &cache.Fold{Conversation: c}

@@ -13,7 +13,7 @@ import (
 // is known to be younger than an event of its deleted namesake.
 const clocksApart = time.Minute
 
-const textOutlived = "This was said before the conversation was deleted, and came again now: nothing was done. If it is new, say it again."
+const textOutlived = "This was said before the conversation was deleted, so it is not answered. If it is new, say it again."
 
 // outlived returns a text when e is a message of a conversation that was deleted since it was stored, or "". A NATS server that was killed may deliver
 // again what was acknowledged before; in the log of a living conversation such a message is found, and that of a deleted one is gone.
@@ -28,7 +28,7 @@ func (o *Orchestrator) outlived(ctx context.Context, conv *conversation.Conversa
 	if err != nil || e.Stored.After(erased) {
 		return "", err
 	}
-	o.log.Warn("a message was delivered again whose conversation was deleted since: nothing is done", "context_id", e.ContextID, "from", e.From,
+	o.log.Warn("the conversation of a message was deleted since: nothing is done", "context_id", e.ContextID, "from", e.From,
 		"stored", e.Stored, "deleted", erased)
 	return textOutlived, nil
 }

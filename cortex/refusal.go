@@ -65,7 +65,7 @@ func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.E
 
 // unreadable makes the error of loading a conversation permanent if its log is damaged.
 func unreadable(err error) error {
-	if errors.Is(err, conversation.ErrDamaged) {
+	if errors.Is(err, conversation.ErrDamaged) && !transport.IsPermanent(err) {
 		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(textDamaged))) // it can be replayed when the store is repaired
 	}
 	return err

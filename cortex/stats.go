@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count what an Orchestrator did since it was made.
 type counters struct {
-	Entries, Tasks, Retries, Ignored, Refused, Conflicts atomic.Int64
+	Entries, Tasks, Retries, Ignored, Refused, Conflicts, CutOff atomic.Int64
 }
 
 // Stats are counts since the Orchestrator was made.

@@ -19,6 +19,9 @@ func (o *Orchestrator) Trouble() []string {
 	if line := o.queue.trouble(); line != "" {
 		lines = append(lines, line)
 	}
+	if n := o.stats.CutOff.Load(); n > 0 {
+		lines = append(lines, fmt.Sprintf("damaged: the logs of conversations have lost their ends %d times since the start: this log names them", n))
+	}
 	inbox := o.inbox.Load()
 	if inbox == nil {
 		return lines

@@ -62,12 +62,7 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 // d.forcedAnswer, since its decision cannot be used.
 func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err error) {
 	e := d.event
-	conv, err := o.load(ctx, e)
-	if err == nil && d.conflictAt != 0 && conv.Version == d.conflictAt {
-		// The log has nothing new, and yet there was a conflict: the snapshot belongs to another log.
-		conv.Conversation, err = storage.LoadWhole(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
-		conv.Fresh = true
-	}
+	conv, err := o.load(ctx, d)
 	if err != nil {
 		return true, unreadable(err)
 	}
@@ -103,15 +98,18 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	if entry.Seq == 1 {
 		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 	}
+	if why, err := o.outlived(ctx, conv.Conversation, e); err != nil { // also after a conflict: it may be deleted during the decision
+		return true, err
+	} else if why != "" {
+		o.unstored.Take(d.unstored)
+		return true, o.bar(ctx, conv, e, why, now)
+	}
 	if kept := o.unstored.Take(d.unstored); kept != nil && kept.After == conv.Version && d.forcedAnswer == "" {
 		entry = kept.Entry // only to be stored
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.Entry.Spent())
 	} else if d.lost == nil && d.forcedAnswer == "" { // else it was admitted before
-		why, err := o.outlived(ctx, conv.Conversation, e)
-		if err == nil && why == "" {
-			why, err = o.inadmissible(ctx, conv.Conversation, e)
-		}
+		why, err := o.inadmissible(ctx, conv.Conversation, e)
 		if err != nil {
 			return true, err
 		}

@@ -43,8 +43,10 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	var done Erased
 	worked := map[string]bool{} // agents
 	var last conversation.Version
+	damaged := false
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
 		if errors.Is(err, conversation.ErrDamaged) {
+			damaged = true
 			break // the agents of later entries are unknown
 		}
 		if err != nil {
@@ -70,7 +72,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	} else if again {
 		return done, note.end(ctx)
 	}
-	if last != 0 {
+	if last != 0 || damaged {
 		// A server that is killed may deliver its acknowledged events again, which nobody could tell from new ones when the log is gone.
 		if err := storage.KeepErased(ctx, store, tenant, contextID); err != nil {
 			return done, err

@@ -28,12 +28,17 @@ type site struct {
 	store *jetstore.Store
 	stop  func()
 
-	hold    sync.Mutex // nothing is decided meanwhile
+	asked   chan struct{} // gets a value when a decision begins; nil: none is wanted
+	hold    sync.Mutex    // nothing is decided meanwhile
 	mu      sync.Mutex
 	decided []string
 }
 
 func (s *site) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
 	s.hold.Lock()
 	defer s.hold.Unlock()
 	s.mu.Lock()
@@ -165,5 +170,38 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	defer s.mu.Unlock()
 	if len(s.decided) != 1 || s.decided[0] != "new words" {
 		t.Errorf("decided again: %q, want only the new words", s.decided)
+	}
+}
+
+// TestDeletedDuringADecision deletes a conversation while a message in it is decided: the message does not begin the conversation anew.
+func TestDeletedDuringADecision(t *testing.T) {
+	s := openSite(t, t.TempDir())
+	if got := s.say("c", "m1", "before"); got != "before" {
+		t.Fatalf("the answer is %q", got)
+	}
+	s.asked = make(chan struct{}, 1)
+	s.hold.Lock()
+	s.publish("c", "m2", "meanwhile")
+	select {
+	case <-s.asked:
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+	if _, err := erase.Conversation(t.Context(), s.store, s.bus, "", "c"); err != nil {
+		t.Fatal(err)
+	}
+	s.hold.Unlock()
+	if got := s.say("c", "m3", "after"); got != "after" { // it is handled behind m2
+		t.Errorf("the answer is %q", got)
+	}
+	var said []string
+	for e, err := range s.store.Load(t.Context(), "", "c", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, e.Cause.ID)
+	}
+	if len(said) != 1 || said[0] != "m3" {
+		t.Errorf("the log has what %q have said, want only m3", said)
 	}
 }
