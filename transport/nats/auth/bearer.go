@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,18 +79,29 @@ func NewBearer(file string) (*Bearer, error) {
 	return &Bearer{claims.Issuer, i.Tenant, &revocations{path: filepath.Join(filepath.Dir(file), accountFile)}}, nil
 }
 
-// Key returns the public key of the credentials that a token was made of, which [Bearer.Holds] takes; "" for no token. It is for tokens that Identify has
-// accepted.
+// Key returns a text about the credentials that a token was made of, which [Bearer.Holds] takes: their public key, and, if they expire, a dot and when, in
+// seconds since 1970; "" for no token. It is for tokens that Identify has accepted.
 func (b *Bearer) Key(token string) string {
 	claims, err := jwt.DecodeUserClaims(token[:max(strings.LastIndexByte(token, '.'), 0)])
 	if err != nil {
 		return ""
 	}
+	if claims.Expires != 0 {
+		return claims.Subject + "." + strconv.FormatInt(claims.Expires, 10)
+	}
 	return claims.Subject
 }
 
-// Holds reports whether the credentials with a key, which held at a time, were not revoked since.
+// Holds reports whether the credentials with a key, which held at a time, were not revoked since and have not expired. A key that an older build has stored
+// does not say when it expires.
 func (b *Bearer) Holds(key string, then time.Time) bool {
+	key, until, expires := strings.Cut(key, ".")
+	if expires {
+		end, err := strconv.ParseInt(until, 10, 64)
+		if err != nil || !time.Now().Before(time.Unix(end, 0)) {
+			return false
+		}
+	}
 	used := &jwt.UserClaims{ClaimsData: jwt.ClaimsData{Subject: key, Issuer: b.account, IssuedAt: then.Unix()}}
 	return !b.revoked.have(used)
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
 )
 
 func TestBearer(t *testing.T) {
@@ -85,5 +88,39 @@ func TestBearer(t *testing.T) {
 	}
 	if _, err := b.Identify(token(old)); err != nil {
 		t.Errorf("before it expires: %v", err)
+	}
+}
+
+// TestHoldsUntilItExpires checks that a key that was stored before its credentials expired does not hold afterwards.
+func TestHoldsUntilItExpires(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBearer(Admin(dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for name, test := range map[string]struct {
+		until time.Time
+		want  bool
+	}{"never": {time.Time{}, true}, "later": {now.Add(time.Hour), true}, "earlier": {now.Add(-time.Minute), false}} {
+		creds, err := issue(&Identity{Role: Agent, ID: "weather"}, account, test.until)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := jwt.ParseDecoratedJWT(creds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := b.Key(token + ".")
+		if got := b.Holds(key, now.Add(-time.Hour)); got != test.want || key == "" {
+			t.Errorf("%s: %q holds: %t, want %t", name, key, got, test.want)
+		}
 	}
 }
