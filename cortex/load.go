@@ -17,10 +17,11 @@ import (
 func (o *Orchestrator) load(ctx context.Context, d *delivery) (conv *cache.Fold, err error) {
 	e := d.event
 	conv = o.folds.Take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
-	if conv == nil || conv.Epoch != e.Epoch {
-		conv, err = o.reload(ctx, e, conv)
-	}
-	if err != nil || d.lost == nil {
+	if conv != nil && conv.Epoch == e.Epoch {
+		if d.lost == nil {
+			return conv, nil
+		}
+	} else if conv, err = o.reload(ctx, e, conv); err != nil || d.lost == nil {
 		return conv, err
 	}
 	if conv.Version == d.conflictAt {
