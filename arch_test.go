@@ -120,6 +120,7 @@ var allowed = map[string][]string{
 	"bridge/agenthub/hubtest":                  {"bridge/agenthub/hubpb"},
 	"mirror":                                   {"app/role", "cortex/conversation", "cortex/registry", "cortex/storage", "internal/recent", "internal/shorten", "llm", "transport"},
 	"mirror/mirrortest":                        {},
+	"app/role/roletest":                        {"agents", "app/role", "client", "cortex", "cortex/memstore", "cortex/registry", "internal/directory", "llm", "transport", "transport/memory"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
 	"sdk":                                      {},
 	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},

@@ -25,7 +25,7 @@ func TestEcho(t *testing.T) {
 	if got := w.ask("c", "agent_echo: say it back"); got != "TASK_STATE_COMPLETED: Echo: say it back" {
 		t.Errorf("the answer is %q", got)
 	}
-	r, _ := w.dir.Registry.Snapshot().Get("agent_echo")
+	r, _ := w.Directory.Registry.Snapshot().Get("agent_echo")
 	if s := r.Card.Skills[0]; s.ID != "echo-messages" || s.Name != "Echo Messages" {
 		t.Errorf("the skill is %+v", s)
 	}
@@ -61,26 +61,26 @@ type hand struct {
 
 // hand registers an agent with one skill, do, and subscribes.
 func (w *world) hand(id string) *hand {
-	w.t.Helper()
+	w.T.Helper()
 	h := &hand{w: w, id: id, hub: w.dial()}
-	r, err := h.hub.RegisterAgent(w.t.Context(), &hubpb.RegisterAgentRequest{AgentCard: &hubpb.AgentCard{Name: id, Skills: []*hubpb.AgentSkill{{Id: "skill_0", Name: "Do It"}}}})
+	r, err := h.hub.RegisterAgent(w.T.Context(), &hubpb.RegisterAgentRequest{AgentCard: &hubpb.AgentCard{Name: id, Skills: []*hubpb.AgentSkill{{Id: "skill_0", Name: "Do It"}}}})
 	if err != nil || !r.Success {
-		w.t.Fatalf("%s is not registered: %v, %v", id, r, err)
+		w.T.Fatalf("%s is not registered: %v, %v", id, r, err)
 	}
 	h.subscribe()
-	w.until(id+" is there", func() bool { return w.knows(w.prefix + id) })
+	w.Until(id+" is there", func() bool { return w.Has(w.prefix + id) })
 	return h
 }
 
 // subscribe opens another stream of tasks in place of the last one.
 func (h *hand) subscribe() {
-	h.w.t.Helper()
+	h.w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	h.w.t.Cleanup(cancel)
+	h.w.T.Cleanup(cancel)
 	before := len(h.w.hub.exchange.to(tasks, h.id, ""))
 	stream, err := h.hub.SubscribeToTasks(ctx, &hubpb.SubscribeToTasksRequest{AgentId: h.id})
-	must(h.w.t, err)
-	h.w.until("it has subscribed", func() bool { return len(h.w.hub.exchange.to(tasks, h.id, "")) > before })
+	must(h.w.T, err)
+	h.w.Until("it has subscribed", func() bool { return len(h.w.hub.exchange.to(tasks, h.id, "")) > before })
 	h.events = make(chan *hubpb.AgentEvent, 100)
 	events := h.events
 	go func() {
@@ -95,15 +95,15 @@ func (h *hand) subscribe() {
 	h.leave = func() {
 		n := len(h.w.hub.exchange.to(tasks, h.id, ""))
 		cancel()
-		h.w.until("it has left", func() bool { return len(h.w.hub.exchange.to(tasks, h.id, "")) < n })
+		h.w.Until("it has left", func() bool { return len(h.w.hub.exchange.to(tasks, h.id, "")) < n })
 	}
 }
 
 // task returns the next task that the agent is given.
 func (h *hand) task() *hubpb.Task {
-	h.w.t.Helper()
+	h.w.T.Helper()
 	for {
-		if t := receive(h.w.t, "a task", h.events).GetTask(); t != nil {
+		if t := receive(h.w.T, "a task", h.events).GetTask(); t != nil {
 			return t
 		}
 	}
@@ -111,40 +111,40 @@ func (h *hand) task() *hubpb.Task {
 
 // status reports a state.
 func (h *hand) status(t *hubpb.Task, state hubpb.TaskState, final bool, text string) {
-	h.w.t.Helper()
-	r, err := h.hub.PublishTaskUpdate(h.w.t.Context(), &hubpb.PublishTaskUpdateRequest{
+	h.w.T.Helper()
+	r, err := h.hub.PublishTaskUpdate(h.w.T.Context(), &hubpb.PublishTaskUpdateRequest{
 		Routing: &hubpb.AgentEventMetadata{FromAgentId: h.id, EventType: "task_completion"},
 		Update: &hubpb.TaskStatusUpdateEvent{TaskId: t.Id, ContextId: t.ContextId, Final: final, Status: &hubpb.TaskStatus{
 			State: state, Update: &hubpb.Message{Role: hubpb.Role_ROLE_AGENT, Content: []*hubpb.Part{hubtest.Text(text)}},
 		}},
 	})
 	if err != nil || !r.Success {
-		h.w.t.Errorf("status: %v, %v", r, err)
+		h.w.T.Errorf("status: %v, %v", r, err)
 	}
 }
 
 // artifact sends a piece of an artifact.
 func (h *hand) artifact(t *hubpb.Task, text string, add, last bool) {
-	h.w.t.Helper()
-	r, err := h.hub.PublishTaskArtifact(h.w.t.Context(), &hubpb.PublishTaskArtifactRequest{
+	h.w.T.Helper()
+	r, err := h.hub.PublishTaskArtifact(h.w.T.Context(), &hubpb.PublishTaskArtifactRequest{
 		Routing: &hubpb.AgentEventMetadata{FromAgentId: h.id, EventType: "task_artifact"},
 		Artifact: &hubpb.TaskArtifactUpdateEvent{TaskId: t.Id, ContextId: t.ContextId, Append: add, LastChunk: last, Artifact: &hubpb.Artifact{
 			ArtifactId: "a", Name: "out", Parts: []*hubpb.Part{hubtest.Text(text)},
 		}},
 	})
 	if err != nil || !r.Success {
-		h.w.t.Errorf("artifact: %v, %v", r, err)
+		h.w.T.Errorf("artifact: %v, %v", r, err)
 	}
 }
 
 // give has Cortex give work to an agent, and returns the channel on which its answer comes.
 func (w *world) give(agent, text string) <-chan string {
-	w.t.Helper()
-	turn, err := w.client.Send(w.t.Context(), client.Text("c-"+agent, agent+": "+text))
-	must(w.t, err)
+	w.T.Helper()
+	turn, err := w.Client.Send(w.T.Context(), client.Text("c-"+agent, agent+": "+text))
+	must(w.T, err)
 	answer := make(chan string, 1)
 	go func() {
-		if m, err := w.client.Answer(w.t.Context(), turn); err == nil {
+		if m, err := w.Client.Answer(w.T.Context(), turn); err == nil {
 			answer <- transport.Text(m.Parts)
 		}
 	}()
@@ -153,9 +153,9 @@ func (w *world) give(agent, text string) <-chan string {
 
 // wantAnswer waits for an answer.
 func (w *world) wantAnswer(answer <-chan string, want string) {
-	w.t.Helper()
-	if got := receive(w.t, "the answer", answer); got != want {
-		w.t.Errorf("the answer is %q, want %q", got, want)
+	w.T.Helper()
+	if got := receive(w.T, "the answer", answer); got != want {
+		w.T.Errorf("the answer is %q, want %q", got, want)
 	}
 }
 
@@ -249,14 +249,14 @@ func TestQuestion(t *testing.T) {
 	if got := receive(t, "the question", answer); !strings.Contains(got, "How deep?") {
 		t.Errorf("the question is %q", got)
 	}
-	turn, err := w.client.Send(t.Context(), client.Text("c-worker", "two metres"))
+	turn, err := w.Client.Send(t.Context(), client.Text("c-worker", "two metres"))
 	must(t, err)
 	task := h.task()
 	if task.Id != first.Id || len(task.History) != 1 || words(task.History[0]) != "dig\ntwo metres" {
 		t.Errorf("the reply is %v", task)
 	}
 	h.status(task, completed, true, "dug")
-	if got := w.answer(turn); got != "TASK_STATE_COMPLETED: dug" {
+	if got := w.Answer(turn); got != "TASK_STATE_COMPLETED: dug" {
 		t.Errorf("the answer is %q", got)
 	}
 }
@@ -268,7 +268,7 @@ func TestCanceled(t *testing.T) {
 	h := w.hand("worker")
 	answer := w.give("worker", "dig")
 	task := h.task()
-	must(t, w.client.Cancel(t.Context(), "c-worker", transport.Cancel{Reason: "by the user"}))
+	must(t, w.Client.Cancel(t.Context(), "c-worker", transport.Cancel{Reason: "by the user"}))
 	u := receive(t, "the cancellation", h.events).GetStatusUpdate()
 	if u.GetTaskId() != task.Id || !u.Final || u.Status.State != hubpb.TaskState_TASK_STATE_CANCELLED {
 		t.Errorf("the agent is told %v", u)
@@ -328,7 +328,7 @@ func TestBroken(t *testing.T) {
 	answer := w.give("worker", "dig")
 	first := h.task()
 	h.leave()
-	if !w.knows("worker") {
+	if !w.Has("worker") {
 		t.Error("the agent is gone at once")
 	}
 	h.subscribe()
@@ -358,8 +358,8 @@ func TestGone(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	w.hand("worker").leave()
-	w.until("it is gone", func() bool { return !w.knows("worker") })
-	w.until("it is forgotten", func() bool { return !w.hub.guests.has("worker") })
+	w.Until("it is gone", func() bool { return !w.Has("worker") })
+	w.Until("it is forgotten", func() bool { return !w.hub.guests.has("worker") })
 	w.hand("worker")
 }
 
@@ -369,10 +369,10 @@ func TestOnlyRegistered(t *testing.T) {
 	w.serve()
 	_, err := w.dial().RegisterAgent(t.Context(), &hubpb.RegisterAgentRequest{AgentCard: &hubpb.AgentCard{Name: "idle"}})
 	must(t, err)
-	if !w.hub.guests.has("idle") || w.knows("idle") {
-		t.Errorf("registered: %t, known: %t", w.hub.guests.has("idle"), w.knows("idle"))
+	if !w.hub.guests.has("idle") || w.Has("idle") {
+		t.Errorf("registered: %t, known: %t", w.hub.guests.has("idle"), w.Has("idle"))
 	}
-	w.until("it is forgotten", func() bool { return !w.hub.guests.has("idle") })
+	w.Until("it is forgotten", func() bool { return !w.hub.guests.has("idle") })
 }
 
 // TestSubscribedFirst checks that an agent may subscribe before it registers.
@@ -383,7 +383,7 @@ func TestSubscribedFirst(t *testing.T) {
 	h.subscribe()
 	_, err := h.hub.RegisterAgent(t.Context(), &hubpb.RegisterAgentRequest{AgentCard: &hubpb.AgentCard{Name: "worker"}})
 	must(t, err)
-	w.until("it is there", func() bool { return w.knows("worker") })
+	w.Until("it is there", func() bool { return w.Has("worker") })
 }
 
 // TestAnotherCard checks that an agent that registers again with another card keeps its task.
@@ -399,8 +399,8 @@ func TestAnotherCard(t *testing.T) {
 			t.Errorf("RegisterAgent = %v, %v", r, err)
 		}
 	}
-	w.until("the card is another", func() bool {
-		r, ok := w.dir.Registry.Snapshot().Get("worker")
+	w.Until("the card is another", func() bool {
+		r, ok := w.Directory.Registry.Snapshot().Get("worker")
 		return ok && r.Card.Description == "Digs"
 	})
 	h.status(task, completed, true, "dug")
@@ -413,11 +413,11 @@ func TestNameIsTaken(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		left <- agents.Serve(ctx, w.bus, &a2a.AgentCard{Name: "agent_echo"}, agents.Handler(func(context.Context, *agents.Task) (*agents.Result, error) {
+		left <- agents.Serve(ctx, w.Bus, &a2a.AgentCard{Name: "agent_echo"}, agents.Handler(func(context.Context, *agents.Task) (*agents.Result, error) {
 			return agents.Text("the other"), nil
 		}), &agents.Options{Grace: -1})
 	}()
-	w.until("the other is there", func() bool { return w.knows("agent_echo") })
+	w.Until("the other is there", func() bool { return w.Has("agent_echo") })
 	w.serve()
 	a, refused := hubtest.Echo(), make(chan string, 1)
 	a.Refused = func(why string) { refused <- why }
@@ -437,13 +437,13 @@ func TestNameIsTaken(t *testing.T) {
 	}
 	leave()
 	must(t, <-left)
-	w.until("it is let in", func() bool {
+	w.Until("it is let in", func() bool {
 		g := w.hub.guests.by["agent_echo"]
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.known != nil
 	})
-	w.until("Cortex knows", func() bool { return w.knows("agent_echo") && w.skill("agent_echo") == "echo-messages" })
+	w.Until("Cortex knows", func() bool { return w.Has("agent_echo") && w.skill("agent_echo") == "echo-messages" })
 	if got := w.ask("c", "agent_echo: hi"); got != "TASK_STATE_COMPLETED: Echo: hi" {
 		t.Errorf("the answer is %q", got)
 	}

@@ -14,7 +14,7 @@ import (
 
 // elsewhere starts a broker, at the same address as before.
 func (w *world) elsewhere() (b *hubtest.Broker, stop func()) {
-	w.t.Helper()
+	w.T.Helper()
 	at := w.address
 	if at == "" {
 		at = "127.0.0.1:0"
@@ -22,23 +22,23 @@ func (w *world) elsewhere() (b *hubtest.Broker, stop func()) {
 	b = &hubtest.Broker{}
 	var err error
 	w.address, stop, err = b.Serve(at)
-	must(w.t, err)
+	must(w.T, err)
 	stop = sync.OnceFunc(stop)
-	w.t.Cleanup(stop)
+	w.T.Cleanup(stop)
 	return b, stop
 }
 
 // connect connects Cortex to the broker.
 func (w *world) connect(b *hubtest.Broker, id string) *broker {
-	w.t.Helper()
-	is, err := newBroker(w.site(), w.prefix, id, w.times)
-	must(w.t, err)
+	w.T.Helper()
+	is, err := newBroker(w.Site(), w.prefix, id, w.times)
+	must(w.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- is.run(ctx, func(ctx context.Context) error { return is.connect(ctx, w.address) })
 	}()
-	w.t.Cleanup(func() {
+	w.T.Cleanup(func() {
 		cancel()
 		<-ended
 	})
@@ -50,8 +50,8 @@ func (w *world) connect(b *hubtest.Broker, id string) *broker {
 
 // connected waits until Cortex has subscribed.
 func (w *world) connected(b *hubtest.Broker, is *broker) {
-	w.t.Helper()
-	w.until("Cortex has subscribed", func() bool {
+	w.T.Helper()
+	w.Until("Cortex has subscribed", func() bool {
 		is.mu.Lock()
 		defer is.mu.Unlock()
 		return is.up && b.Has("messages", is.id) && b.Has("tasks", is.id) && b.Has("events", is.id) && (is.id != "cortex" || b.Has("messages", responder))
@@ -60,9 +60,9 @@ func (w *world) connected(b *hubtest.Broker, is *broker) {
 
 // begin runs an agent at the broker, and waits until it has subscribed there.
 func (w *world) begin(b *hubtest.Broker, a *hubtest.SubAgent) (leave func()) {
-	w.t.Helper()
+	w.T.Helper()
 	leave = w.run(a)
-	w.until(a.ID+" has subscribed", func() bool { return b.Has("tasks", a.ID) })
+	w.Until(a.ID+" has subscribed", func() bool { return b.Has("tasks", a.ID) })
 	return leave
 }
 
@@ -72,17 +72,17 @@ func TestBrokersAgent(t *testing.T) {
 	b, stop := w.elsewhere()
 	is := w.connect(b, "cortex")
 	leave := w.begin(b, hubtest.Echo())
-	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	w.Until("Cortex knows the agent", func() bool { return w.Has("agent_echo") })
 	if got := w.ask("c", "agent_echo: hi"); got != "TASK_STATE_COMPLETED: Echo: hi" {
 		t.Errorf("the answer is %q", got)
 	}
 	stop()
 	leave()
-	w.until("the agent is gone", func() bool { return !w.knows("agent_echo") })
+	w.Until("the agent is gone", func() bool { return !w.Has("agent_echo") })
 	b, _ = w.elsewhere()
 	w.connected(b, is)
 	w.begin(b, hubtest.Echo())
-	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	w.Until("Cortex knows the agent", func() bool { return w.Has("agent_echo") })
 	if got := w.ask("c", "agent_echo: again"); got != "TASK_STATE_COMPLETED: Echo: again" {
 		t.Errorf("the answer is %q", got)
 	}
@@ -96,20 +96,20 @@ func TestBrokerIsBackSoon(t *testing.T) {
 	is := w.connect(b, "cortex")
 	a := hubtest.Echo()
 	leave := w.begin(b, a)
-	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	w.Until("Cortex knows the agent", func() bool { return w.Has("agent_echo") })
 	stop()
 	leave()
-	w.until("Cortex notices", func() bool {
+	w.Until("Cortex notices", func() bool {
 		is.mu.Lock()
 		defer is.mu.Unlock()
 		return !is.up
 	})
-	if !w.knows("agent_echo") {
+	if !w.Has("agent_echo") {
 		t.Error("the agent is gone at once")
 	}
 	b, _ = w.elsewhere()
 	w.connected(b, is)
-	if !w.knows("agent_echo") {
+	if !w.Has("agent_echo") {
 		t.Error("the agent is not there any more")
 	}
 	w.begin(b, hubtest.Echo())
@@ -127,7 +127,7 @@ func TestBrokersChats(t *testing.T) {
 	must(t, c.Subscribe(t.Context()))
 	r := &hubtest.REPL{Hub: w.dial(), After: func(time.Duration) <-chan time.Time { return nil }}
 	must(t, r.Subscribe(t.Context()))
-	w.until("they have subscribed", func() bool { return b.Has("messages", "agent_chat_cli") && b.Has("messages", "agent_chat_repl") })
+	w.Until("they have subscribed", func() bool { return b.Has("messages", "agent_chat_cli") && b.Has("messages", "agent_chat_repl") })
 	for _, text := range []string{"hello", "and again"} {
 		_, err := c.Say(t.Context(), text)
 		must(t, err)
@@ -154,13 +154,13 @@ func TestBrokersQuestion(t *testing.T) {
 		return completed, &hubpb.Artifact{ArtifactId: "a", Parts: []*hubpb.Part{hubtest.Text(text)}}
 	}
 	w.begin(b, a)
-	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	w.Until("Cortex knows the agent", func() bool { return w.Has("agent_echo") })
 	if got := w.ask("c", "agent_echo: dig"); !strings.Contains(got, "How deep?") {
 		t.Errorf("the question is %q", got)
 	}
-	turn, err := w.client.Send(t.Context(), client.Text("c", "two metres deep"))
+	turn, err := w.Client.Send(t.Context(), client.Text("c", "two metres deep"))
 	must(t, err)
-	if got := w.answer(turn); got != "TASK_STATE_COMPLETED: dig\ntwo metres deep" {
+	if got := w.Answer(turn); got != "TASK_STATE_COMPLETED: dig\ntwo metres deep" {
 		t.Errorf("the answer is %q", got)
 	}
 }
@@ -172,11 +172,11 @@ func TestBrokerHasACortex(t *testing.T) {
 	w.connect(b, "second")
 	c := &hubtest.CLI{Hub: w.dial()}
 	must(t, c.Subscribe(t.Context()))
-	w.until("it has subscribed", func() bool { return b.Has("messages", "agent_chat_cli") })
+	w.Until("it has subscribed", func() bool { return b.Has("messages", "agent_chat_cli") })
 	_, err := c.Say(t.Context(), "hello")
 	must(t, err)
 	w.begin(b, hubtest.Echo())
-	w.until("Cortex knows the agent", func() bool { return w.knows("agent_echo") })
+	w.Until("Cortex knows the agent", func() bool { return w.Has("agent_echo") })
 	if got := w.ask("c", "agent_echo: hi"); got != "TASK_STATE_COMPLETED: Echo: hi" {
 		t.Errorf("the answer is %q", got)
 	}

@@ -19,7 +19,7 @@ import (
 
 // cli starts a session of a chat_cli, and waits until the hub knows it.
 func (w *world) cli() *hubtest.CLI {
-	w.t.Helper()
+	w.T.Helper()
 	c := &hubtest.CLI{Hub: w.dial()}
 	w.subscribe(c.Subscribe, "agent_chat_cli")
 	return c
@@ -27,7 +27,7 @@ func (w *world) cli() *hubtest.CLI {
 
 // repl starts a chat_repl, whose clock never ends its waiting.
 func (w *world) repl(stamp int64) *hubtest.REPL {
-	w.t.Helper()
+	w.T.Helper()
 	c := &hubtest.REPL{Hub: w.dial(), After: func(time.Duration) <-chan time.Time { return nil }, Stamp: func() int64 { return stamp }}
 	w.subscribe(c.Subscribe, "agent_chat_repl")
 	return c
@@ -35,18 +35,18 @@ func (w *world) repl(stamp int64) *hubtest.REPL {
 
 // subscribe calls f, and waits until the hub has another stream of a peer.
 func (w *world) subscribe(f func(context.Context) error, of string) {
-	w.t.Helper()
+	w.T.Helper()
 	before := len(w.hub.exchange.to(messages, of, ""))
-	must(w.t, f(w.t.Context()))
-	w.until(of+" has subscribed", func() bool { return len(w.hub.exchange.to(messages, of, "")) > before })
+	must(w.T, f(w.T.Context()))
+	w.Until(of+" has subscribed", func() bool { return len(w.hub.exchange.to(messages, of, "")) > before })
 }
 
 func kindOf(m *hubpb.Message) string { return meta(m.Metadata, "task_type") }
 
 // notes returns the chats that are noted.
 func (w *world) notes() (keys []string) {
-	for n, err := range w.store.Notes(context.Background(), "", storage.NoteReply) {
-		must(w.t, err)
+	for n, err := range w.Store.Notes(context.Background(), "", storage.NoteReply) {
+		must(w.T, err)
 		keys = append(keys, n.Key)
 	}
 	return keys
@@ -54,8 +54,8 @@ func (w *world) notes() (keys []string) {
 
 // idle waits until all messages are answered.
 func (w *world) idle() {
-	w.t.Helper()
-	w.until("all is answered", func() bool {
+	w.T.Helper()
+	w.Until("all is answered", func() bool {
 		w.hub.chats.mu.Lock()
 		defer w.hub.chats.mu.Unlock()
 		return len(w.hub.chats.open) == 0
@@ -76,7 +76,7 @@ func TestCLI(t *testing.T) {
 			t.Errorf("the answer is %v", m)
 		}
 	}
-	w.until("nothing is noted", func() bool { return len(w.notes()) == 0 })
+	w.Until("nothing is noted", func() bool { return len(w.notes()) == 0 })
 }
 
 // TestREPL has a chat_repl talk: each line has one answer.
@@ -127,7 +127,7 @@ func TestLate(t *testing.T) {
 	if kindOf(m) != taskResult || m.Content[0].GetText() != "you said slow one" || meta(m.Metadata, "task_id") == "" || m.ContextId != c.Context || m.TaskId != "" {
 		t.Errorf("the result is %v", m)
 	}
-	w.until("all is answered", func() bool { return len(w.notes()) == 0 })
+	w.Until("all is answered", func() bool { return len(w.notes()) == 0 })
 	if shown, ok, err := r.Line(t.Context(), "next"); !ok || err != nil || shown != "you said slow two" {
 		t.Errorf("it shows %q, %t, %v", shown, ok, err)
 	}
@@ -163,7 +163,7 @@ func TestAnsweredAgain(t *testing.T) {
 	must(t, c.Send(t.Context(), "m1", "hello"))
 	receive(t, "the answer", c.Shown)
 	end()
-	w.until("it has gone", func() bool { return len(w.hub.exchange.to(messages, "agent_chat_cli", "")) == 0 })
+	w.Until("it has gone", func() bool { return len(w.hub.exchange.to(messages, "agent_chat_cli", "")) == 0 })
 	again := &hubtest.CLI{Hub: w.dial(), Context: c.Context}
 	w.subscribe(again.Subscribe, "agent_chat_cli")
 	must(t, again.Send(t.Context(), "m1", "hello"))
@@ -191,7 +191,7 @@ func TestNobodyAsks(t *testing.T) {
 	w.serve()
 	c := &hubtest.CLI{Hub: w.dial(), Context: "x"}
 	must(t, c.Send(t.Context(), "m1", "hello"))
-	w.until("it is dropped", func() bool { return len(w.notes()) == 0 })
+	w.Until("it is dropped", func() bool { return len(w.notes()) == 0 })
 }
 
 // TestHubAgain checks that a hub that is started again answers what was accepted before.
@@ -211,7 +211,7 @@ func TestHubAgain(t *testing.T) {
 	if kindOf(m) != taskResult || m.Content[0].GetText() != "you said slow" || m.ContextId != c.Context || meta(m.Metadata, "original_message_id") != "m1" {
 		t.Errorf("the answer is %v", m)
 	}
-	w.until("nothing is noted", func() bool { return len(w.notes()) == 0 })
+	w.Until("nothing is noted", func() bool { return len(w.notes()) == 0 })
 }
 
 // TestResponder checks that Cortex leaves AgentHub's chats to a chat_responder that is there.
@@ -219,7 +219,7 @@ func TestResponder(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	go hubtest.Responder(t.Context(), w.dial()) //nolint:errcheck // it ends with the test
-	w.until("it has subscribed", func() bool { return len(w.hub.exchange.to(messages, responder, "")) == 1 })
+	w.Until("it has subscribed", func() bool { return len(w.hub.exchange.to(messages, responder, "")) == 1 })
 	c := w.repl(1)
 	if shown, ok, err := c.Line(t.Context(), "hello"); shown != "responder: hello" || !ok || err != nil {
 		t.Errorf("it shows %q, %t, %v", shown, ok, err)
@@ -233,7 +233,7 @@ func TestResponder(t *testing.T) {
 func TestFull(t *testing.T) {
 	w := newWorld(t)
 	w.times.answer = time.Minute
-	w.client.Poll = time.Minute
+	w.Client.Poll = time.Minute
 	w.serve()
 	c := w.cli()
 	for i := range maxOwnChats {
@@ -259,7 +259,7 @@ func TestUnstored(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	c := w.cli()
-	w.bus.Close()
+	w.Bus.Close()
 	if err := c.Send(t.Context(), "m1", "hello"); status.Code(err) != codes.Unavailable {
 		t.Errorf("the error is %v", err)
 	}
@@ -273,7 +273,7 @@ func TestCortexsAgent(t *testing.T) {
 	left := make(chan error, 1)
 	go func() {
 		card := &a2a.AgentCard{Name: "near", Skills: []a2a.AgentSkill{{ID: "one", Name: "One"}, {ID: "two", Name: "Two"}}}
-		left <- agents.Serve(ctx, w.bus, card, agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
+		left <- agents.Serve(ctx, w.Bus, card, agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
 			return agents.Text(task.Skill + " of near: " + task.Text()), nil
 		}), &agents.Options{Grace: -1})
 	}()
@@ -281,7 +281,7 @@ func TestCortexsAgent(t *testing.T) {
 		leave()
 		<-left
 	})
-	w.until("the agent is there", func() bool { return w.knows("near") })
+	w.Until("the agent is there", func() bool { return w.Has("near") })
 	c := w.cli()
 	_, err := c.Hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
 		Message: &hubpb.Message{MessageId: "m", ContextId: c.Context, Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text("dig")}, Metadata: hubtest.Metadata("task_type", "Two")},

@@ -16,13 +16,13 @@ import (
 
 // listen returns what comes on a stream that open opens.
 func (w *world) listen(k kind, of string, open func(context.Context) (grpc.ServerStreamingClient[hubpb.AgentEvent], error)) <-chan *hubpb.AgentEvent {
-	w.t.Helper()
+	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	w.t.Cleanup(cancel)
+	w.T.Cleanup(cancel)
 	before := len(w.hub.exchange.to(k, of, ""))
 	stream, err := open(ctx)
-	must(w.t, err)
-	w.until(of+" has subscribed", func() bool { return len(w.hub.exchange.to(k, of, "")) > before })
+	must(w.T, err)
+	w.Until(of+" has subscribed", func() bool { return len(w.hub.exchange.to(k, of, "")) > before })
 	all := make(chan *hubpb.AgentEvent, 1000)
 	go func() {
 		for {
@@ -77,7 +77,7 @@ func TestPublisher(t *testing.T) {
 	if ends["TASK_STATE_FAILED"] != 1 {
 		t.Errorf("the tasks ended as %v", ends)
 	}
-	if w.knows("agent_demo_subscriber") {
+	if w.Has("agent_demo_subscriber") {
 		t.Error("Cortex knows an agent that has not registered")
 	}
 }

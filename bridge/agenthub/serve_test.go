@@ -18,7 +18,7 @@ func TestServeEnds(t *testing.T) {
 	w.serve()
 	stream, err := w.dial().SubscribeToTasks(t.Context(), &hubpb.SubscribeToTasksRequest{AgentId: "a"})
 	must(t, err)
-	w.until("it has subscribed", func() bool { return w.hub.exchange.knows("a") })
+	w.Until("it has subscribed", func() bool { return w.hub.exchange.knows("a") })
 	w.stop()
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the stream ends with %v", err)

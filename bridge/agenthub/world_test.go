@@ -2,35 +2,22 @@ package agenthub
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
-
-	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/app/role/roletest"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
 	"github.com/cortex-orchestrator/cortex/client"
-	"github.com/cortex-orchestrator/cortex/cortex"
-	"github.com/cortex-orchestrator/cortex/cortex/memstore"
-	"github.com/cortex-orchestrator/cortex/cortex/registry"
-	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/llm"
-	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // world is a Cortex with a hub.
 type world struct {
-	t       testing.TB
-	bus     *memory.Bus
-	store   *memstore.Store
-	dir     *directory.Directory
-	client  *client.Client
+	*roletest.World
 	times   times
 	prefix  string
 	address string
@@ -76,63 +63,30 @@ func (d decider) Decide(ctx context.Context, t *llm.Turn, _ func(string)) (*llm.
 
 // skill returns the first skill of an agent.
 func (w *world) skill(agent string) string {
-	if r, ok := w.dir.Registry.Snapshot().Get(agent); ok && len(r.Card.Skills) > 0 {
+	if r, ok := w.Directory.Registry.Snapshot().Get(agent); ok && len(r.Card.Skills) > 0 {
 		return r.Card.Skills[0].ID
 	}
 	return ""
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, bus: memory.New(nil), store: memstore.New(), times: quick, gate: make(chan struct{})}
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-		w.bus.Close()
-	})
-	w.dir = directory.New(registry.Config{Announce: true})
-	w.client = &client.Client{Transport: w.bus, Log: client.ReadLog(w.store, ""), Poll: 20 * time.Millisecond}
-	o, err := cortex.New(cortex.Config{
-		Transport: w.bus, Store: w.store, Decider: decider{w}, Agents: w.dir.Routable, Present: w.dir.Present, NoLearning: true,
-	})
-	must(t, err)
-	w.dir.Tell(o)
-	running.Go(func() { _ = w.dir.Registry.Run(ctx, w.bus) })
-	running.Go(func() { _ = o.Run(ctx) })
+	w := &world{times: quick, gate: make(chan struct{})}
+	w.World = roletest.New(t, decider{w})
 	return w
-}
-
-// site is what a role gets.
-func (w *world) site() *role.Site {
-	log := slog.DiscardHandler
-	if testing.Verbose() {
-		log = slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})
-	}
-	return &role.Site{
-		Logger: slog.New(log), Client: w.client, Transport: w.bus, Store: w.store, Leads: func() bool { return true }, Ready: func() {}, Listeners: 1,
-		Agents: func() []*a2a.AgentCard {
-			var all []*a2a.AgentCard
-			for _, r := range w.dir.Registry.Snapshot().Routable() {
-				all = append(all, r.Card)
-			}
-			return all
-		},
-	}
 }
 
 // serve starts the hub, at the same address as before.
 func (w *world) serve() {
-	w.t.Helper()
+	w.T.Helper()
 	at := w.address
 	if at == "" {
 		at = "127.0.0.1:0"
 	}
 	l, err := net.Listen("tcp", at)
-	must(w.t, err)
+	must(w.T, err)
 	w.address = l.Addr().String()
-	w.hub, err = newHub(w.site(), w.prefix, w.times)
-	must(w.t, err)
+	w.hub, err = newHub(w.Site(), w.prefix, w.times)
+	must(w.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -142,31 +96,31 @@ func (w *world) serve() {
 		cancel()
 		<-ended
 	})
-	w.t.Cleanup(w.stop)
+	w.T.Cleanup(w.stop)
 }
 
 // dial connects a program.
 func (w *world) dial() hubpb.AgentHubClient {
-	w.t.Helper()
+	w.T.Helper()
 	hub, end, err := hubtest.Dial(w.address)
-	must(w.t, err)
-	w.t.Cleanup(end)
+	must(w.T, err)
+	w.T.Cleanup(end)
 	return hub
 }
 
 // join runs an agent, and waits until Cortex knows it. leave ends its stream.
 func (w *world) join(a *hubtest.SubAgent) (leave func()) {
-	w.t.Helper()
+	w.T.Helper()
 	leave = w.run(a)
 	if !a.Silent {
-		w.until(a.ID+" is there", func() bool { return w.knows(a.ID) })
+		w.Until(a.ID+" is there", func() bool { return w.Has(a.ID) })
 	}
 	return leave
 }
 
 // run runs an agent, and waits until it has subscribed.
 func (w *world) run(a *hubtest.SubAgent) (leave func()) {
-	w.t.Helper()
+	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	hub, subscribed := w.dial(), make(chan struct{})
 	a.OnStream = func() { close(subscribed) }
@@ -179,45 +133,21 @@ func (w *world) run(a *hubtest.SubAgent) (leave func()) {
 		cancel()
 		<-ended
 	}
-	w.t.Cleanup(leave)
+	w.T.Cleanup(leave)
 	select {
 	case <-subscribed:
 	case <-time.After(10 * time.Second):
-		w.t.Fatalf("%s does not subscribe", a.ID)
+		w.T.Fatalf("%s does not subscribe", a.ID)
 	}
 	return leave
 }
 
-// knows reports whether Cortex can give work to an agent.
-func (w *world) knows(agent string) bool {
-	r, ok := w.dir.Registry.Snapshot().Get(agent)
-	return ok && r.Routable()
-}
-
 // ask asks Cortex, and returns the answer.
 func (w *world) ask(context, text string) string {
-	w.t.Helper()
-	turn, err := w.client.Send(w.t.Context(), client.Text(context, text))
-	must(w.t, err)
-	return w.answer(turn)
-}
-
-func (w *world) answer(turn client.Turn) string {
-	w.t.Helper()
-	m, err := w.client.Answer(w.t.Context(), turn)
-	must(w.t, err)
-	return transport.Text(m.Parts)
-}
-
-// until waits for a condition.
-func (w *world) until(what string, is func() bool) {
-	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s: it does not come", what)
-		}
-		<-time.After(time.Millisecond)
-	}
+	w.T.Helper()
+	turn, err := w.Client.Send(w.T.Context(), client.Text(context, text))
+	must(w.T, err)
+	return w.Answer(turn)
 }
 
 // receive returns the next value of a channel.

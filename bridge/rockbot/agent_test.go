@@ -34,7 +34,7 @@ func TestDelegate(t *testing.T) {
 			k.Status(rockbottest.Working, "searching")
 			k.Result(rockbottest.Completed, "pong: ünïcode <&>")
 		}})
-		if said := w.ask(w.name("Echo"), "echo", "ping", `{"n":1}`); said != "pong: ünïcode <&>" {
+		if said := w.Ask(w.name("Echo"), "echo", "ping", `{"n":1}`); said != "pong: ünïcode <&>" {
 			t.Errorf("the answer is %q", said)
 		}
 		m := <-got
@@ -123,7 +123,7 @@ func TestAnswers(t *testing.T) {
 	w.agent(p)
 	for name, a := range answers {
 		t.Run(name, func(t *testing.T) {
-			if said := w.ask(p.Name, "say", name, ""); !contains(said, "(?s)"+a.want) {
+			if said := w.Ask(p.Name, "say", name, ""); !contains(said, "(?s)"+a.want) {
 				t.Errorf("the answer is %.300q, want %s", said, a.want)
 			}
 		})
@@ -142,15 +142,15 @@ func TestQuestion(t *testing.T) {
 		}
 		k.Result(rockbottest.Completed, "Booked for "+k.Text())
 	}})
-	turn := w.send(p.Name, "book", "book a table", "")
-	if said := w.answer(turn); !contains(said, "Which day") {
+	turn := w.Send(p.Name, "book", "book a table", "")
+	if said := w.Answer(turn); !contains(said, "Which day") {
 		t.Fatalf("the question is %q", said)
 	}
 	w.stop()
 	w.serve() // the note knows
-	next, err := w.client.Reply(t.Context(), turn, a2a.NewTextPart("Friday"))
+	next, err := w.Client.Reply(t.Context(), turn, a2a.NewTextPart("Friday"))
 	must(t, err)
-	if said := w.answer(next); !contains(said, "Booked for .*Friday") {
+	if said := w.Answer(next); !contains(said, "Booked for .*Friday") {
 		t.Errorf("the answer is %q", said)
 	}
 	first, second := <-rounds, <-rounds
@@ -172,15 +172,15 @@ func TestCanceled(t *testing.T) {
 		}
 		k.Result(rockbottest.Completed, "done after all")
 	}})
-	turn := w.send(p.Name, "work", "work", "")
+	turn := w.Send(p.Name, "work", "work", "")
 	k := <-begun
-	must(t, w.client.Cancel(t.Context(), turn.ContextID, transport.Cancel{Turn: w.client.ID(turn)}))
-	if said := w.answer(turn); contains(said, "done") {
+	must(t, w.Client.Cancel(t.Context(), turn.ContextID, transport.Cancel{Turn: w.Client.ID(turn)}))
+	if said := w.Answer(turn); contains(said, "done") {
 		t.Errorf("the answer is %q", said)
 	}
-	w.until("the agent is told", func() bool { all := p.Cancels(); return len(all) == 1 && all[0].Task() == k.Task() })
+	w.Until("the agent is told", func() bool { all := p.Cancels(); return len(all) == 1 && all[0].Task() == k.Task() })
 	close(end)
-	if said := w.ask(p.Name, "work", "again", ""); said != "done after all" {
+	if said := w.Ask(p.Name, "work", "again", ""); said != "done after all" {
 		t.Errorf("the next answer is %q", said)
 	}
 }
@@ -194,8 +194,8 @@ func TestNoQueue(t *testing.T) {
 	ghost := w.name("Ghost")
 	c["agentName"] = ghost
 	p.Publish("discovery.announce", rockbottest.Card, "", "", c)
-	w.knows(ghost)
-	if said := w.ask(ghost, "", "boo", ""); !contains(said, "there is no such agent: RabbitMQ has no queue for the tasks of "+ghost) {
+	w.Knows(ghost)
+	if said := w.Ask(ghost, "", "boo", ""); !contains(said, "there is no such agent: RabbitMQ has no queue for the tasks of "+ghost) {
 		t.Errorf("the answer is %q", said)
 	}
 }
@@ -210,10 +210,10 @@ func TestPinned(t *testing.T) {
 	w.o.pinned, err = readKnown(t.Context(), file)
 	must(t, err)
 	w.serve()
-	w.knows(w.name("Research"))
-	turn := w.send(w.name("Research"), "research", "find out", "")
+	w.Knows(w.name("Research"))
+	turn := w.Send(w.name("Research"), "research", "find out", "")
 	ch := w.channel()
-	w.until("the task is in its queue", func() bool {
+	w.Until("the task is in its queue", func() bool {
 		q, err := ch.QueueDeclarePassive(taskQueue(w.name("Research")), true, false, false, false, nil)
 		if err != nil {
 			ch = w.channel()
@@ -228,10 +228,10 @@ func TestPinned(t *testing.T) {
 		k.Result(rockbottest.Completed, "found")
 	}
 	w.program(p)
-	if said := w.answer(turn); said != "found" {
+	if said := w.Answer(turn); said != "found" {
 		t.Errorf("the answer is %q", said)
 	}
-	if !w.has(p.Name) {
+	if !w.Has(p.Name) {
 		t.Error("the agent has left for good")
 	}
 }
@@ -251,19 +251,19 @@ func TestLeft(t *testing.T) {
 		k.Result(rockbottest.Completed, "done")
 	}
 	w.agent(p)
-	turn := w.send(p.Name, "work", "work", "")
+	turn := w.Send(p.Name, "work", "work", "")
 	<-begun
 	p.Leave()
 	other := w.agent(&rockbottest.Program{Name: "Stayer", Skills: []string{"echo"}}) // the farewell was heard before
-	if said := w.ask(p.Name, "work", "more", ""); !contains(said, "the agent has left") {
+	if said := w.Ask(p.Name, "work", "more", ""); !contains(said, "the agent has left") {
 		t.Errorf("the answer is %q", said)
 	}
 	close(end)
-	if said := w.answer(turn); said != "done" {
+	if said := w.Answer(turn); said != "done" {
 		t.Errorf("the answer is %q", said)
 	}
-	w.until("it has left", func() bool { return !w.has(p.Name) })
-	if said := w.ask(other.Name, "echo", "still here", ""); said != "still here" {
+	w.Until("it has left", func() bool { return !w.Has(p.Name) })
+	if said := w.Ask(other.Name, "echo", "still here", ""); said != "still here" {
 		t.Errorf("the answer is %q", said)
 	}
 }
@@ -274,7 +274,7 @@ func TestSilent(t *testing.T) {
 	w.times.silent = 300 * time.Millisecond
 	w.serve()
 	w.agent(&rockbottest.Program{Name: "Quiet", Skills: []string{"echo"}})
-	w.until("it has left", func() bool { return !w.has(w.name("Quiet")) })
+	w.Until("it has left", func() bool { return !w.Has(w.name("Quiet")) })
 }
 
 // TestRestarted stops Cortex while an agent has a task: it is not sent again, and its answer counts, whenever it comes.
@@ -290,10 +290,10 @@ func TestRestarted(t *testing.T) {
 		}
 		k.Result(rockbottest.Completed, "done: "+k.Text())
 	}})
-	turn := w.send(p.Name, "work", "one", "")
+	turn := w.Send(p.Name, "work", "one", "")
 	<-runs
-	w.until("RabbitMQ is known to have it", func() bool {
-		for n, err := range w.store.Notes(t.Context(), "", storage.NoteSent) {
+	w.Until("RabbitMQ is known to have it", func() bool {
+		for n, err := range w.Store.Notes(t.Context(), "", storage.NoteSent) {
 			if s := (sent{}); err == nil && json.Unmarshal(n.Value, &s) == nil && s.Confirmed {
 				return true
 			}
@@ -302,16 +302,16 @@ func TestRestarted(t *testing.T) {
 	})
 	w.stop()
 	w.serve()
-	w.knows(p.Name) // without a card
+	w.Knows(p.Name) // without a card
 	w.stop()
 	close(end) // the answer is in the queue
 	ch := w.channel()
-	w.until("the answer is there", func() bool {
+	w.Until("the answer is there", func() bool {
 		q, err := ch.QueueDeclarePassive("cortex."+w.o.name+".response", true, false, false, false, nil)
 		return err == nil && q.Messages == 1
 	})
 	w.serve()
-	if said := w.answer(turn); said != "done: one" || len(runs) > 0 {
+	if said := w.Answer(turn); said != "done: one" || len(runs) > 0 {
 		t.Errorf("the answer is %q, after %d more executions", said, len(runs))
 	}
 }
@@ -330,12 +330,12 @@ func TestReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Announce()
-	w.knows(p.Name)
+	w.Knows(p.Name)
 	w.leads.Store(false)
-	w.until("it no longer works", func() bool { return contains(w.log.String(), "another process leads") && !w.has(p.Name) })
+	w.Until("it no longer works", func() bool { return contains(w.Log.String(), "another process leads") && !w.Has(p.Name) })
 	w.leads.Store(true)
-	w.knows(p.Name)
-	if said := w.ask(p.Name, "echo", "ping", ""); said != "ping" {
+	w.Knows(p.Name)
+	if said := w.Ask(p.Name, "echo", "ping", ""); said != "ping" {
 		t.Errorf("the answer is %q", said)
 	}
 	if m, err := p.Knows(w.soon(), w.o.name, true); err != nil || m.Body["isDeregistering"] != false {
@@ -346,7 +346,7 @@ func TestReplicas(t *testing.T) {
 // TestCards sends cards that are none, too old, Cortex's own, or names that stand for others: no agent comes of them, and those behind are heard.
 func TestCards(t *testing.T) {
 	w := newWorld(t)
-	w.join(&a2a.AgentCard{Name: w.name("Taken"), Description: "one of Cortex's own"}, func(context.Context, *agents.Task) (*agents.Result, error) { return agents.Text("own"), nil })
+	w.Join(&a2a.AgentCard{Name: w.name("Taken"), Description: "one of Cortex's own"}, func(context.Context, *agents.Task) (*agents.Result, error) { return agents.Text("own"), nil })
 	w.serve()
 	p := w.program(&rockbottest.Program{Name: "Herald", Skills: []string{"echo"}})
 	p.Wrong = nil
@@ -361,18 +361,18 @@ func TestCards(t *testing.T) {
 	must(t, p.Raw("discovery.announce", amqp.Publishing{Type: rockbottest.Card, Timestamp: time.Now().Add(-time.Hour), Headers: amqp.Table{"rb-source": "stranger"}, Body: []byte(`{"agentName":"` + w.name("Old") + `"}`)}))
 	// A card without a type, an id, a time and a sender is one nevertheless.
 	must(t, p.Raw("discovery.announce", amqp.Publishing{Body: []byte(`{"AGENTNAME":"` + p.Name + `"}`)}))
-	w.knows(p.Name)
-	w.knows(w.name("Many"))
+	w.Knows(p.Name)
+	w.Knows(w.name("Many"))
 	for _, name := range []string{"Old", "Away"} {
-		if w.has(w.name(name)) {
+		if w.Has(w.name(name)) {
 			t.Errorf("%s is there", name)
 		}
 	}
-	if said := w.ask(w.name("Taken"), "", "who", ""); said != "own" {
+	if said := w.Ask(w.name("Taken"), "", "who", ""); said != "own" {
 		t.Errorf("Cortex's own agent has said %q", said)
 	}
 	for _, want := range []string{"another agent called " + w.name("Taken") + " is there", "add it with cortex agent a2a http://127.0.0.1:1/"} {
-		w.until(want+" is said", func() bool { return contains(w.log.String(), want) })
+		w.Until(want+" is said", func() bool { return contains(w.Log.String(), want) })
 	}
 }
 
@@ -380,11 +380,11 @@ func TestCards(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	w := newWorld(t)
 	w.o.prefix = "rb."
-	w.join(&a2a.AgentCard{Name: w.name("Echo"), Description: "one of Cortex's own"}, func(context.Context, *agents.Task) (*agents.Result, error) { return agents.Text("own"), nil })
+	w.Join(&a2a.AgentCard{Name: w.name("Echo"), Description: "one of Cortex's own"}, func(context.Context, *agents.Task) (*agents.Result, error) { return agents.Text("own"), nil })
 	w.serve()
 	w.agent(&rockbottest.Program{Name: "Echo", Skills: []string{"echo"}})
 	for id, want := range map[string]string{w.name("Echo"): "own", "rb." + w.name("Echo"): "who"} {
-		if said := w.ask(id, "", "who", ""); said != want {
+		if said := w.Ask(id, "", "who", ""); said != want {
 			t.Errorf("%s has said %q", id, said)
 		}
 	}
@@ -401,7 +401,7 @@ func TestStrict(t *testing.T) {
 		k.Result(rockbottest.Completed, "mine")
 	}
 	w.agent(p)
-	if said := w.ask(p.Name, "echo", "ping", ""); said != "mine" {
+	if said := w.Ask(p.Name, "echo", "ping", ""); said != "mine" {
 		t.Errorf("the answer is %q", said)
 	}
 }
@@ -418,7 +418,7 @@ func TestFlood(t *testing.T) {
 		k.Result(rockbottest.Completed, "mine")
 	}
 	w.agent(p)
-	if said := w.ask(p.Name, "echo", "ping", ""); said != "mine" {
+	if said := w.Ask(p.Name, "echo", "ping", ""); said != "mine" {
 		t.Errorf("the answer is %q", said)
 	}
 }
@@ -441,21 +441,21 @@ func TestErased(t *testing.T) {
 		k.Result(rockbottest.Completed, "late")
 		close(answered)
 	}})
-	turn := w.send(p.Name, "work", "work", "")
+	turn := w.Send(p.Name, "work", "work", "")
 	<-begun
 	notes := func() (keys []string) {
-		for n, err := range w.store.Notes(t.Context(), "", storage.NoteSent) {
+		for n, err := range w.Store.Notes(t.Context(), "", storage.NoteSent) {
 			if s := (sent{}); err == nil && json.Unmarshal(n.Value, &s) == nil && s.Confirmed && s.Context == turn.ContextID {
 				keys = append(keys, n.Key)
 			}
 		}
 		return keys
 	}
-	w.until("it is noted", func() bool { return len(notes()) == 1 })
-	must(t, w.store.DeleteNote(t.Context(), "", storage.NoteSent, notes()[0], 0))
+	w.Until("it is noted", func() bool { return len(notes()) == 1 })
+	must(t, w.Store.DeleteNote(t.Context(), "", storage.NoteSent, notes()[0], 0))
 	close(end)
 	<-answered
-	if said := w.ask(p.Name, "work", "other", ""); said != "other" { // answers are taken in their order
+	if said := w.Ask(p.Name, "work", "other", ""); said != "other" { // answers are taken in their order
 		t.Errorf("the answer is %q", said)
 	}
 	if all := notes(); len(all) != 0 {

@@ -19,7 +19,7 @@ import (
 // shout is an agent of Cortex.
 func (w *world) shout(h agents.Handler) (id string, leave func()) {
 	id = w.name("shout")
-	return id, w.join(&a2a.AgentCard{Name: id, Description: "Shouts", Skills: []a2a.AgentSkill{{ID: "shout", Name: "Shout", Description: "Shouts", Tags: []string{}}}}, h)
+	return id, w.Join(&a2a.AgentCard{Name: id, Description: "Shouts", Skills: []a2a.AgentSkill{{ID: "shout", Name: "Shout", Description: "Shouts", Tags: []string{}}}}, h)
 }
 
 // TestAsked has RockBot give work to an agent of Cortex, and to Cortex itself.
@@ -54,14 +54,14 @@ func TestAsked(t *testing.T) {
 
 // callers starts a caller of an agent of Cortex, and both.
 func (w *world) callers(h agents.Handler) (p *rockbottest.Program, id string) {
-	w.t.Helper()
+	w.T.Helper()
 	id, _ = w.shout(h)
 	w.o.announce = []string{"cortex", "shout*"}
 	p = w.program(&rockbottest.Program{Name: "RockBot"})
 	w.serve()
 	for _, name := range []string{w.o.name, id} {
 		if _, err := p.Knows(w.soon(), name, true); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 	}
 	return p, id
@@ -185,7 +185,7 @@ func TestProgress(t *testing.T) {
 	if m := w.response(p, task, 1); !contains(m.Text(), "^HELLO") || m.Data() != `{"n":1}` {
 		t.Errorf("the answer is %v", m.Body)
 	}
-	w.until("progress is told", func() bool {
+	w.Until("progress is told", func() bool {
 		for _, m := range p.Statuses(task) {
 			if m.Text() == "taking a breath" {
 				return true
@@ -237,7 +237,7 @@ func TestMalformed(t *testing.T) {
 	if m := w.response(p, p.Invoke(id, "shout", "hello"), 1); m.Text() != "done" {
 		t.Errorf("the answer is %v", m.Body)
 	}
-	w.until("the dead letters are there", func() bool {
+	w.Until("the dead letters are there", func() bool {
 		q, err := dead.QueueDeclarePassive("cortex."+w.o.name+".dlq", true, false, false, false, nil)
 		return err == nil && q.Messages == len(wrong)
 	})

@@ -19,13 +19,13 @@ func TestTopology(t *testing.T) {
 	w.o.pinned = file
 	p := w.program(&rockbottest.Program{Name: "RockBot"})
 	w.serve()
-	w.knows(w.name("Pinned"))
+	w.Knows(w.name("Pinned"))
 	if _, err := p.Knows(w.soon(), w.o.name, true); err != nil {
 		t.Fatal(err)
 	}
-	turn := w.send(w.name("Pinned"), "", "go", "") // its queue is made for it
+	turn := w.Send(w.name("Pinned"), "", "go", "") // its queue is made for it
 	ch := w.channel()
-	w.until("there is a queue", func() bool {
+	w.Until("there is a queue", func() bool {
 		_, err := ch.QueueDeclarePassive(taskQueue(w.name("Pinned")), true, false, false, false, nil)
 		if err != nil {
 			ch = w.channel()
@@ -43,7 +43,7 @@ func TestTopology(t *testing.T) {
 		}
 	}
 	w.program(&rockbottest.Program{Name: "Pinned"})
-	if said := w.answer(turn); said != "go" {
+	if said := w.Answer(turn); said != "go" {
 		t.Errorf("the answer is %q", said)
 	}
 }
@@ -60,20 +60,20 @@ func TestForeignQueue(t *testing.T) {
 	w.o.pinned = []*card{{AgentName: w.name("Pinned")}}
 	p := w.program(&rockbottest.Program{Name: "RockBot"})
 	w.serve()
-	w.knows(w.name("Pinned"))
+	w.Knows(w.name("Pinned"))
 	if _, err := p.Knows(w.soon(), w.o.name, true); err != nil {
 		t.Fatal(err)
 	}
 	if m := w.response(p, p.Invoke(w.o.name, "ask", "hello"), 1); m.Text() != "Cortex has heard it" {
 		t.Errorf("the answer is %v", m.Body)
 	}
-	w.send(w.name("Pinned"), "", "go", "")
-	w.until("the task is there", func() bool {
+	w.Send(w.name("Pinned"), "", "go", "")
+	w.Until("the task is there", func() bool {
 		q, err := ch.QueueDeclarePassive(taskQueue(w.name("Pinned")), true, false, false, false, nil)
 		return err == nil && q.Messages == 1
 	})
-	if contains(w.log.String(), "PRECONDITION|406") {
-		t.Error(w.log.String())
+	if contains(w.Log.String(), "PRECONDITION|406") {
+		t.Error(w.Log.String())
 	}
 }
 
@@ -161,23 +161,23 @@ func TestAway(t *testing.T) {
 	if _, err := caller.Knows(w.soon(), w.o.name, true); err != nil {
 		t.Fatal(err)
 	}
-	one := w.send(w.name("Slow"), "work", "one", "")
+	one := w.Send(w.name("Slow"), "work", "one", "")
 	<-begun
 	p.cut()
-	w.until("it is said", func() bool { return contains(w.log.String(), "no connection to RabbitMQ") })
-	two := w.send(w.name("Slow"), "work", "two", "")
+	w.Until("it is said", func() bool { return contains(w.Log.String(), "no connection to RabbitMQ") })
+	two := w.Send(w.name("Slow"), "work", "two", "")
 	task := caller.Invoke(w.o.name, "ask", "hello")
 	close(end)
-	w.until("it was tried again", func() bool {
+	w.Until("it was tried again", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.refused >= 4
 	})
-	if n := strings.Count(w.log.String(), "no connection to RabbitMQ"); n != 1 {
+	if n := strings.Count(w.Log.String(), "no connection to RabbitMQ"); n != 1 {
 		t.Errorf("it is said %d times", n)
 	}
 	p.mend()
-	for turn, want := range map[string]string{w.answer(one): "done: one", w.answer(two): "done: two"} {
+	for turn, want := range map[string]string{w.Answer(one): "done: one", w.Answer(two): "done: two"} {
 		if turn != want {
 			t.Errorf("the answer is %q, want %q", turn, want)
 		}
@@ -196,9 +196,9 @@ func TestSecrets(t *testing.T) {
 		w := newWorld(t)
 		w.o.url = address
 		w.start()
-		w.until("it is said", func() bool { return contains(w.log.String(), "no connection to RabbitMQ") })
+		w.Until("it is said", func() bool { return contains(w.Log.String(), "no connection to RabbitMQ") })
 		w.stop()
-		if log := w.log.String(); contains(log, "s3cr%|s3cr/t@") || contains(log, "s3cr") && !strings.Contains(address, "cacertfile") {
+		if log := w.Log.String(); contains(log, "s3cr%|s3cr/t@") || contains(log, "s3cr") && !strings.Contains(address, "cacertfile") {
 			t.Errorf("with %s, the log is\n%s", address, log)
 		}
 	}
@@ -227,13 +227,13 @@ func TestOtherQueue(t *testing.T) {
 	must(t, err)
 	p.cut()
 	w.start()
-	w.until("it is said that RabbitMQ is away", func() bool { return contains(w.log.String(), "no connection to RabbitMQ") })
+	w.Until("it is said that RabbitMQ is away", func() bool { return contains(w.Log.String(), "no connection to RabbitMQ") })
 	p.mend()
-	w.until("it is said what to do", func() bool { return contains(w.log.String(), "rabbitmqctl delete_queue "+name) })
+	w.Until("it is said what to do", func() bool { return contains(w.Log.String(), "rabbitmqctl delete_queue "+name) })
 	_, err = ch.QueueDelete(name, false, false, false)
 	must(t, err)
-	w.until("it is connected", func() bool { return w.connections() > 0 })
-	if n := strings.Count(w.log.String(), "no connection to RabbitMQ"); n != 2 {
-		t.Errorf("it is said %d times:\n%s", n, w.log.String())
+	w.Until("it is connected", func() bool { return w.connections() > 0 })
+	if n := strings.Count(w.Log.String(), "no connection to RabbitMQ"); n != 2 {
+		t.Errorf("it is said %d times:\n%s", n, w.Log.String())
 	}
 }

@@ -49,12 +49,12 @@ func TestTLS(t *testing.T) {
 	w := newWorld(t)
 	w.o.url = rabbit.TLS()
 	w.start()
-	w.until("the certificate is refused", func() bool { return contains(w.log.String(), "no connection to RabbitMQ.*certificate") })
+	w.Until("the certificate is refused", func() bool { return contains(w.Log.String(), "no connection to RabbitMQ.*certificate") })
 	w.stop()
 	w.o.url = rabbit.TLS() + "?cacertfile=" + url.QueryEscape(filepath.Join(rabbitFolder, "ca.pem"))
 	w.serve()
 	w.agent(&rockbottest.Program{Name: "Echo", Skills: []string{"echo"}})
-	if said := w.ask(w.name("Echo"), "echo", "ping", ""); said != "ping" {
+	if said := w.Ask(w.name("Echo"), "echo", "ping", ""); said != "ping" {
 		t.Errorf("the answer is %q", said)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,24 +33,6 @@ func echo(_ context.Context, t *agents.Task) (*agents.Result, error) {
 	return agents.Text("again: " + t.Text()), nil
 }
 
-// serveAgent serves an agent, and waits until Cortex knows it.
-func (w *world) serveAgent(c *a2a.AgentCard, h agents.Handler) (leave func()) {
-	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = agents.Serve(ctx, w.bus, c, h, nil)
-	}()
-	leave = sync.OnceFunc(func() {
-		cancel()
-		<-done
-	})
-	w.t.Cleanup(leave)
-	w.knows(c.Name)
-	return leave
-}
-
 // A registered agent does Cortex's work, by the contract of a call.
 func TestCall(t *testing.T) {
 	w := newWorld(t)
@@ -64,14 +45,14 @@ func TestCall(t *testing.T) {
 		}[n])(rw, n, r)
 	})
 	w.register(pdf("pdf", agent.URL+"/rtfs"), agent.URL, 60)
-	w.knows("pdf")
-	if got := w.ask("pdf", "pdf.split", "split a.pdf", ""); got != "two pages" {
+	w.Knows("pdf")
+	if got := w.Ask("pdf", "pdf.split", "split a.pdf", ""); got != "two pages" {
 		t.Errorf("the answer = %q", got)
 	}
-	if got := w.ask("pdf", "", "", `{"file":"a.pdf","pages":12345678901234567890}`); !strings.Contains(got, `":pages"`) {
+	if got := w.Ask("pdf", "", "", `{"file":"a.pdf","pages":12345678901234567890}`); !strings.Contains(got, `":pages"`) {
 		t.Errorf("the answer = %q", got)
 	}
-	if got := w.ask("pdf", "pdf.split", "and b.pdf", ""); !strings.Contains(got, "there is no such file") {
+	if got := w.Ask("pdf", "pdf.split", "and b.pdf", ""); !strings.Contains(got, "there is no such file") {
 		t.Errorf("the answer = %q", got)
 	}
 	var inputs []string
@@ -120,8 +101,8 @@ func TestCallFails(t *testing.T) {
 			agent := newAgent(t, c.do)
 			id := strings.ReplaceAll(name, " ", "-")
 			w.register(pdf(id, agent.URL), agent.URL, 60)
-			w.knows(id)
-			got := w.ask(id, "pdf.split", "do it", "")
+			w.Knows(id)
+			got := w.Ask(id, "pdf.split", "do it", "")
 			for _, want := range c.want {
 				if !strings.Contains(got, want) {
 					t.Errorf("the answer = %q, want %q in it", got, want)
@@ -150,8 +131,8 @@ func TestIdempotent(t *testing.T) {
 	c := pdf("pdf", agent.URL)
 	c["metadata"] = map[string]any{"idempotent": true}
 	w.register(c, agent.URL, 60)
-	w.knows("pdf")
-	if got := w.ask("pdf", "pdf.split", "do it", ""); got != "at last" {
+	w.Knows("pdf")
+	if got := w.Ask("pdf", "pdf.split", "do it", ""); got != "at last" {
 		t.Errorf("the answer = %q", got)
 	}
 	if agent.heads[0].Get("Idempotency-Key") != agent.heads[2].Get("Idempotency-Key") {
@@ -171,12 +152,12 @@ func TestEndpoints(t *testing.T) {
 	communication["endpoints"] = append([]any{map[string]any{"protocol": "websocket", "uri": "ws://nowhere"}}, communication["endpoints"].([]any)...)
 	w.register(c, agent.URL, 60)
 	w.register(pdf("gone", gone.URL), gone.URL, 60)
-	w.knows("pdf")
-	w.knows("gone")
-	if got := w.ask("pdf", "pdf.split", "do it", ""); got != "here" {
+	w.Knows("pdf")
+	w.Knows("gone")
+	if got := w.Ask("pdf", "pdf.split", "do it", ""); got != "here" {
 		t.Errorf("the answer = %q", got)
 	}
-	if got := w.ask("gone", "pdf.split", "do it", ""); !strings.Contains(got, "nothing was sent") || strings.Contains(got, "may have been done") {
+	if got := w.Ask("gone", "pdf.split", "do it", ""); !strings.Contains(got, "nothing was sent") || strings.Contains(got, "may have been done") {
 		t.Errorf("the answer = %q", got)
 	}
 }
@@ -194,22 +175,22 @@ func TestCardChanges(t *testing.T) {
 		says(`{"success":true,"output":"done"}`)(rw, n, r)
 	})
 	w.register(pdf("pdf", agent.URL), agent.URL, 60)
-	w.knows("pdf")
+	w.Knows("pdf")
 	answer := make(chan string)
-	go func() { answer <- w.ask("pdf", "pdf.split", "do it", "") }()
+	go func() { answer <- w.Ask("pdf", "pdf.split", "do it", "") }()
 	<-begun
 	c := pdf("pdf", agent.URL)
 	c["capabilities"] = []any{map[string]any{"capability_id": "pdf.join", "description": "Joins"}}
 	w.register(c, agent.URL, 60)
-	w.until("the new card is known", func() bool {
-		r, ok := w.dir.Registry.Snapshot().Get("pdf")
+	w.Until("the new card is known", func() bool {
+		r, ok := w.Directory.Registry.Snapshot().Get("pdf")
 		return ok && r.Card.Skills[0].ID == "pdf.join"
 	})
 	close(end)
 	if got := <-answer; got != "done" {
 		t.Errorf("the answer = %q", got)
 	}
-	if got := w.ask("pdf", "pdf.join", "do it", ""); got != "done" || !strings.Contains(agent.calls[1], `"pdf.join"`) {
+	if got := w.Ask("pdf", "pdf.join", "do it", ""); got != "done" || !strings.Contains(agent.calls[1], `"pdf.join"`) {
 		t.Errorf("the answer = %q to %s", got, agent.calls[1])
 	}
 }

@@ -25,11 +25,11 @@ type answer struct {
 
 // invoke calls an agent of Cortex.
 func (w *world) invoke(path, body string, header ...string) *answer {
-	w.t.Helper()
+	w.T.Helper()
 	status, text := w.post(path, body, header...)
 	a := &answer{}
 	if err := json.Unmarshal([]byte(text), a); err != nil || status != http.StatusOK || a.Success == nil || a.Took == nil || a.Metadata == nil || *a.Success != (a.Error == nil) {
-		w.t.Fatalf("POST %s = %d %s", path, status, text)
+		w.T.Fatalf("POST %s = %d %s", path, status, text)
 	}
 	return a
 }
@@ -38,7 +38,7 @@ func (w *world) invoke(path, body string, header ...string) *answer {
 func TestInvoke(t *testing.T) {
 	w := newWorld(t)
 	var from atomic.Value
-	w.join(ownCard("echo"), func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+	w.Join(ownCard("echo"), func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
 		from.Store(t.Traceparent)
 		if t.Text() == "fail" {
 			return nil, errors.New("it is broken")
@@ -100,7 +100,7 @@ func TestKey(t *testing.T) {
 	w.times.answer = 300 * time.Millisecond
 	var runs atomic.Int64
 	gate := make(chan struct{})
-	w.join(ownCard("echo"), func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+	w.Join(ownCard("echo"), func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
 		runs.Add(1)
 		select {
 		case <-gate:
@@ -116,7 +116,7 @@ func TestKey(t *testing.T) {
 		t.Errorf("the first call = %+v", a)
 	}
 	close(gate)
-	w.until("it is answered", func() bool {
+	w.Until("it is answered", func() bool {
 		a := w.invoke("/agents/echo", body, "Idempotency-Key", "k1")
 		return *a.Success && string(a.Output) == `"again: hello"`
 	})

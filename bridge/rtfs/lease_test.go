@@ -18,15 +18,15 @@ func TestLeaseEnds(t *testing.T) {
 	w.register(pdf("a", at), at, 1)
 	w.register(pdf("b", at), at, 1)
 	w.register(pdf("c", at), at, 1)
-	w.knows("a")
+	w.Knows("a")
 	must(t, w.library("rtfs.registry.heartbeat", map[string]any{"agent_id": "b", "ttl_seconds": 60}, nil))
 	w.register(pdf("c", at), at, 60)
-	w.until("a is gone", func() bool { return w.ids(nil) == "b c" && !w.has("a") })
-	if !w.has("b") || !w.has("c") {
+	w.Until("a is gone", func() bool { return w.ids(nil) == "b c" && !w.Has("a") })
+	if !w.Has("b") || !w.Has("c") {
 		t.Error("those that were extended are gone, too")
 	}
 	n := 0
-	for range w.store.Notes(t.Context(), "", storage.NoteLease) {
+	for range w.Store.Notes(t.Context(), "", storage.NoteLease) {
 		n++
 	}
 	if n != 2 {
@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 	must(t, w.library("rtfs.registry.unregister", map[string]any{"agent_id": "c"}, nil))
 	before := w.discover(map[string]any{"agent_id": "a"})
 	w.stop()
-	w.until("the time of b is over", func() bool { return time.Now().After(w.b.leases.get("b").Expires) })
+	w.Until("the time of b is over", func() bool { return time.Now().After(w.b.leases.get("b").Expires) })
 	w.serve()
 	if got := w.ids(nil); got != "a" {
 		t.Errorf("after a restart: %q, want a", got)
@@ -57,7 +57,7 @@ func TestRestart(t *testing.T) {
 	if diff := cmp.Diff(before, w.discover(nil)); diff != "" {
 		t.Errorf("the card has changed (-want +got):\n%s", diff)
 	}
-	w.knows("a")
+	w.Knows("a")
 }
 
 // Replicas have each other's leases.
@@ -73,11 +73,11 @@ func TestReplicas(t *testing.T) {
 	w.register(pdf("a", at), at, 60)
 	w.register(pdf("b", at), at, 1)
 	w.address = two
-	w.until("the other replica has them", func() bool { return w.ids(nil) == "a b" })
+	w.Until("the other replica has them", func() bool { return w.ids(nil) == "a b" })
 	w.register(pdf("b", at), at, 60)
 	must(t, w.library("rtfs.registry.deregister", map[string]any{"agent_id": "a"}, nil))
 	w.address = one
-	w.until("the first replica knows", func() bool { return w.ids(nil) == "b" })
+	w.Until("the first replica knows", func() bool { return w.ids(nil) == "b" })
 	<-time.After(1100 * time.Millisecond) // the lease that it has given
 	if got := w.ids(nil); got != "b" {
 		t.Errorf("the first replica has %q, want b", got)
@@ -87,7 +87,7 @@ func TestReplicas(t *testing.T) {
 // An agent whose name somebody else has is left out with words, and a prefix tells them apart.
 func TestNameIsTaken(t *testing.T) {
 	w := newWorld(t)
-	w.join(ownCard("echo"), echo)
+	w.Join(ownCard("echo"), echo)
 	w.serve()
 	at := "http://127.0.0.1:9"
 	err := w.library("rtfs.registry.register", map[string]any{"agent_card": pdf("echo", at), "endpoint_url": at}, nil)
@@ -98,7 +98,7 @@ func TestNameIsTaken(t *testing.T) {
 	w.o.prefix = "rtfs."
 	w.serve()
 	w.register(pdf("echo", at), at, 60)
-	w.knows("rtfs.echo")
+	w.Knows("rtfs.echo")
 	if all := w.discover(map[string]any{"agent_id": "echo"}); len(all) != 1 || all[0].Name != "PDF tools" {
 		t.Errorf("discover = %v", all)
 	}
@@ -111,14 +111,14 @@ func TestNameBecomesFree(t *testing.T) {
 	at := "http://127.0.0.1:9"
 	w.register(pdf("echo", at), at, 60)
 	w.stop()
-	w.until("the RTFS agent has left", func() bool { return !w.has("echo") })
-	leave := w.serveAgent(ownCard("echo"), echo)
+	w.Until("the RTFS agent has left", func() bool { return !w.Has("echo") })
+	leave := w.Join(ownCard("echo"), echo)
 	w.serve()
-	if got := w.ids(map[string]any{"capability_id": "pdf.split"}); got != "" || !strings.Contains(w.log.String(), "an RTFS agent is left out") {
-		t.Errorf("discover = %q; the log: %s", got, w.log.String())
+	if got := w.ids(map[string]any{"capability_id": "pdf.split"}); got != "" || !strings.Contains(w.Log.String(), "an RTFS agent is left out") {
+		t.Errorf("discover = %q; the log: %s", got, w.Log.String())
 	}
 	leave()
-	w.until("it is let in", func() bool { return w.ids(map[string]any{"capability_id": "pdf.split"}) == "echo" })
+	w.Until("it is let in", func() bool { return w.ids(map[string]any{"capability_id": "pdf.split"}) == "echo" })
 }
 
 // The registry has room for so many agents, and an agent that is there can always register again.

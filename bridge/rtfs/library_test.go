@@ -10,26 +10,26 @@ import (
 
 // post posts a body as it is, and returns the status and the body of the answer.
 func (w *world) post(path, body string, header ...string) (int, string) {
-	w.t.Helper()
+	w.T.Helper()
 	r, err := http.NewRequest(http.MethodPost, "http://"+w.address+path, strings.NewReader(body))
-	must(w.t, err)
+	must(w.T, err)
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	a, err := http.DefaultClient.Do(r)
-	must(w.t, err)
+	must(w.T, err)
 	defer a.Body.Close()
 	b, err := io.ReadAll(a.Body)
-	must(w.t, err)
+	must(w.T, err)
 	return a.StatusCode, string(b)
 }
 
 // library calls a method as the client library does: with an id that is a text, no tolerance for another status than 2xx, and the fields it requires.
 func (w *world) library(method string, params any, result any) error {
-	w.t.Helper()
+	w.T.Helper()
 	p, err := json.Marshal(params)
-	must(w.t, err)
+	must(w.T, err)
 	status, body := w.post("/rtfs", fmt.Sprintf(`{"jsonrpc":"2.0","id":"5b0c7a52-0d5c-4b55-9f5e-0a2f6a0f9b11","method":%q,"params":%s}`, method, p))
 	if status < 200 || status > 299 {
 		return fmt.Errorf("HTTP %d", status)
@@ -108,22 +108,22 @@ func (c *strictCard) UnmarshalJSON(b []byte) error {
 
 // discover returns the agents that meet criteria, as the client library does.
 func (w *world) discover(criteria map[string]any) (all []*strictCard) {
-	w.t.Helper()
+	w.T.Helper()
 	var r struct {
 		Agents []*strictCard `json:"agents"`
 		Total  *uint32       `json:"total_count"`
 		Took   *uint64       `json:"query_time_ms"`
 	}
-	must(w.t, w.library("rtfs.registry.discover", criteria, &r))
+	must(w.T, w.library("rtfs.registry.discover", criteria, &r))
 	if r.Agents == nil || r.Total == nil || r.Took == nil {
-		w.t.Errorf("discover(%v): a field is missing", criteria)
+		w.T.Errorf("discover(%v): a field is missing", criteria)
 	}
 	return r.Agents
 }
 
 // ids returns the ids of the agents that meet criteria.
 func (w *world) ids(criteria map[string]any) string {
-	w.t.Helper()
+	w.T.Helper()
 	var ids []string
 	for _, c := range w.discover(criteria) {
 		ids = append(ids, c.AgentID)
@@ -133,15 +133,15 @@ func (w *world) ids(criteria map[string]any) string {
 
 // register registers an agent, and fails the test if it cannot.
 func (w *world) register(card map[string]any, endpoint string, ttl any) (expires string) {
-	w.t.Helper()
+	w.T.Helper()
 	var r struct {
 		Status  *string `json:"status"`
 		ID      *string `json:"agent_id"`
 		Expires *string `json:"expires_at"`
 	}
-	must(w.t, w.library("rtfs.registry.register", map[string]any{"agent_card": card, "endpoint_url": endpoint, "ttl_seconds": ttl}, &r))
+	must(w.T, w.library("rtfs.registry.register", map[string]any{"agent_card": card, "endpoint_url": endpoint, "ttl_seconds": ttl}, &r))
 	if r.Status == nil || *r.Status != "registered" || r.ID == nil || *r.ID != card["agent_id"] || r.Expires == nil {
-		w.t.Fatalf("register: %v", r)
+		w.T.Fatalf("register: %v", r)
 	}
 	return *r.Expires
 }

@@ -51,7 +51,7 @@ func TestCallsAreForgotten(t *testing.T) {
 	message := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("do it"))
 	task := func(id a2a.TaskID) *agents.Task { return &agents.Task{ID: id, Message: message} }
 	stored := func() (n int) {
-		for _, err := range w.store.Notes(t.Context(), "", storage.NoteCall) {
+		for _, err := range w.Store.Notes(t.Context(), "", storage.NoteCall) {
 			must(t, err)
 			n++
 		}
