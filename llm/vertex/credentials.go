@@ -19,7 +19,7 @@ const advice = "run `gcloud auth application-default login`, or set GOOGLE_APPLI
 func findCredentials(ctx context.Context, cfg *Config) (*auth.Credentials, error) {
 	creds, err := google.Within(ctx, func() (*auth.Credentials, error) {
 		return credentials.DetectDefault(&credentials.DetectOptions{
-			Scopes:           []string{"https://www.googleapis.com/auth/cloud-platform"},
+			Scopes: []string{"https://www.googleapis.com/auth/cloud-platform"},
 			//lint:ignore SA1019 it is the operator's own file, in any of Google's forms
 			CredentialsFile:  cfg.CredentialsFile,
 			UseSelfSignedJWT: !cfg.REST, // as the SDK does
