@@ -20,6 +20,7 @@ data       /[^:]*
 decides    offline by words; for a language model:
            --llm … \(cortex llm list\)
 agents     agent_calc, agent_clock
+console    http://127.0.0.1:\d+/\?token=[\w\s-]+
 health     http://127.0.0.1:\d+/readyz
 as a tool  http://127.0.0.1:\d+/mcp
 

@@ -54,6 +54,9 @@ func TestFullConversation(t *testing.T) {
 		if m, ok := w.load().AnswerOf("user", "m1"); !ok || transport.Text(m.Parts) != "alpha COMPLETED A; " {
 			t.Errorf("what was open is answered with %v", m)
 		}
+		if err := storage.KeepErased(t.Context(), w.store, "", theContext); err != nil {
+			t.Fatal(err)
+		}
 		if err := w.store.(storage.Eraser).Erase(t.Context(), "", theContext); err != nil {
 			t.Fatal(err)
 		}
