@@ -406,8 +406,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestFlood sends answers to nothing: what is behind them is taken.
-func TestFlood(t *testing.T) {
+// TestManyMessages sends answers to nothing: what is behind them is taken.
+func TestManyMessages(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	p := &rockbottest.Program{Name: "Echo", Skills: []string{"echo"}}
