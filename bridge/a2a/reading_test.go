@@ -85,6 +85,7 @@ func eraseOnly(t *testing.T, w *world) {
 		must(t, err)
 		contextID = info.ContextID
 	}
+	must(t, storage.KeepErased(t.Context(), w.store, "", contextID)) // as internal/erase does
 	must(t, w.store.Erase(t.Context(), "", contextID))
 }
 

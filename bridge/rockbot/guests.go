@@ -301,13 +301,11 @@ func guestKey(name string) string { return "rockbot." + space.ID("guest", string
 
 // keep notes an agent, unless that is its note.
 func (gs *guests) keep(ctx context.Context, g *guest) {
-	if g.pinned {
-		return
-	}
 	g.mu.Lock()
+	pinned := g.pinned
 	value, err := json.Marshal(guestNote{g.theirs, g.theirs.second})
 	g.mu.Unlock()
-	if err != nil || string(value) == string(g.noted) {
+	if pinned || err != nil || string(value) == string(g.noted) {
 		return
 	}
 	old, err := gs.notes.Note(ctx, gs.b.at.Tenant, storage.NoteGuest, guestKey(g.name))
