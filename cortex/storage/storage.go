@@ -130,6 +130,7 @@ type Clock interface {
 type Eraser interface {
 	// Erase removes the log of a conversation and everything stored beside it, so that nothing of it can be read from the store or from
 	// its files. Erasing a missing conversation is no error. A concurrent Append returns ErrConflict or begins the conversation anew.
+	// The caller puts a mark of it before, by [KeepErased]: without one, an orchestrator that knows the conversation takes its log for damaged.
 	Erase(ctx context.Context, tenant, contextID string) error
 }
 
