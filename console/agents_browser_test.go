@@ -88,9 +88,7 @@ func TestTenThousandAgents(t *testing.T) {
 			Skills: []a2a.AgentSkill{{ID: "invoice-read", Name: "Read", Description: "Reads"}, {ID: "invoice-write", Name: "Write", Description: "Writes"}},
 		}}}))
 	}
-	for len(r.Snapshot().Agents()) < many {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "all agents are there", func() bool { return len(r.Snapshot().Agents()) == many })
 	w := newWorld(t, func(c *console.Config) { c.Agents = r.Snapshot })
 	b := w.browser()
 	for _, path := range []string{"agents", "agents?text=invoice&after=agent-04999", "agents/agent-00001", ""} {

@@ -154,9 +154,7 @@ func newWorld(t *testing.T, options ...option) *world {
 		running.Go(func() { _ = agents.Serve(ctx, w.bus, c, agents.Handler(w.work), nil) })
 	}
 	<-w.dir.Registry.Synced()
-	for len(w.dir.Routable("")) < len(cards) {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "all agents are there", func() bool { return len(w.dir.Routable("")) == len(cards) })
 	o, err := cortex.New(cortex.Config{Transport: w.bus, Store: w.store, Decider: w, Agents: w.dir.Routable, Present: w.dir.Present, Router: w.dir.Index})
 	must(t, err)
 	running.Go(func() { _ = o.Run(ctx) })
@@ -188,8 +186,19 @@ func (w *world) join(name, about string) {
 		Name: name, Description: about, Version: "1", Skills: []a2a.AgentSkill{{ID: "s", Name: about, Description: about, Tags: []string{"t"}}},
 	}}}
 	must(w.t, w.bus.Publish(w.t.Context(), transport.Cards(""), e))
-	for _, ok := w.dir.Registry.Snapshot().Get(id); !ok; _, ok = w.dir.Registry.Snapshot().Get(id) {
-		time.Sleep(time.Millisecond)
+	until(w.t, id+" is there", func() bool {
+		_, ok := w.dir.Registry.Snapshot().Get(id)
+		return ok
+	})
+}
+
+// until waits until something is true, which what describes.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came true that %s", what)
+		}
 	}
 }
 
