@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func (n *node) dead(ctx context.Context) (count int, err error) {
 func (e *env) metricsHandler(m *metrics.Metrics, running func() *node, waits error) http.Handler {
 	return whenReady(running, waits, func(n *node) http.Handler {
 		identify := e.settings.identify(n, auth.Person)
-		scrape := m.Handler()
+		scrape := fromOutside(m.Handler())
 		if identify == nil {
 			return scrape
 		}
@@ -106,5 +107,16 @@ func (e *env) metricsHandler(m *metrics.Metrics, running func() *node, waits err
 			}
 			scrape.ServeHTTP(w, r)
 		})
+	})
+}
+
+// fromOutside returns h without requests from this machine that name another one: those of a page in a browser whose name was made to point here.
+func fromOutside(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Unmap().IsLoopback() && !byOwnName(r) {
+			http.Error(w, "on this machine, ask for 127.0.0.1 or localhost", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -53,7 +54,7 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 			return nil, e.settings.wrong(one.flag, " %q: want host:port, such as 127.0.0.1:%s, or none", one.at, one.usual)
 		}
 	}
-	if host, _, _ := net.SplitHostPort(at.pprof); at.pprof != "" && at.pprof != none && !isLoopback(host) {
+	if host, _, _ := net.SplitHostPort(at.pprof); at.pprof != "" && at.pprof != none && !publicnet.IsLoopback(host) {
 		return nil, e.settings.wrong("pprof", " %q: profiles show what is in memory, so they are served on this machine only: give 127.0.0.1 as its host", at.pprof)
 	}
 	if at.grpc != none && at.a2a == none {

@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // pprofConnections is how many profiles may be read at a time.
@@ -33,11 +34,7 @@ func profiles() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if !isLoopback(host) {
+		if !byOwnName(r) {
 			http.Error(w, "profiles are for 127.0.0.1 and localhost only", http.StatusForbidden)
 			return
 		}
@@ -45,8 +42,11 @@ func profiles() http.Handler {
 	})
 }
 
-// isLoopback reports whether host is this machine, by an address or the name localhost.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+// byOwnName reports whether a request names this machine by its own address or localhost. A page of a browser whose name was made to point here does not.
+func byOwnName(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	return publicnet.IsLoopback(host)
 }

@@ -21,3 +21,22 @@ func TestProfilesAreForThisMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestMetricsAreNotForPages asks for metrics from this machine by several names, and from another one.
+func TestMetricsAreNotForPages(t *testing.T) {
+	for _, c := range []struct {
+		from, host string
+		want       int
+	}{
+		{"127.0.0.1:1234", "localhost:8420", http.StatusOK}, {"[::1]:1234", "[::1]:8420", http.StatusOK},
+		{"127.0.0.1:1234", "evil.example:8420", http.StatusForbidden}, {"10.0.0.7:1234", "cortex.internal:8420", http.StatusOK},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.RemoteAddr, r.Host = c.from, c.host
+		w := httptest.NewRecorder()
+		fromOutside(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("a request of %s to %q = %d, want %d", c.from, c.host, w.Code, c.want)
+		}
+	}
+}
