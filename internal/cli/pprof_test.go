@@ -28,8 +28,10 @@ func TestMetricsAreNotForPages(t *testing.T) {
 		from, host string
 		want       int
 	}{
-		{"127.0.0.1:1234", "localhost:8420", http.StatusOK}, {"[::1]:1234", "[::1]:8420", http.StatusOK},
-		{"127.0.0.1:1234", "evil.example:8420", http.StatusForbidden}, {"10.0.0.7:1234", "cortex.internal:8420", http.StatusOK},
+		{"127.0.0.1:1234", "localhost:8420", http.StatusOK},
+		{"[::1]:1234", "[::1]:8420", http.StatusOK},
+		{"127.0.0.1:1234", "evil.example:8420", http.StatusForbidden},
+		{"10.0.0.7:1234", "cortex.internal:8420", http.StatusOK},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
 		r.RemoteAddr, r.Host = c.from, c.host
