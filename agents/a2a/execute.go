@@ -189,7 +189,7 @@ func (w *work) reply(ctx context.Context) (*agents.Result, error) {
 
 // send sends a message, and follows what comes of it.
 func (w *work) send(ctx context.Context, m *a2a.Message) (*agents.Result, error) {
-	patience := time.Now().Add(awayPatience)
+	patience, lost := time.Now().Add(awayPatience), false // lost: the peer may have had it, and its answer did not arrive
 	for n := 1; ; n++ {
 		w.last = a2a.TaskStatus{}
 		settled, err := w.post(ctx, m)
@@ -206,6 +206,7 @@ func (w *work) send(ctx context.Context, m *a2a.Message) (*agents.Result, error)
 			return w.follow(ctx)
 		}
 		away, unsent := isAway(err)
+		lost = lost || away && !unsent
 		switch {
 		case err == nil:
 			return nil, w.failed(errors.New("the agent says nothing, and names no task"))
@@ -236,7 +237,7 @@ func (w *work) send(ctx context.Context, m *a2a.Message) (*agents.Result, error)
 		case !w.plain && (errors.Is(err, a2a.ErrUnsupportedOperation) || errors.Is(err, a2a.ErrMethodNotFound)):
 			w.plain = true
 			continue
-		case away, w.r.Reply && n < maxSends && !isRejected(err) && w.refused(err) == nil: // a reply that may not have arrived, or for which the peer was busy with its question still
+		case away, w.r.Reply && n < maxSends && (lost || !isRejected(err)) && w.refused(err) == nil: // a reply that may not have arrived, or that is refused since it has, or for which the peer was busy with its question still
 			if err := w.look(ctx); err != nil {
 				return nil, err
 			}

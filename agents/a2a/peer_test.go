@@ -38,6 +38,7 @@ type peer struct {
 	address string // of gRPC
 	release chan struct{}
 	login   chan struct{}
+	hold    chan struct{} // not nil: replies wait for it
 
 	mu       sync.Mutex
 	binding  string
@@ -174,6 +175,9 @@ func (p *peer) Execute(ctx context.Context, x *a2asrv.ExecutorContext) iter.Seq2
 			return yield(a2a.NewStatusUpdateEvent(x, s, message(text)), nil)
 		}
 		if x.StoredTask != nil {
+			if p.hold != nil {
+				<-p.hold
+			}
 			state(a2a.TaskStateCompleted, "so it is "+said)
 			return
 		}

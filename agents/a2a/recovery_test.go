@@ -249,6 +249,36 @@ func TestReplyIsCutOff(t *testing.T) {
 	}
 }
 
+// TestReplyIsRefusedSinceItHasArrived cuts the answer to a reply, of which the task shows nothing until it has ended. The reply, given again, is
+// refused, since the task has ended: that is no failure.
+func TestReplyIsRefusedSinceItHasArrived(t *testing.T) {
+	p := newPeer(t, "JSONRPC 1.0", false)
+	p.hold = make(chan struct{})
+	a := open(t, t.TempDir(), &peers.Peer{URL: p.server.URL})
+	if got := give(t.Context(), a, given{id: "1", message: "m", text: "ask me"}); got.text != "Where?" {
+		t.Fatalf("got %+v", got)
+	}
+	p.cut(1)
+	p.mu.Lock()
+	next, looked := p.handler, false
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		next.ServeHTTP(w, r)
+		if err == nil && !looked && bytes.Contains(b, []byte("GetTask")) && len(p.all()) == 2 {
+			looked = true
+			close(p.hold)
+		}
+	})
+	p.mu.Unlock()
+	if got := give(t.Context(), a, given{id: "1", message: "n", text: "here", continued: true}); got != done("so it is here") {
+		t.Errorf("got %+v", got)
+	}
+	if !looked || len(p.all()) != 2 {
+		t.Errorf("looked: %v, %d messages were taken, want 2", looked, len(p.all()))
+	}
+}
+
 // TestReplyIsRefusedAtFirst answers a question of peers that are busy with it still, as the SDK's server is for a moment after it has asked. The reply is
 // given again.
 func TestReplyIsRefusedAtFirst(t *testing.T) {
