@@ -194,7 +194,7 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, who Person) error
 	if len(turns.List) > 0 {
 		title = prompt.Clean(turns.List[0].Text, 60)
 	}
-	c.show(w, r, http.StatusOK, &page{Name: "chat", Title: title, Section: "chat", Wide: true, Refresh: open || data.Pending, Data: data})
+	c.show(w, r, http.StatusOK, &page{Name: "chat", Title: title, Section: "chat", Wide: true, Refresh: again(r, open || data.Pending), Data: data})
 	return nil
 }
 

@@ -138,10 +138,15 @@ func TestWithoutJavaScript(t *testing.T) {
 	must(t, err)
 	p.do(chromedp.Navigate(w.link()))
 	p.do(chromedp.SendKeys(chromedp.CSS("[data-compose] textarea"), "danger without scripts"), chromedp.Click(chromedp.CSS("[data-compose] button")))
-	p.do(chromedp.WaitVisible(chromedp.CSS(".reply .primary"))) // the page loads itself again until the turn is over
+	p.await("document.querySelector('.reply .primary')") // the page loads itself again until the turn is over
 	p.picture("no-script")
 	p.do(chromedp.Click(chromedp.CSS(".reply .primary")))
-	p.do(chromedp.WaitVisible(chromedp.CSS(".turn:nth-child(2) .answer")))
+	p.await("document.querySelector('.turn:nth-child(2) .answer')")
+	p.do(chromedp.SendKeys(chromedp.CSS("[data-compose] textarea"), "stream it"), chromedp.Click(chromedp.CSS("[data-compose] button")))
+	p.await("document.querySelector('.turn:nth-child(3)') && location.search.includes('again=')")
+	p.await("document.querySelector('.turn:nth-child(3)') && !location.search.includes('again=')") // and once more
+	close(w.gate)
+	p.says("word199")
 }
 
 // TestFiles sends a file, and gets one.

@@ -41,7 +41,7 @@ type page struct {
 	Section string // of the navigation
 	Bare    bool   // without the navigation
 	Wide    bool   // the page fills the window, and scrolls by its own parts
-	Refresh bool   // without JavaScript, the page is loaded again soon
+	Refresh string // without JavaScript, this is loaded soon: the page as it is then; empty: it stays
 	Data    any
 
 	Person  Person
@@ -88,6 +88,22 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, code int, p *page
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = w.Write(b.Bytes()) // who asks may be gone
+}
+
+// again returns the address of a page that shows what is open, for a browser without JavaScript to load soon, or nothing. A browser that is told to
+// load the address where it is, with its fragment, only scrolls there, so the query differs each time.
+func again(r *http.Request, open bool) string {
+	if !open {
+		return ""
+	}
+	q := r.URL.Query()
+	if q.Has("again") {
+		q.Del("again")
+	} else {
+		q.Set("again", "1")
+	}
+	to := url.URL{Path: r.URL.Path, RawQuery: q.Encode(), Fragment: "end"}
+	return to.String()
 }
 
 // fragment renders a part of a page.

@@ -135,7 +135,7 @@ func (c *Console) turnPage(w http.ResponseWriter, r *http.Request, who Person) e
 	for _, e := range raw {
 		d.Raw = append(d.Raw, rawOf(e))
 	}
-	c.show(w, r, http.StatusOK, &page{Name: "turn", Title: prompt.Clean(t.Text, 60), Section: "chat", Refresh: t.Open(), Data: d})
+	c.show(w, r, http.StatusOK, &page{Name: "turn", Title: prompt.Clean(t.Text, 60), Section: "chat", Refresh: again(r, t.Open()), Data: d})
 	return nil
 }
 
