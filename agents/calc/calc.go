@@ -147,6 +147,8 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)^(?:the )?(?:average|mean) of (.+)$`), "average($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:maximum|largest|biggest|max) of (.+)$`), "max($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:minimum|smallest|min) of (.+)$`), "min($1)"},
+	{regexp.MustCompile(`(?i)^(?:the )?factorial of (.+)$`), "factorial($1)"},
+	{regexp.MustCompile(`(?i)^(\d+)(?:!| factorial)$`), "factorial($1)"},
 }
 
 var (
@@ -180,6 +182,9 @@ func sequence(s string) string {
 	return rephrase(s)
 }
 
+// onlyNumbers are numbers with spaces between them: "1 2 3".
+var onlyNumbers = regexp.MustCompile(`^[-−]?[\d.]+(?:,? [\d.]+)+$`)
+
 var listAnd = regexp.MustCompile(`(?i),?\s+and\s+`)
 
 // rephrase converts "divide 10 by 4" to "10 / 4". It puts parentheses around operands that are more than a number.
@@ -190,7 +195,11 @@ func rephrase(s string) string {
 			continue
 		}
 		if len(m) == 2 && strings.HasSuffix(p.to, ")") {
-			return strings.Replace(p.to, "$1", listAnd.ReplaceAllString(m[1], ", "), 1)
+			list := listAnd.ReplaceAllString(m[1], ", ")
+			if onlyNumbers.MatchString(list) {
+				list = strings.Join(strings.FieldsFunc(list, func(r rune) bool { return r == ' ' || r == ',' }), ", ")
+			}
+			return strings.Replace(p.to, "$1", list, 1)
 		}
 		return strings.NewReplacer("$1", operand(m[1]), "$2", operand(m[len(m)-1])).Replace(p.to)
 	}

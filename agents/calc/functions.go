@@ -42,6 +42,8 @@ var functions = map[string]definition{
 	"log2":    {1, 1, logarithm(math.Log2)},
 	"ln":      {1, 1, logarithm(math.Log)},
 	"exp":     {1, 1, floats(math.Exp)},
+
+	"factorial": {1, 1, factorial},
 }
 
 // floats adapts a function of package math. It rounds results to 15 decimals, so that sin(pi) is 0.
@@ -64,6 +66,19 @@ func logarithm(f func(float64) float64) func([]*big.Rat) (*big.Rat, error) {
 		}
 		return floats(f)(a)
 	}
+}
+
+// maxFactorial bounds the number whose factorial is computed, which has 2,568 digits then.
+const maxFactorial = 1000
+
+func factorial(a []*big.Rat) (*big.Rat, error) {
+	if !a[0].IsInt() || a[0].Sign() < 0 {
+		return rat(math.NaN())
+	}
+	if a[0].Cmp(big.NewRat(maxFactorial, 1)) > 0 {
+		return nil, errTooLarge
+	}
+	return new(big.Rat).SetInt(new(big.Int).MulRange(1, a[0].Num().Int64())), nil
 }
 
 // sqrt is exact for squares of fractions.

@@ -29,7 +29,8 @@ func Answer(text string, now time.Time) (string, error) {
 		text = text[:maxText]
 	}
 	dates, asked := datesIn(text)
-	found, unknown := places(anotherTime.ReplaceAllString(asked, " "))
+	times, asked := timesIn(asked)
+	found, unknown := places(anotherTime.ReplaceAllString(inHowMany.ReplaceAllString(asked, " "), " "))
 	found, unknown, taken := nearlyNamed(found, unknown)
 	if len(found) == 0 && len(unknown) > 0 {
 		return "", errors.New(dontKnow(unknown) + "; name a large city, or a time zone such as Europe/Berlin or UTC+2")
@@ -45,6 +46,8 @@ func Answer(text string, now time.Time) (string, error) {
 		if len(found) == 0 {
 			lines = tellDates(dates, past, now)
 		}
+	} else if len(times) > 0 {
+		lines = tellUntil(times, found, now)
 	} else {
 		lines = tellTimes(asked, found, now)
 	}
@@ -86,7 +89,7 @@ func Understands(text string) bool {
 	if len(text) > maxText {
 		return false
 	}
-	if asksForDate(text) {
+	if asksForDate(text) || asksHowLong(text) {
 		return true
 	}
 	words := split(text)

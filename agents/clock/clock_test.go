@@ -32,6 +32,12 @@ func TestAnswer(t *testing.T) {
 		{"What's Tokyo's time?", []string{tokyo}},
 		{"TOKYO", []string{tokyo}},
 		{"date in New York", []string{newYork}},
+		{"and in LA?", []string{"LA (America/Los_Angeles): 01:05:12 on Friday, 20 November 2026, UTC-08:00"}},
+		{"in how many days is new year's eve?", []string{"31 December 2026 is a Thursday, in 41 days."}},
+		{"how long until 18:00?", []string{"UTC: it is 8 h 54 min until 18:00."}},
+		{"how many hours till 6 pm in Tokyo", []string{"Tokyo (Asia/Tokyo): it is 23 h 54 min until 18:00 tomorrow."}},
+		{"how long is it until noon", []string{"UTC: it is 2 h 54 min until 12:00."}},
+		{"time left until midnight", []string{"UTC: it is 14 h 54 min until 00:00 tomorrow."}},
 		{"time in Europe/Berlin", []string{berlin}},
 		{"time in europe/berlin", []string{berlin}},
 		{"Tell me the time in Berlin, Germany, right now.", []string{berlin}},
@@ -169,6 +175,7 @@ func TestUnderstands(t *testing.T) {
 		"is it friday?": true, "Is today Monday": true, "is it friday now in New York and in Paris?": true,
 		"": false, "is": false, "friday": false, "is it friday on mars?": false, "is Bob here on friday?": false, "is it raining": false, "what is the time": false,
 		"how many days until christmas?": true, "what day of the week was 14 July 1789?": true, "how many days are left until 5 May in Tokyo": true,
+		"how long until 18:00": true, "how long is it till 9 am in Tokyo?": true, "how long until the movie at 18:00": false, "how long until 18:00 does Bob work": false,
 		"christmas": false, "book a table for 5 May": false, "what happened on 14 July 1789?": false,
 	} {
 		if got := clock.Understands(text); got != want {

@@ -27,6 +27,9 @@ var (
 	dateWords = strings.Fields("how many long days weeks till until to since ago of between from are was were will left more still before after which falls fall does")
 )
 
+// inHowMany begins a question about a date; no place follows its "in".
+var inHowMany = regexp.MustCompile(`(?i)\bin how many (?:days|weeks)\b`)
+
 // date is a day in the text. Without a year it is in the year 0.
 type date struct {
 	at, end int // in the text
@@ -157,16 +160,18 @@ func countDays(n int) string {
 // asksForDate reports whether text plainly asks about dates, such as "how many days until 5 May?", and nothing more.
 func asksForDate(text string) bool {
 	dates, rest := datesIn(text)
-	if len(dates) == 0 {
-		return false
-	}
-	words := split(rest)
+	return len(dates) > 0 && only(rest, dateWords)
+}
+
+// only reports whether there are words in a text, and only places, words that may be around them, and some more.
+func only(text string, more []string) bool {
+	words := split(text)
 	for i := 0; i < len(words); {
 		if n, _ := index().match(words[i:]); n > 0 {
 			i += n
 			continue
 		}
-		if w := words[i].plain; !slices.Contains(fillers, w) && !slices.Contains(before, w) && !slices.Contains(dateWords, w) {
+		if w := words[i].plain; !slices.Contains(fillers, w) && !slices.Contains(before, w) && !slices.Contains(more, w) {
 			return false
 		}
 		i++
