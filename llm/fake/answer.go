@@ -112,6 +112,8 @@ func introduction(t *llm.Turn) *llm.Decision {
 	switch {
 	case slices.Contains(words, "help"):
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
+	case slices.Contains(words, "add") || slices.Contains(words, "make"):
+		return respond("An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it.", "asked how agents are added")
 	case !asksWho(words) && len(t.Agents) > 0 && listed(t, ""):
 		return respond(hello, "asked about Cortex itself")
 	}

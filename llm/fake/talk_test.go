@@ -245,6 +245,7 @@ func TestTalk(t *testing.T) {
 		{tokyo, {"no, in Paris", "Paris (Europe/Paris)"}, {"I meant Rome", "Rome (Europe/Rome)"}, {"sorry, what is 1+2", "1+2 = 3"}, {"no", "There is nothing to say"}},
 		{{"1+1", "1+1 = 2"}, {"no, 1+2", "1+2 = 3"}, {"why?", "In the chat, /why"}, {"why is it raining in Rome", "@weather"}},
 		{{"help", "Say what you want, and an agent does it; in the chat, /help lists the commands.\nOnline are:"}},
+		{{"how do I add an agent?", "An agent is a card and a program"}, {"add an agent", "An agent is a card"}, {"how do agents get married", lost}},
 		{{"ok", "All right."}, {"yes", "There is nothing to say yes or no to."}, {"great, thanks", "You are welcome."}},
 		// Typing errors and inflected forms.
 		{{"wether in Rome", "@weather: weather in Rome"}},

@@ -155,7 +155,7 @@ var (
 		she should show so some tell than thank thanks that the their them then there these they this those to too up us use
 		adn hte taht teh using ve very want was we were what when where which who whom whose why will with would you your`)
 	// Nouns that nearly every card has, which are no evidence alone.
-	generic = stems(`answer data example file information input line message name output question request result sentence
+	generic = stems(`agent answer data example file information input line message name output question request result sentence
 		service simple string task test text thing tool user value`)
 	operators = set(`plus minus times x divided multiplied mod modulo`)
 	questions = set(`what whats what's when when's where where's which who who's whom whose why how is are`)
@@ -206,6 +206,14 @@ var abouts = func() map[string]bool {
 		introduce yourself
 		how does this work
 		how do i use this
+		how do i add an agent
+		how do i add agents
+		how do i add another agent
+		how do i make an agent
+		how can i add an agent
+		how can i add another agent
+		can i add an agent
+		add an agent
 		what is this
 		what is cortex
 		how are you
