@@ -366,6 +366,9 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 		say("%s has left", name)
 		return nil
 	}
+	if w, ok := x.(worklog); ok && err == nil && f.once {
+		say("%s has left: nothing more waits for it, %s", name, counted(int(w.done.Load()), "task")+" done")
+	}
 	return err
 }
 

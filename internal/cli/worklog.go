@@ -22,10 +22,11 @@ type worklog struct {
 	name string
 	say  func(format string, args ...any)
 	open *atomic.Int32 // tasks that have begun and not ended
+	done *atomic.Int32 // and that have ended
 }
 
 func newWorklog(x agents.Executor, name string, say func(format string, args ...any)) worklog {
-	return worklog{x, name, say, new(atomic.Int32)}
+	return worklog{x, name, say, new(atomic.Int32), new(atomic.Int32)}
 }
 
 // leaving says what becomes of the tasks of an agent that leaves, and has grace to end them.
@@ -48,7 +49,10 @@ const (
 func (w worklog) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		w.open.Add(1)
-		defer w.open.Add(-1)
+		defer func() {
+			w.open.Add(-1)
+			w.done.Add(1)
+		}()
 		began, id := time.Now(), fmt.Sprintf("%.8s", t.ID)
 		again := ""
 		if t.Delivery > 1 {

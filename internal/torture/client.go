@@ -28,7 +28,7 @@ const (
 	pause    = 300 * time.Millisecond // at most, between an answer and the next message
 	askEvery = 500 * time.Millisecond // interval of reading the log for an answer that the live topic may have lost
 	again    = 100 * time.Millisecond // after an error
-	askTime  = 3 * time.Second        // for reading the log
+	askTime  = 10 * time.Second       // for reading the log, also a long one on a busy machine
 )
 
 // dial connects to the server of a run, and retries while it is unavailable.
