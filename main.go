@@ -2,14 +2,6 @@
 // yours, `cortex help` shows the rest.
 package main
 
-import (
-	"github.com/cortex-orchestrator/cortex/app"
-	"github.com/cortex-orchestrator/cortex/bridge/agenthub"
-	"github.com/cortex-orchestrator/cortex/bridge/rockbot"
-	"github.com/cortex-orchestrator/cortex/bridge/rtfs"
-	"github.com/cortex-orchestrator/cortex/mirror"
-)
+import "github.com/cortex-orchestrator/cortex/internal/program"
 
-func main() {
-	app.Main(app.Options{Roles: []app.Role{agenthub.Role(), rockbot.Role(), rtfs.Role(), mirror.Role()}})
-}
+func main() { program.Main() }

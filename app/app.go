@@ -8,7 +8,7 @@
 //		app.Main(app.Options{Providers: map[string]app.Provider{"parrot": {Open: openParrot}}})
 //	}
 //
-// This is a complete cortex, in which `--llm parrot` works like the built-in models. The folder testdata/plugin of the repository
+// This is a complete cortex, in which `--llm parrot` works like the built-in models. The folder tests/testdata/plugin of the repository
 // is a complete module.
 package app
 

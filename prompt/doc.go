@@ -1,6 +1,6 @@
 // Package prompt renders what Cortex tells a language model: the instructions, the agents that can be given work, the conversation so far and the
 // results of agents. The texts are templates, which are embedded in the binary and can be replaced from a folder. Every case has a golden file in
-// testdata/prompt.
+// testdata.
 //
 // Texts of cards, results and users are not trusted. They are truncated, freed of control characters and delimited before they enter a prompt, and
 // never become part of the instructions. They can still influence a model, so the decision of a model is checked, and a model can do nothing but

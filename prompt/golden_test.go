@@ -368,7 +368,7 @@ func golden(t *testing.T, name string, p *prompt.Prompt) {
 	if r := hidden(strings.ReplaceAll(got, "\n", "")); r != 0 {
 		t.Errorf("prompt holds the character %U", r)
 	}
-	path := filepath.Join("..", "testdata", "prompt", name+".golden")
+	path := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// The test binary is the client of the public conformance suite when these are set: testdata/foreign/mcpconformance.sh has the suite start it, with the
+// The test binary is the client of the public conformance suite when these are set: tests/testdata/foreign/mcpconformance.sh has the suite start it, with the
 // address of a server as its last argument.
 const (
 	asProbe      = "MCP_CONFORMANCE_SCENARIO"
