@@ -2,7 +2,7 @@
 // @ts-check
 import { readFile, writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Agent, AskFailed, Question, Rejected } from '../../sdk/typescript/cortex-agent.mjs'
+import { Agent, AskFailed, Question, Rejected } from '../../../sdk/typescript/cortex-agent.mjs'
 
 await writeFile(String(process.env.WORKER_PID), String(process.pid))
 console.log('print goes to the log')
@@ -50,7 +50,7 @@ agent.task(async (task) => {
   throw new Rejected('what?')
 })
 
-/** @type {import('../../sdk/typescript/cortex-agent.mjs').Handler<Sum, Total>} */
+/** @type {import('../../../sdk/typescript/cortex-agent.mjs').Handler<Sum, Total>} */
 const add = ({ input }) => {
   if (!Array.isArray(input?.numbers)) throw new Rejected('the input: numbers must be a list')
   const all = [...input.numbers, ...Object.values(input.more ?? {})]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import AsyncIterator, Dict, List, Optional, Union
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "sdk" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "sdk" / "python"))
 
 from cortex_agent import Agent, AskFailed, Canceled, Question, Rejected, Task
 
