@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
@@ -87,16 +88,8 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 		if one.at == none {
 			continue
 		}
-		*one.to, err = new(net.ListenConfig).Listen(ctx, "tcp", one.at)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && !a.Passing {
-				return nil, e.settings.isTaken(a)
-			}
-			return nil, fmt.Errorf("--%s %s: the port is in use: choose another, or none", one.flag, one.at)
-		}
-		if err != nil {
-			*one.to = nil
-			return nil, fmt.Errorf("--%s: %w", one.flag, err)
+		if *one.to, err = e.settings.listen(ctx, one.flag, one.at, log); err != nil {
+			return nil, err
 		}
 	}
 	if p.http != nil {
@@ -105,6 +98,35 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 		}
 	}
 	return p, nil
+}
+
+// listen opens a port of a service. It waits up to killedEnd for one that another service on the data folder has, which may have been killed.
+func (s *settings) listen(ctx context.Context, flag, at string, log *slog.Logger) (net.Listener, error) {
+	var ran bool // another service was seen on the data folder
+	for end := time.Now().Add(killedEnd); ; {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
+		if err == nil {
+			return l, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+		a, ok, ferr := findAddress(ctx, s.data)
+		runs := ferr == nil && ok && !a.Passing
+		over := time.Now().After(end)
+		switch {
+		case runs && over:
+			return nil, s.isTaken(a)
+		case !runs && (over || !ran):
+			return nil, fmt.Errorf("--%s %s: the port is in use: choose another, or none", flag, at)
+		case !ran:
+			log.Warn("waiting for the port of --"+flag, "err", oneLine(s.mayEnd(a)))
+		}
+		ran = true
+		if err := rest(ctx, waitingPause); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // scheme returns that of the URLs at which the service is.

@@ -29,6 +29,10 @@ const (
 	waitingTold  = 10 * time.Second
 )
 
+// killedEnd bounds how long a service waits for another one on its data folder that may have been killed: the system frees the memory of a process
+// before it closes its files, so a large one holds its lock and its ports for some seconds.
+const killedEnd = 5 * time.Second
+
 // defaultHTTP is the default address of a service's health checks.
 const defaultHTTP = "127.0.0.1:8420"
 
@@ -85,6 +89,10 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 	told := e.newServing()
 	log := told.log
 	open, err := e.openPorts(ctx, at, log)
+	if err != nil && ctx.Err() != nil {
+		log.Info("cortex has stopped", "err", "interrupted while it waited for a port")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -215,10 +223,16 @@ func (s *settings) isTaken(a address) error {
 	return fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
 }
 
-// claimNode is startNode for a service, which waits: for an external server, since the two may start in any order and a cluster takes time; and for a
-// data folder that a chat or a question holds, until that ends. It returns an error when another service holds the folder.
+// mayEnd is why a service waits for a data folder on which another one runs, or did until it was killed.
+func (s *settings) mayEnd(a address) error {
+	return fmt.Errorf("another cortex (process %d) runs on %s, or was killed and has not ended: this service begins when it has", a.PID, s.data)
+}
+
+// claimNode is startNode for a service, which waits: for an external server, since the two may start in any order and a cluster takes time; for a
+// data folder that a chat or a question holds, until that ends; and for one that another service holds, which may have been killed, until killedEnd
+// has passed. Then it returns an error.
 func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *starting, onEvent func(registry.Event)) (*node, error) {
-	var told time.Time
+	var told, taken time.Time
 	leave := func() {}
 	defer func() { leave() }()
 	for {
@@ -233,14 +247,23 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 			if ferr != nil {
 				return nil, ferr
 			}
-			if ok && !a.Passing {
+			service := ok && !a.Passing
+			if service && taken.IsZero() {
+				taken = time.Now()
+			}
+			if service && time.Since(taken) > killedEnd {
 				return nil, s.isTaken(a)
 			}
 			if told.IsZero() {
 				leave = queue(s.data)
 			}
-			what, err = "the data folder", fmt.Errorf("a chat or a question (process %d) runs on %s: this service begins when that ends; or choose another folder with --data", a.PID, s.data)
-			if !ok {
+			what = "the data folder"
+			switch {
+			case service:
+				err = s.mayEnd(a)
+			case ok:
+				err = fmt.Errorf("a chat or a question (process %d) runs on %s: this service begins when that ends; or choose another folder with --data", a.PID, s.data)
+			default:
 				err = fmt.Errorf("a process that ran on %s ends", s.data)
 			}
 		case !s.remote() || !errors.Is(err, transport.ErrUnavailable) || ctx.Err() != nil:
