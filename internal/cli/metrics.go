@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -113,7 +112,7 @@ func (e *env) metricsHandler(m *metrics.Metrics, running func() *node, waits err
 // fromOutside returns h without requests from this machine that name another one: those of a page in a browser whose name was made to point here.
 func fromOutside(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Unmap().IsLoopback() && !byOwnName(r) {
+		if byAnotherName(r) {
 			http.Error(w, "on this machine, ask for 127.0.0.1 or localhost", http.StatusForbidden)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
@@ -49,4 +50,11 @@ func byOwnName(r *http.Request) bool {
 		host = r.Host
 	}
 	return publicnet.IsLoopback(host)
+}
+
+// byAnotherName reports whether a request from this machine names another one, as those of such a page do, and those of a proxy that passes on the name
+// by which it was asked.
+func byAnotherName(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && from.Addr().Unmap().IsLoopback() && !byOwnName(r)
 }

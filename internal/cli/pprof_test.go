@@ -3,6 +3,7 @@ package cli
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -39,6 +40,32 @@ func TestMetricsAreNotForPages(t *testing.T) {
 		fromOutside(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("a request of %s to %q = %d, want %d", c.from, c.host, w.Code, c.want)
+		}
+	}
+}
+
+// TestReadinessIsBriefForPages asks for the readiness from this machine by several names, and from another one: what is wrong is not for pages of a browser.
+func TestReadinessIsBriefForPages(t *testing.T) {
+	for _, code := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+		for _, c := range []struct {
+			from, host string
+			all        bool
+		}{
+			{"127.0.0.1:1234", "localhost:8420", true},
+			{"127.0.0.1:1234", "127.0.0.1", true},
+			{"127.0.0.1:1234", "evil.example:8420", false},
+			{"10.0.0.7:1234", "cortex.internal:8420", true},
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
+			r.RemoteAddr, r.Host = c.from, c.host
+			w := httptest.NewRecorder()
+			briefly(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(code)
+				_, _ = w.Write([]byte("secret"))
+			})(w, r)
+			if got := strings.Contains(w.Body.String(), "secret"); w.Code != code || got != c.all {
+				t.Errorf("a request of %s to %q = %d, %q; want %d, with what is wrong %t", c.from, c.host, w.Code, w.Body, code, c.all)
+			}
 		}
 	}
 }

@@ -80,3 +80,33 @@ func (n *node) verbose(ctx context.Context, w http.ResponseWriter, open *ports, 
 		fmt.Fprintln(w, line)
 	}
 }
+
+// briefly returns h, of whose answer a request from this machine that names another one gets the status only: readiness is for monitors behind a proxy, too,
+// but what is wrong names conversations, agents and addresses, and is not for pages of a browser.
+func briefly(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !byAnotherName(r) {
+			h(w, r)
+			return
+		}
+		all := &statusOnly{header: http.Header{}, code: http.StatusOK}
+		h(all, r)
+		said := "ok"
+		if all.code != http.StatusOK {
+			said = "not ready: on this machine, ask for 127.0.0.1 or localhost to learn why"
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(all.code)
+		fmt.Fprintln(w, said)
+	}
+}
+
+// statusOnly is an http.ResponseWriter that keeps the status.
+type statusOnly struct {
+	header http.Header
+	code   int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) WriteHeader(code int)        { s.code = code }
+func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }

@@ -336,7 +336,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 		mux.Handle(pattern, h)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /readyz", briefly(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		n := running()
@@ -358,7 +358,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 		for _, line := range n.troubles(open, beside) {
 			fmt.Fprintln(w, line)
 		}
-	})
+	}))
 	if err := httpserver.Serve(ctx, open.http, mux, &httpserver.Options{Connections: openfiles.HTTP(open.count()), Body: maxHTTPBody, TLS: open.tls, Logger: log}); err != nil {
 		return fmt.Errorf("health endpoint: %w", err)
 	}
