@@ -269,6 +269,7 @@ type reply struct {
 	done    bool         // an error was given in its place
 	first   bytes.Buffer // its first event
 	wrote   bool
+	failed  int // status of an answer that is about to be written, which may have to be mended; 0 is none
 
 	body    []byte // of the request
 	path    string
@@ -283,6 +284,10 @@ func (w *reply) WriteHeader(code int) {
 		w.held = true
 		return
 	}
+	if code == http.StatusInternalServerError {
+		w.failed = code
+		return
+	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
@@ -294,7 +299,11 @@ func (w *reply) Write(b []byte) (int, error) {
 	case w.done:
 		return len(b), nil
 	case !w.held:
-		out := w.mended(b)
+		out, code := w.mended(b)
+		if w.failed != 0 {
+			w.ResponseWriter.WriteHeader(cmp.Or(code, w.failed))
+			w.failed = 0
+		}
 		if _, err := w.ResponseWriter.Write(out); err != nil {
 			return 0, err
 		}
@@ -310,8 +319,9 @@ func (w *reply) Write(b []byte) (int, error) {
 		h.Set("Content-Type", "application/json")
 		h.Del("X-Accel-Buffering")
 		h.Del("Connection")
-		w.ResponseWriter.WriteHeader(code)
-		_, err := w.ResponseWriter.Write(w.mended(append(said, '\n')))
+		out, better := w.mended(append(said, '\n'))
+		w.ResponseWriter.WriteHeader(cmp.Or(better, code))
+		_, err := w.ResponseWriter.Write(out)
 		return len(b), err
 	}
 	return len(b), w.release()
@@ -338,6 +348,8 @@ func (w *reply) end() {
 	switch {
 	case w.held:
 		_ = w.release()
+	case w.failed != 0:
+		w.ResponseWriter.WriteHeader(w.failed)
 	case w.rest && w.deletes && !w.wrote:
 		_, _ = w.ResponseWriter.Write([]byte("{}\n"))
 	}

@@ -85,20 +85,24 @@ func pageOf(ctx context.Context, req *a2a.ListTaskPushConfigRequest) (size int, 
 	return size, q.Get("pageToken")
 }
 
-// mended returns an answer as the protocol has it. What is JSON, but not what is wanted, is no parse error; and what has nothing to say is an object.
-func (w *reply) mended(b []byte) []byte {
+// mended returns an answer as the protocol has it. What is JSON, but not what is wanted, is no parse error; what has nothing to say is an object; and
+// an error that is [Exhausted] has another status, which is returned; otherwise code is 0.
+func (w *reply) mended(b []byte) (_ []byte, code int) {
 	wrong := bytes.Contains(b, []byte(`"PARSE_ERROR"`))
-	if len(b) > maxMended || !wrong && (!w.deletes || w.rest) {
-		return b
+	busy := w.rest && bytes.Contains(b, []byte(`"`+Exhausted+`"`))
+	if len(b) > maxMended || !wrong && !busy && (!w.deletes || w.rest) {
+		return b, 0
 	}
 	var said map[string]any
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	if d.Decode(&said) != nil {
-		return b
+		return b, 0
 	}
 	failed, _ := said["error"].(map[string]any)
 	switch {
+	case busy && isExhausted(failed):
+		code = beExhausted(failed)
 	case failed == nil && w.deletes && said["jsonrpc"] != nil && said["result"] == nil:
 		said["result"] = map[string]any{}
 	case failed != nil && wrong && json.Valid(w.body):
@@ -118,13 +122,13 @@ func (w *reply) mended(b []byte) []byte {
 			}
 		}
 	default:
-		return b
+		return b, 0
 	}
 	out, err := json.Marshal(said)
 	if err != nil {
-		return b
+		return b, 0
 	}
-	return append(out, '\n')
+	return append(out, '\n'), code
 }
 
 // codeInvalidParams is the code of a2a.ErrInvalidParams in JSON-RPC.

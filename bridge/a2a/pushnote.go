@@ -162,7 +162,7 @@ func (s *Server) keepTarget(ctx context.Context, c *caller, id a2a.TaskID, t *ta
 			return false, invalid("the task has %d push notification configs, which is the most: delete one", mostTargets)
 		}
 		if !s.outbox.counts.room(c.user()) {
-			return false, a2a.NewError(a2a.ErrServerError, fmt.Sprintf("%d push notification configs of yours are for tasks that go on, which is the most: delete some", mostPushes))
+			return false, exhausted(fmt.Sprintf("%d push notification configs of yours are for tasks that go on, which is the most: delete some", mostPushes))
 		}
 		n.Targets = append(n.Targets, t)
 		return true, nil

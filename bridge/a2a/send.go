@@ -328,7 +328,7 @@ func (s *Server) stream(ctx context.Context, begin func(*caller) (*begun, error)
 
 func (s *Server) enter(c *caller) error {
 	if !s.waiting.enter(c.user()) {
-		return a2a.NewError(a2a.ErrServerError, "too many calls of yours are waiting: make it again when some have ended")
+		return exhausted("too many calls of yours are waiting: make it again when some have ended")
 	}
 	return nil
 }
@@ -415,7 +415,7 @@ func (s *Server) unsent(err error) error {
 	case errors.Is(err, transport.ErrInvalid):
 		return invalid("%v", err)
 	case errors.Is(err, transport.ErrFull):
-		return a2a.NewError(a2a.ErrServerError, "Cortex has too much to do now, or too much of yours: try again later")
+		return exhausted("Cortex has too much to do now, or too much of yours: try again later")
 	}
 	s.cfg.Logger.Warn("a message cannot be sent", "err", err)
 	return a2a.NewError(a2a.ErrServerError, "there is no connection to Cortex now: try again later")

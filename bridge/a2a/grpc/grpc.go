@@ -87,7 +87,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 				err = sdk.SetTrailer(ctx, metadata.MD{strings.ToLower(a2asdk.SvcParamExtensions): on})
 			}
 			if err != nil {
-				return nil, err
+				return nil, exhausted(err)
 			}
 			return span.answer(to), nil
 		}),
@@ -95,7 +95,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 			defer caught(opts.Logger, &err)
 			own := &of{ServerStream: stream, ctx: stream.Context(), admission: d}
 			defer own.leave()
-			return next(srv, own)
+			return exhausted(next(srv, own))
 		}),
 	)
 	handler.NewHandler(cortex.Requests()).RegisterWith(s)
@@ -134,6 +134,23 @@ func check(call any) error {
 		return err
 	}
 	return s.Err()
+}
+
+// exhausted gives an error of the SDK the code that it has no name for, if it is that one.
+func exhausted(err error) error {
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	for _, of := range s.Details() {
+		info, ok := of.(*errdetails.ErrorInfo)
+		if ok && info.GetDomain() == a2asdk.ProtocolDomain && info.GetMetadata()[a2a.StatusKey] == a2a.Exhausted {
+			p := s.Proto()
+			p.Code = int32(codes.ResourceExhausted)
+			return status.FromProto(p).Err()
+		}
+	}
+	return err
 }
 
 // of is a stream of a caller, whose agent is known when the call has arrived.
