@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -142,8 +141,7 @@ func (m *Maker) record(agent, skill string) learn.Record {
 
 // named reports whether the user's message names an agent: then nobody else gets what is meant for it.
 func (d *decision) named(a *prompt.Agent) bool {
-	said := strings.ToLower(d.turn.User)
-	return strings.Contains(said, strings.ToLower(a.ID)) || a.Card.Name != "" && strings.Contains(said, strings.ToLower(a.Card.Name))
+	return names(d.turn.User, a.ID) || names(d.turn.User, a.Card.Name)
 }
 
 // ask4bids sends the tenders and waits for the bids.
