@@ -88,7 +88,7 @@ func (r *rule) readCalls(raw json.RawMessage) error {
 	}
 	r.calls = &Calls{By: ByAsker}
 	f := fields{of: o}
-	f.number("most", &r.calls.Most, maxCalls, "calls")
+	f.number("most", &r.calls.Most, 1, maxCalls, "calls")
 	f.span("per", &r.calls.Per)
 	f.read("by", &r.calls.By, "asker, person or all")
 	switch by := r.calls.By; {

@@ -149,7 +149,7 @@ func readRule(raw json.RawMessage) (*rule, error) {
 	r.closed, r.boardless = !bids, !board
 	f.count("at_once", &r.atOnce)
 	f.count("per_turn", &r.perTurn)
-	f.number("requests_per_minute", &r.requests, maxCap, "requests")
+	f.number("requests_per_minute", &r.requests, 1, maxCap, "requests")
 	if f.read("evaluators", &r.evaluators, "a list of names, such as [no_pii]") && len(r.evaluators) == 0 {
 		f.err = errors.New("evaluators: it is a list of names, such as [no_pii]")
 	}
@@ -187,7 +187,7 @@ func (r *rule) readRetry(raw json.RawMessage) error {
 	}
 	f, others := fields{of: o}, true
 	f.bool("others", &others)
-	f.number("attempts", &r.attempts, MaxAttempts, "attempts")
+	f.number("attempts", &r.attempts, 1, MaxAttempts, "attempts")
 	r.alone = !others
 	if f.err == nil && !r.alone && r.attempts == 0 {
 		return errors.New("it changes nothing, since others are tried anyway: write others: false, or attempts")
@@ -275,11 +275,11 @@ func (f *fields) globs(key string, all *globs) {
 
 func (f *fields) bool(key string, v *bool) { f.read(key, v, "true or false") }
 
-func (f *fields) count(key string, v *int) { f.number(key, v, maxCap, "tasks") }
+func (f *fields) count(key string, v *int) { f.number(key, v, 1, maxCap, "tasks") }
 
-func (f *fields) number(key string, v *int, most int, of string) {
-	is := fmt.Sprintf("a number of %s from 1 to %d", of, most)
-	if f.read(key, v, is) && (*v < 1 || *v > most) {
+func (f *fields) number(key string, v *int, least, most int, of string) {
+	is := fmt.Sprintf("a number of %s from %d to %d", of, least, most)
+	if f.read(key, v, is) && (*v < least || *v > most) {
 		f.err = fmt.Errorf("%s: it is %s", key, is)
 	}
 }

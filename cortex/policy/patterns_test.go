@@ -70,7 +70,7 @@ func TestPatternErrors(t *testing.T) {
 		"allow: false, bids: false":                    "with false nothing else counts",
 		"allow: false, calls: {most: 1, per: 1m}":      "with false nothing else counts",
 		"swarm: {agents: 1}":                           "agents: it is a number of agents from 2 to 8",
-		"swarm: {agents: 9}":                           "agents: it is a number of agents from 1 to 8",
+		"swarm: {agents: 9}":                           "agents: it is a number of agents from 2 to 8",
 		"swarm: {rounds: 6}":                           "rounds: it is a number of rounds from 1 to 5",
 		"swarm: {rounds: 0}":                           "rounds: it is a number of rounds from 1 to 5",
 		"swarm: {tokens: 1000001}":                     "tokens: it is a number of tokens from 1 to 1000000",

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"encoding/json"
-	"fmt"
 )
 
 // Swarm bounds a swarm: a task that is given to several agents at once.
@@ -48,11 +47,8 @@ func (r *rule) readSwarm(raw json.RawMessage) error {
 	}
 	r.swarm = &Swarm{Agents: swarmAgents, Rounds: swarmRounds, Tokens: swarmTokens}
 	f := fields{of: o}
-	f.number("agents", &r.swarm.Agents, maxSwarmAgents, "agents")
-	f.number("rounds", &r.swarm.Rounds, maxSwarmRounds, "rounds")
-	f.number("tokens", &r.swarm.Tokens, maxSwarmTokens, "tokens")
-	if f.err == nil && r.swarm.Agents < 2 {
-		return fmt.Errorf("agents: it is a number of agents from 2 to %d", maxSwarmAgents)
-	}
+	f.number("agents", &r.swarm.Agents, 2, maxSwarmAgents, "agents")
+	f.number("rounds", &r.swarm.Rounds, 1, maxSwarmRounds, "rounds")
+	f.number("tokens", &r.swarm.Tokens, 1, maxSwarmTokens, "tokens")
 	return f.err
 }
