@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 
@@ -59,6 +60,30 @@ func number(text string) any {
 		return f
 	}
 	return json.Number(text)
+}
+
+// tooLarge returns the first number in JSON that is larger than any float64, or "".
+func tooLarge(b []byte) string {
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case c >= '0' && c <= '9':
+			begin := i
+			for i+1 < len(b) && strings.IndexByte("0123456789.eE+-", b[i+1]) >= 0 {
+				i++
+			}
+			text := string(b[begin : i+1])
+			if f, _ := strconv.ParseFloat(text, 64); math.IsInf(f, 0) { //nolint:errcheck // it is JSON, so that the only error is this
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 // holds reports whether f, the float64 nearest to a number in JSON, equals that number, in whatever notation.

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"reflect"
@@ -22,6 +23,35 @@ var numbers = map[string]any{
 	"0.1000000000000000055511151231257827": json.Number("0.1000000000000000055511151231257827"),
 	"3.14159265358979323846":               json.Number("3.14159265358979323846"),
 	"1e-400":                               json.Number("1e-400"), "-1e-99999999999999999999": json.Number("-1e-99999999999999999999"),
+}
+
+// TestNumbersTooLarge encodes values that are JSON already, with numbers that nobody could read: the sender is told which one, rather than the receiver
+// that something cannot be read.
+func TestNumbersTooLarge(t *testing.T) {
+	for _, test := range []struct {
+		value any
+		want  string // "" is none
+	}{
+		{json.RawMessage(`{"x":[1, -1e999]}`), "1e999"},
+		{map[string]any{"x": json.Number("1E400")}, "1E400"},
+		{[]any{json.RawMessage("1" + strings.Repeat("0", 309))}, "1000"},
+		{json.RawMessage(`{"1e999":"1e999\\","\"":"1e999","x":1e308}`), ""},
+		{json.RawMessage(`[1e-999,0e999,123456789012345678901234567890]`), ""},
+	} {
+		m := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewDataPart(test.value))
+		_, _, body, err := EncodePayload(m)
+		if test.want != "" {
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "the number "+test.want) {
+				t.Errorf("EncodePayload with %s = %v, want ErrInvalid and the number", test.value, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("EncodePayload with %s = %v", test.value, err)
+		} else if _, err := DecodePayload("message", PayloadVersion, body); err != nil {
+			t.Errorf("DecodePayload(%s) = %v", body, err)
+		}
+	}
 }
 
 // TestNumbers decodes numbers everywhere in a payload, by both implementations, and encodes them unchanged.

@@ -267,9 +267,16 @@ func (w *writer) any(value any, depth int) {
 	w.viaEncodingJSON(value)
 }
 
-// viaEncodingJSON encodes other values, and cyclic ones, with encoding/json.
+// viaEncodingJSON encodes other values, and cyclic ones, with encoding/json. A value that is JSON already may have a number that nobody can read again.
 func (w *writer) viaEncodingJSON(v any) {
 	b, err := EncodeValue(v)
+	switch v.(type) {
+	case string, time.Time, float64:
+	default:
+		if n := tooLarge(b); n != "" && err == nil {
+			err = fmt.Errorf("the number %.40s is larger than a float64 can be, some 1.8e308", n)
+		}
+	}
 	w.b = append(w.b, b...)
 	if w.err == nil {
 		w.err = err
