@@ -116,6 +116,7 @@ func (o *options) run(ctx context.Context, at *role.Site) error {
 	if u, err := amqp.ParseURI(o.url); err == nil && u.Scheme == "amqp" && !publicnet.IsLoopback(u.Host) {
 		at.Logger.Warn("RabbitMQ is reached without encryption: whoever is between here and it can read and change all; amqps:// has it", "address", shown(o.url))
 	}
+	at.Logger.Info("whoever may use this RabbitMQ can ask Cortex, and be an agent of it, under any name: keys of Cortex do not count there", "address", shown(o.url))
 	at.Ready() // RabbitMQ may come later
 	return lead(ctx, at, o, usual)
 }
