@@ -3,7 +3,6 @@ package a2a
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -47,11 +46,7 @@ func latest(t *agents.Task, now time.Time) time.Time {
 
 // opened takes note that the peer may be at work on a task. The file has no content and is not synced: its record is.
 func (r *records) opened(t *agents.Task) error {
-	f, err := os.OpenFile(r.open.Path(t.Tenant, t.ContextID, t.ID), os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("what is asked cannot be kept: %w", err)
-	}
-	return f.Close()
+	return r.open.Mark(r.open.Path(t.Tenant, t.ContextID, t.ID))
 }
 
 // closed takes note that the peer has ended a task. A task of which this is not known, after an error or a power failure, is canceled in vain.

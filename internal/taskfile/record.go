@@ -103,6 +103,21 @@ func (f *Folder) WriteRecord(path string, most int, v any) error {
 	return nil
 }
 
+// Mark makes an empty file at path, and the folder if there is none. It is not synced.
+func (f *Folder) Mark(path string) error {
+	err := os.MkdirAll(f.Dir, 0o700)
+	if err == nil {
+		var file *os.File
+		if file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+			err = file.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("what is asked cannot be kept: %w", pathless(err))
+	}
+	return nil
+}
+
 // pathless returns the error of a file without its path: users see why their task failed, and not how folders are named elsewhere.
 func pathless(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {

@@ -46,6 +46,10 @@ func TestRecordNotWritten(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "what is asked cannot be kept: ") || strings.Contains(err.Error(), file) {
 		t.Errorf("WriteRecord() = %v, want an error without a path", err)
 	}
+	err = f.Mark(f.Path("", "context", "task"))
+	if err == nil || !strings.HasPrefix(err.Error(), "what is asked cannot be kept: ") || strings.Contains(err.Error(), file) {
+		t.Errorf("Mark() = %v, want an error without a path", err)
+	}
 }
 
 // A folder belongs to one owner until it is released.
