@@ -89,6 +89,7 @@ type Turn struct {
 	Kind   string // of the decision that answered, an llm.Kind; "" stands for "respond"
 	Answer string
 	Reason string `json:",omitempty"` // of that decision; "" when it is not known
+	Kept   *Kept  `json:"-"`          // what Render made of it; nil: it is rendered each time
 }
 
 // Update has the changes of agents since the previous message.

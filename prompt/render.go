@@ -30,23 +30,28 @@ type Prompt struct {
 //
 // Render bounds each text; the caller bounds the numbers of agents, turns and steps. It returns an error only when a replaced template fails on in.
 func (t *Templates) Render(in *Input) (*Prompt, error) {
-	system, err := t.execute("system.tmpl", viewSystem(in))
+	system, err := t.system(in)
 	if err != nil {
 		return nil, err
 	}
 	p := &Prompt{System: system}
 	f := form{in.Choice, in.ReasonFirst}
-	summary := in.Summary // goes before the first turn
 	for i := range in.History {
-		h := &in.History[i]
-		if err := t.turn(p, summary, h.User, h.Files, &h.Update, h.Steps, f); err != nil {
+		past, err := t.past(&in.History[i], f)
+		if err != nil {
 			return nil, err
 		}
-		p.add(RoleAssistant, viewAnswer(h, f), nil)
-		summary = ""
+		p.Messages = append(p.Messages, past...)
 	}
-	if err := t.turn(p, summary, in.User, in.Files, &in.Update, in.Steps, f); err != nil {
+	if err := t.turn(p, in.User, in.Files, &in.Update, in.Steps, f); err != nil {
 		return nil, err
+	}
+	if summary := viewEarlier(in.Summary); summary != "" {
+		text, err := t.execute("earlier.tmpl", earlierView{Summary: summary})
+		if err != nil {
+			return nil, err
+		}
+		p.Messages[0].Text = text + "\n\n" + p.Messages[0].Text
 	}
 	facts, err := t.execute("facts.tmpl", viewFacts(in))
 	if err != nil {
@@ -59,20 +64,12 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 }
 
 // turn appends a user's message and the steps of its turn. It ends with a message of the user's role.
-func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Update, steps []Step, f form) error {
-	var before string
-	if summary = viewEarlier(summary); summary != "" {
-		text, err := t.execute("earlier.tmpl", earlierView{Summary: summary})
-		if err != nil {
-			return err
-		}
-		before = text + "\n\n"
-	}
+func (t *Templates) turn(p *Prompt, user string, files []File, u *Update, steps []Step, f form) error {
 	text, err := t.message(u, f.choice, "user.tmpl", userView{Text: viewText(user, maxUser), Files: viewFiles(files)})
 	if err != nil {
 		return err
 	}
-	p.add(RoleUser, before+text, shownFiles(files))
+	p.add(RoleUser, text, shownFiles(files))
 	for i := range steps {
 		p.add(RoleAssistant, viewDelegations(&steps[i], f), nil)
 		var v resultsView
@@ -92,7 +89,7 @@ func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Updat
 // message renders a template, after the changes of agents at that time.
 func (t *Templates) message(u *Update, choice bool, name string, data any) (string, error) {
 	text, err := t.execute(name, data)
-	if err != nil || len(u.Joined)+len(u.Left) == 0 {
+	if err != nil || u.empty() {
 		return text, err
 	}
 	update, err := t.execute("update.tmpl", viewUpdate(u, choice))

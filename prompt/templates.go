@@ -31,7 +31,8 @@ const maxTemplate = 256 << 10
 
 // Templates renders prompts. It is safe for concurrent use.
 type Templates struct {
-	set *template.Template
+	set   *template.Template
+	lists lists
 }
 
 // New returns the embedded templates, replaced by those in folder dir with the same names; with dir "" none is replaced. It tests every template; the

@@ -218,6 +218,7 @@ func (c *Conversation) amendHistory(t *Task) {
 		return
 	}
 	past := *turn.Past
+	past.Kept = nil
 	past.Steps = slices.Clone(past.Steps) // earlier views share the old ones
 	for i := range past.Steps {
 		tasks := past.Steps[i].Tasks

@@ -38,7 +38,7 @@ func (c *Conversation) History() []*Turn {
 	if c.historyCache == nil {
 		c.historyCache, c.promptHistory = slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil }), nil
 		for _, t := range c.historyCache {
-			c.promptHistory = append(c.promptHistory, *t.Past)
+			c.promptHistory = append(c.promptHistory, t.past())
 		}
 	}
 	return c.historyCache
@@ -50,7 +50,15 @@ func (c *Conversation) appendToHistory(t *Turn) {
 		c.historyCache = nil
 		return
 	}
-	c.historyCache, c.promptHistory = append(c.historyCache, t), append(c.promptHistory, *t.Past)
+	c.historyCache, c.promptHistory = append(c.historyCache, t), append(c.promptHistory, t.past())
+}
+
+// past returns Past for the history, with room for what prompts make of it.
+func (t *Turn) past() prompt.Turn {
+	if t.Past.Kept == nil {
+		t.Past.Kept = new(prompt.Kept)
+	}
+	return *t.Past
 }
 
 // cutWindow drops the older half of the window when it has too many turns or they are too long. The length of the newest turn does not count
@@ -136,6 +144,9 @@ func (c *Conversation) Weight() int {
 	n := 1024 + 100*len(c.Seen) + c.seenBytes + len(c.Summary) + c.rosterWeight
 	for _, t := range c.Turns {
 		n += 512 + turnWeight(t) + filesWeight(t.Files) + filesWeight(t.Out)
+		if t.Past != nil {
+			n += t.Past.Kept.Size()
+		}
 	}
 	for _, chain := range c.Chains {
 		n += 256 + 64*len(chain.PerAgent)
