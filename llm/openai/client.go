@@ -198,7 +198,7 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 	if c.needsResponses(req) {
 		return c.streamResponse(ctx, r, req, a, yield)
 	}
-	call := c.caller(chatFormat{}, extra)
+	call := c.caller(chatFormat{}, func(body []byte) ([]byte, error) { return c.withMessages(body, extra, r) })
 	stream, err := openai.NewClientWithConfig(c.over(call)).CreateChatCompletionStream(ctx, req)
 	if c.cfg.API == "" && sendsToResponses(err) {
 		c.noChat.Store(true)
@@ -212,9 +212,9 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 	return a.read(call.answer, yield)
 }
 
-// caller returns what sends one call, with an answer in this format, and with these fields in the body.
-func (c *Client) caller(f format, extra map[string]any) *doer {
-	return &doer{http: c.http, format: f, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == "", secrets: c.hidden}
+// caller returns what sends one call, with an answer in this format, after fill has completed the body.
+func (c *Client) caller(f format, fill func(body []byte) ([]byte, error)) *doer {
+	return &doer{http: c.http, format: f, headers: c.cfg.Headers, fill: fill, keyless: c.cfg.Key == "", secrets: c.hidden}
 }
 
 // over returns the configuration of the SDK for the call that d sends.

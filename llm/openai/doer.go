@@ -2,8 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,13 +15,13 @@ import (
 // maxErrorBody bounds how much of an error's body is read, in bytes.
 const maxErrorBody = 64 << 10
 
-// doer sends the one request of a call. It adds fields to the body that the SDK cannot send. It keeps the answer, which the SDK does not read, and gives
+// doer sends the one request of a call. It adds to the body what the SDK does not send. It keeps the answer, which the SDK does not read, and gives
 // the SDK each error as an [llm.Error], which it passes on.
 type doer struct {
 	http    *http.Client
 	format  format
 	headers map[string]string
-	extra   map[string]any // fields of the body
+	fill    func(body []byte) ([]byte, error) // completes the body; nil: it is complete
 	keyless bool
 	secrets func() []string // which errors must not show
 	answer  *repair         // set by a successful Do
@@ -32,7 +30,7 @@ type doer struct {
 var _ openai.HTTPDoer = (*doer)(nil)
 
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
-	if err := d.addFields(req); err != nil {
+	if err := d.complete(req); err != nil {
 		return nil, err
 	}
 	if d.keyless {
@@ -64,23 +62,18 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	return nil, withHeader(e, resp.Header)
 }
 
-// addFields inserts d.extra before the body's fields.
-func (d *doer) addFields(req *http.Request) error {
-	if len(d.extra) == 0 {
+// complete completes the body.
+func (d *doer) complete(req *http.Request) error {
+	if d.fill == nil {
 		return nil
 	}
 	body, err := io.ReadAll(req.Body)
+	if err == nil {
+		body, err = d.fill(body)
+	}
 	if err != nil {
 		return err
 	}
-	extra, err := json.Marshal(d.extra)
-	if err != nil {
-		return err
-	}
-	if len(body) < 2 || body[0] != '{' {
-		return errors.New("the SDK's request is no JSON object")
-	}
-	body = append(append(extra[:len(extra)-1], ','), body[1:]...)
 	req.ContentLength = int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, err = req.GetBody()

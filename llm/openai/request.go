@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,21 +15,15 @@ import (
 const (
 	schemaName   = "decision"
 	functionName = "decide"
-	// emptyText replaces an empty message: the SDK would leave out its content, which endpoints reject.
+	// emptyText replaces an empty message, which endpoints reject.
 	emptyText = "(empty)"
 	// maxCacheKey is the maximum length of prompt_cache_key in characters; endpoints reject requests with a longer one.
 	maxCacheKey = 64
 )
 
-// request converts r for the SDK, and returns the fields that the SDK cannot send.
+// request converts r for the SDK, without its messages, and returns the fields that the SDK cannot send.
 func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[string]any, error) {
 	req := openai.ChatCompletionRequest{Model: c.cfg.Model, ReasoningEffort: c.cfg.ReasoningEffort}
-	if r.System != "" {
-		req.Messages = append(req.Messages, openai.ChatCompletionMessage{Role: c.cfg.SystemRole, Content: r.System})
-	}
-	for _, m := range r.Messages {
-		req.Messages = append(req.Messages, c.message(m))
-	}
 	if !c.cfg.NoStreamUsage {
 		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
@@ -67,24 +60,6 @@ func (c *Client) shown(m llm.Message) llm.Message {
 		return m.Showing(images...)
 	}
 	return m.Showing()
-}
-
-// message converts m for the SDK. Without an image its content is a string, the only form that some endpoints accept.
-func (c *Client) message(m llm.Message) openai.ChatCompletionMessage {
-	m = c.shown(m)
-	out := openai.ChatCompletionMessage{Role: string(m.Role)}
-	if len(m.Parts) == 1 && m.Parts[0].Image == nil {
-		out.Content = cmp.Or(m.Parts[0].Text, emptyText)
-		return out
-	}
-	for _, p := range m.Parts {
-		part := openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: cmp.Or(p.Text, emptyText)}
-		if p.Image != nil {
-			part = openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: dataURL(p.Image)}}
-		}
-		out.MultiContent = append(out.MultiContent, part)
-	}
-	return out
 }
 
 // structure asks for an answer that follows schema, in the configured way.
