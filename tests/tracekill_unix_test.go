@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -55,91 +58,178 @@ func (c *spanCollector) all() []*otlp.Span {
 	return append([]*otlp.Span(nil), c.spans...)
 }
 
-// TestTraceKilled kills Cortex while a program works on a task. The collector gets one trace of the turn, and the program was told of its span.
-func TestTraceKilled(t *testing.T) {
+// traceWorld is a Cortex that is killed, with agents that are programs, and a collector.
+type traceWorld struct {
+	t         *testing.T
+	collector *spanCollector
+	cortex    string // the program
+	dir, data string
+	serve     *process
+}
+
+func newTraceWorld(t *testing.T) *traceWorld {
+	t.Helper()
 	cortex, err := exec.LookPath("cortex")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, dir := newSpanCollector(t), t.TempDir()
-	data, begun, released := filepath.Join(dir, "data"), filepath.Join(dir, "begun"), filepath.Join(dir, "released")
-	card := filepath.Join(dir, "worker.yaml")
-	if err := os.WriteFile(card, []byte("name: worker\ndescription: Does work\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: one\"]\n"), 0o600); err != nil {
+	w := &traceWorld{t: t, collector: newSpanCollector(t), cortex: cortex, dir: t.TempDir()}
+	w.data = w.path("data")
+	if err := os.Mkdir(w.data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
+	w.serve = w.run("serve", w.exporting(), "serve", "--http", freeAddress(t), "--listen", freeAddress(t), "--agents", "none")
+	return w
+}
+
+// exporting is the environment of a process with traces.
+func (w *traceWorld) exporting() []string {
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + w.collector.URL, "OTEL_BSP_SCHEDULE_DELAY=50"}
+}
+
+func (w *traceWorld) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *traceWorld) run(log string, env []string, args ...string) *process {
+	w.t.Helper()
+	p := &process{log: w.path(log), start: func() *exec.Cmd {
+		x := exec.Command(w.cortex, args...)
+		x.Env = append(append(os.Environ(), "CORTEX_DATA="+w.data), env...)
+		return x
+	}}
+	p.begin(w.t, args[0])
+	w.t.Cleanup(p.kill)
+	return p
+}
+
+// agent runs an agent whose tasks are done by a shell script, which finds the folder of the test in DIR, and waits until Cortex has it.
+func (w *traceWorld) agent(name, card, script string, env ...string) *process {
+	w.t.Helper()
+	file := w.path(name + ".yaml")
+	if err := os.WriteFile(file, []byte("name: "+name+"\n"+card), 0o600); err != nil {
+		w.t.Fatal(err)
 	}
-	health, bus := freeAddress(t), freeAddress(t)
-	run := func(log string, env []string, args ...string) *process {
-		p := &process{log: filepath.Join(dir, log), start: func() *exec.Cmd {
-			x := exec.Command(cortex, args...)
-			x.Env = append(append(os.Environ(), "CORTEX_DATA="+data), env...)
-			return x
-		}}
-		p.begin(t, args[0])
-		t.Cleanup(p.kill)
-		return p
-	}
-	wait := func(what string, ok func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !ok(); <-time.After(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("never came true: %s\n%s", what, endOf(filepath.Join(dir, "serve")))
-			}
+	p := w.run(name, append(env, "DIR="+w.dir), "agent", "exec", "--card", file, "--", "sh", "-c", script)
+	w.eventually("the agent is there", func() bool {
+		out, err := exec.Command(w.cortex, "agents", "--data", w.data).Output()
+		return err == nil && strings.Contains(string(out), name)
+	})
+	return p
+}
+
+// end has Cortex end by itself, with everything that it still has to export.
+func (w *traceWorld) end() {
+	p := w.serve
+	p.mu.Lock()
+	p.killed = true
+	_ = p.now.Process.Signal(syscall.SIGTERM)
+	ended := p.ended
+	p.mu.Unlock()
+	<-ended
+}
+
+func (w *traceWorld) eventually(what string, ok func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(40 * time.Second); !ok(); <-time.After(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("never came true: %s\n%s", what, endOf(w.path("serve")))
 		}
 	}
-	exists := func(file string) func() bool {
-		return func() bool { _, err := os.Stat(file); return err == nil }
+}
+
+// lines returns what programs have written into a file.
+func (w *traceWorld) lines(name string) []string {
+	b, err := os.ReadFile(w.path(name))
+	if err != nil && !os.IsNotExist(err) {
+		w.t.Fatal(err)
 	}
-	serve := run("serve", []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_BSP_SCHEDULE_DELAY=50"},
-		"serve", "--http", health, "--listen", bus, "--agents", "none")
-	run("agent", nil, "agent", "exec", "--card", card, "--", "sh", "-c",
-		`cat >/dev/null; echo "$TRACEPARENT" >`+begun+`.new; mv `+begun+`.new `+begun+`; while [ ! -e `+released+` ]; do sleep 0.05; done; echo done`)
-	wait("the agent is there", func() bool {
-		out, err := exec.Command(cortex, "agents", "--data", data).Output()
-		return err == nil && strings.Contains(string(out), "active")
-	})
-	ask := exec.Command(cortex, "ask", "--data", data, "work: one")
+	return strings.Fields(string(b))
+}
+
+// tree describes spans as "parent > span (error)", sorted, and checks that they are one trace without a hole or an id that is there twice. It
+// returns their names by their ids, too.
+func tree(t *testing.T, spans []*otlp.Span) (lines []string, names map[string]string) {
+	t.Helper()
+	names = map[string]string{"": ""}
+	for _, s := range spans {
+		id := hex.EncodeToString(s.SpanId)
+		if before, twice := names[id]; twice {
+			t.Errorf("the span id %s is that of %s and of %s", id, before, s.Name)
+		}
+		names[id] = s.Name
+	}
+	for _, s := range spans {
+		if string(s.TraceId) != string(spans[0].TraceId) {
+			t.Errorf("%s is in the trace %x, and %s in %x", s.Name, s.TraceId, spans[0].Name, spans[0].TraceId)
+		}
+		parent, there := names[hex.EncodeToString(s.ParentSpanId)]
+		if !there {
+			t.Errorf("%s is below the span %x, which is not there", s.Name, s.ParentSpanId)
+		}
+		line := strings.TrimPrefix(parent+" > "+s.Name, " > ")
+		if s.Status.GetCode() == otlp.Status_STATUS_CODE_ERROR {
+			line += " (" + s.Status.GetMessage() + ")"
+		}
+		if s.EndTimeUnixNano < s.StartTimeUnixNano || s.StartTimeUnixNano == 0 {
+			t.Errorf("%s goes from %d to %d", s.Name, s.StartTimeUnixNano, s.EndTimeUnixNano)
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return lines, names
+}
+
+// told returns the name of the span that a program was told of by its TRACEPARENT.
+func told(traceparent string, spans []*otlp.Span, names map[string]string) string {
+	part := strings.Split(traceparent, "-")
+	if len(part) != 4 || len(spans) == 0 || part[1] != hex.EncodeToString(spans[0].TraceId) {
+		return "not of this trace: " + traceparent
+	}
+	return names[part[2]]
+}
+
+// TestTraceKilled kills Cortex while two programs work, one of them for the second time. The collector gets one trace of the turn, and the programs
+// were told of their spans.
+func TestTraceKilled(t *testing.T) {
+	w := newTraceWorld(t)
+	w.agent("washer", "description: Washes the floor\nspec:\n  max_retries: 1\nskills:\n  - id: wash\n    name: Wash the floor\n    examples: [\"wash the kitchen floor\"]\n",
+		`cat >/dev/null; echo "$TRACEPARENT" >>$DIR/washer.told; [ -e $DIR/failed ] || { touch $DIR/failed; exit 1; }; while [ ! -e $DIR/released ]; do sleep 0.05; done; echo washed`)
+	w.agent("painter", "description: Paints doors\nskills:\n  - id: paint\n    name: Paint a door\n    examples: [\"paint the garden door\"]\n",
+		`cat >/dev/null; echo "$TRACEPARENT" >>$DIR/painter.told; while [ ! -e $DIR/released ]; do sleep 0.05; done; echo painted`)
+	ask := exec.Command(w.cortex, "ask", "--data", w.data, "wash the kitchen floor, and paint the garden door")
 	if err := ask.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ask.Process.Kill(); _ = ask.Wait() })
-	wait("the program works", exists(begun))
-	serve.kill()
-	if n := len(c.all()); n != 0 {
+	w.eventually("both work, the washer for the second time", func() bool { return len(w.lines("washer.told")) == 2 && len(w.lines("painter.told")) == 1 })
+	w.serve.kill()
+	if n := len(w.collector.all()); n != 0 {
 		t.Errorf("%d spans of an open turn", n)
 	}
-	serve.begin(t, "serve")
-	if err := os.WriteFile(released, nil, 0o600); err != nil {
+	w.serve.begin(t, "serve")
+	if err := os.WriteFile(w.path("released"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wait("the trace is there", func() bool { return len(c.all()) >= 4 })
-	names, ids, traces := map[string]int{}, map[string]string{}, map[string]bool{}
-	root := ""
-	for _, s := range c.all() {
-		name, _, _ := strings.Cut(s.Name, " ")
-		names[name]++
-		ids[hex.EncodeToString(s.SpanId)] = s.Name
-		traces[hex.EncodeToString(s.TraceId)] = true
-		if len(s.ParentSpanId) == 0 {
-			root = hex.EncodeToString(s.SpanId)
+	w.eventually("the trace is there", func() bool { return len(w.collector.all()) >= 6 })
+	w.end()
+	spans := w.collector.all()
+	got, names := tree(t, spans)
+	want := []string{
+		"invoke_workflow cortex", "invoke_workflow cortex > chat fake", "invoke_workflow cortex > chat fake",
+		"invoke_workflow cortex > invoke_agent painter", "invoke_workflow cortex > invoke_agent washer", "invoke_workflow cortex > invoke_agent washer (failed)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	if name := told(w.lines("painter.told")[0], spans, names); name != "invoke_agent painter" {
+		t.Errorf("the painter was told of %q", name)
+	}
+	attempts := w.lines("washer.told")
+	for _, attempt := range attempts {
+		if name := told(attempt, spans, names); name != "invoke_agent washer" {
+			t.Errorf("the washer was told of %q", name)
 		}
 	}
-	if len(traces) != 1 || len(ids) != 4 || len(c.all()) != 4 || names["invoke_workflow"] != 1 || names["chat"] != 2 || names["invoke_agent"] != 1 {
-		t.Errorf("spans %v with the ids %v in the traces %v, want one trace of a turn, two decisions and a task", names, ids, traces)
-	}
-	for _, s := range c.all() {
-		if parent := hex.EncodeToString(s.ParentSpanId); hex.EncodeToString(s.SpanId) != root && parent != root {
-			t.Errorf("%s is below %q, want the turn %q", s.Name, parent, root)
-		}
-	}
-	told, err := os.ReadFile(begun)
-	if err != nil {
-		t.Fatal(err)
-	}
-	part := strings.Split(strings.TrimSpace(string(told)), "-")
-	if len(part) != 4 || !traces[part[1]] || ids[part[2]] != "invoke_agent worker" {
-		t.Errorf("the program was told %q, want the span of its task in %v", told, ids)
+	if attempts[0] == attempts[1] {
+		t.Errorf("both attempts were told of %s", attempts[0])
 	}
 }
