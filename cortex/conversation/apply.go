@@ -41,6 +41,7 @@ func (c *Conversation) Begin(e *Entry) error {
 		c.join(turn, e.Cause, m)
 		c.Turns = append(c.Turns, turn)
 		c.Begun++
+		turn.Within = c.named(turn, m)
 		c.reply(e, turn, m)
 	} else if r, ok := ResultOf(e.Cause); ok {
 		if t := c.Tasks[r.TaskID]; t != nil {

@@ -93,14 +93,23 @@ func (c *Conversation) reply(e *Entry, turn *Turn, m *a2a.Message) {
 	case slices.Contains(yesWords, word), e.Heard == heardYes, e.Heard == heardAgain:
 		r.Yes = e.Heard != heardAgain
 		r.Unclear = !r.Yes || to != asked.ID && (to != "" || c.unclear(asked))
-		turn.Reply, turn.Direct = r, asked.Direct
+		turn.Reply, turn.Direct, turn.Within = r, asked.Direct, asked.asker()
 		turn.Files = slices.Concat(asked.Files, turn.Files)
 	case slices.Contains(noWords, word), e.Heard == heardNo:
-		turn.Reply = r
+		turn.Reply, turn.Within = r, asked.asker()
 		c.cancelHeld(e, tasks, "the user said no")
 	default:
 		c.cancelHeld(e, tasks, "not confirmed")
 	}
+}
+
+// named returns who asked an agent's question to which the message that began turn replies, as it says itself; nil when it does not.
+func (c *Conversation) named(turn *Turn, m *a2a.Message) *Asker {
+	asked := c.Turn(transport.MetaString(m, transport.MetaReplyTo))
+	if asked == nil || asked.From != turn.From || !slices.ContainsFunc(c.Asking(), func(t *Task) bool { return t.Turn == asked.ID }) {
+		return nil
+	}
+	return asked.asker()
 }
 
 // resultNotConfirmed is the result of a task whose question was not answered before its deadline.

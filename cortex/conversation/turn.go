@@ -21,6 +21,7 @@ type Turn struct {
 	From      string // the sender of the message
 	Root      string // the turn that its chain began with, see [Chain]
 	Trace     Trace  // of the message; all events that follow from the turn carry it
+	Within    *Asker `json:",omitempty"` // whose question the message replies to; nil: it is no reply, or does not say so
 	Hops      int    // how many agents handed the request on before
 	Ancestors []string
 	ByClient  bool   `json:",omitempty"` // see [transport.MetaByClient]
@@ -60,6 +61,20 @@ type Turn struct {
 type Trace struct {
 	Parent string `json:",omitempty"`
 	State  string `json:",omitempty"`
+}
+
+// Asker is the turn that asked first, when questions and replies followed each other.
+type Asker struct {
+	Turn  string
+	Trace Trace
+}
+
+// asker returns who asked what turn asks.
+func (t *Turn) asker() *Asker {
+	if t.Within != nil && t.Trace.Parent == "" {
+		return t.Within
+	}
+	return &Asker{Turn: t.ID, Trace: t.Trace}
 }
 
 // Open reports whether the turn has not been answered.

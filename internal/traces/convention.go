@@ -34,6 +34,7 @@ const (
 	cortexRepairs   = "cortex.decision.repairs"
 	cortexDecisions = "cortex.decisions"
 	cortexAttempt   = "cortex.attempt"
+	cortexContinued = "cortex.continued" // the task goes on after a question
 	cortexShown     = "cortex.agents.shown"
 	cortexCost      = "cortex.cost"
 )

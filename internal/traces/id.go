@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"slices"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -27,43 +26,41 @@ func spanID(of trace.TraceID, words ...string) (id trace.SpanID) {
 	return id
 }
 
-// origin returns the turn with which a trace began: the turn itself or, for the reply to a question for a yes, the one that asked.
-func origin(conv *conversation.Conversation, turn *conversation.Turn) *conversation.Turn {
-	for turn.Reply != nil && turn.Trace.Parent == "" && len(turn.Reply.Tasks) > 0 {
-		i := slices.IndexFunc(conv.Turns, func(t *conversation.Turn) bool {
-			return t.Seq < turn.Seq && slices.ContainsFunc(t.Steps, func(s conversation.Step) bool { return slices.Contains(s.Tasks, turn.Reply.Tasks[0]) })
-		})
-		if i < 0 {
-			break
-		}
-		turn = conv.Turns[i]
-	}
-	return turn
+// place is where a turn is in a trace.
+type place struct {
+	parent trace.SpanContext // the span that the turn is a part of; it has no span id when the turn is the root
+	basis  trace.SpanContext // what the sampler decides by: a traceparent, or a trace id alone
 }
 
-// contextOf returns the trace of a turn: that of the message, or else one that is derived from the log. parent is the span that the turn is a part of;
-// it has no span id when the turn is the root.
-func contextOf(conv *conversation.Conversation, turn *conversation.Turn) (parent trace.SpanContext) {
-	first := origin(conv, turn)
-	if parent, ok := parse(first.Trace); ok && first == turn {
-		return parent
-	} else if ok {
-		return within(parent, parent.TraceID(), rootID(parent.TraceID(), first))
+// placeOf returns the place of a turn: below the span that its message names; or, for the reply to a question, below the turn that asked; or else it is
+// the root of a trace whose id is derived from the log.
+func placeOf(conv *conversation.Conversation, turn *conversation.Turn) place {
+	if parent, ok := parse(turn.Trace); ok {
+		return place{parent, parent}
 	}
-	sum := digest("trace", conv.Tenant, conv.ContextID, conv.Life, first.ID)
-	id := trace.TraceID(sum[:16])
-	if first == turn {
-		return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id})
+	asked := turn.Within
+	if asked == nil {
+		root := trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID(conv, turn.ID)})
+		return place{root, root}
 	}
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: rootID(id, first), Remote: true})
+	if basis, ok := parse(asked.Trace); ok {
+		return place{within(basis, basis.TraceID(), rootID(basis.TraceID(), asked.Turn)), basis}
+	}
+	basis := trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID(conv, asked.Turn)})
+	return place{within(basis, basis.TraceID(), rootID(basis.TraceID(), asked.Turn)), basis}
+}
+
+func traceID(conv *conversation.Conversation, turn string) trace.TraceID {
+	sum := digest("trace", conv.Tenant, conv.ContextID, conv.Life, turn)
+	return trace.TraceID(sum[:16])
 }
 
 func within(of trace.SpanContext, id trace.TraceID, span trace.SpanID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: of.TraceFlags(), TraceState: of.TraceState(), Remote: true})
 }
 
-func rootID(of trace.TraceID, turn *conversation.Turn) trace.SpanID {
-	return spanID(of, "turn", turn.ID)
+func rootID(of trace.TraceID, turn string) trace.SpanID {
+	return spanID(of, "turn", turn)
 }
 
 // plannedKey is the key of a context's planned ids.

@@ -29,7 +29,7 @@ type finished struct {
 	key    conversation.Key
 	turn   string
 	seq    uint64 // the entry that answered
-	parent trace.SpanContext
+	at     place
 	spans  []span
 	failed bool
 }
@@ -61,22 +61,22 @@ func (r *recorder) appended(conv *conversation.Conversation, entry *conversation
 			continue
 		}
 		k := recordKey{conv.Key(), turn.ID}
-		parent := contextOf(conv, turn)
+		at := placeOf(conv, turn)
 		rec := r.turns[k]
 		if rec == nil && turn.Seq == entry.Seq && len(r.turns) < maxRecords {
 			rec = &record{open: map[a2a.TaskID]attempt{}}
 			r.turns[k] = rec
 		}
 		if rec != nil {
-			rec.note(conv, turn, parent.TraceID(), entry)
+			rec.note(conv, turn, at.parent.TraceID(), entry)
 		}
 		if turn.AnswerSeq != entry.Seq {
 			continue
 		}
 		delete(r.turns, k)
-		f := finished{key: k.Key, turn: turn.ID, seq: entry.Seq, parent: parent, failed: turn.Failed}
+		f := finished{key: k.Key, turn: turn.ID, seq: entry.Seq, at: at, failed: turn.Failed}
 		if rec != nil {
-			f.spans = append(rec.spans, answered(conv, turn, parent, r.content))
+			f.spans = append(rec.spans, answered(conv, turn, at.parent, r.content))
 		}
 		over = append(over, f)
 	}
@@ -102,7 +102,7 @@ func (rec *record) note(conv *conversation.Conversation, turn *conversation.Turn
 	}
 	for _, t := range conv.TasksOf(turn) {
 		if _, known := rec.open[t.ID]; !known && t.Running() {
-			rec.open[t.ID] = attemptOf(t)
+			rec.open[t.ID] = attemptIn(conv, turn, t, of)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +22,12 @@ type span struct {
 	kind       trace.SpanKind
 	start, end time.Time
 	attributes []attribute.KeyValue
-	failure    string // error.type; empty: it went well
+	failure    string            // error.type; empty: it went well
+	link       trace.SpanContext // to a span of another trace; invalid: none
 }
+
+// rootName is the name of the span of a turn.
+const rootName = "invoke_workflow cortex"
 
 // maxName bounds an agent's or a model's name in the name of a span, in characters.
 const maxName = 64
@@ -34,10 +39,32 @@ type attempt struct {
 	number  int
 	sentSeq uint64
 	sent    time.Time
+	goes    bool              // it goes on with a task that has asked
+	before  trace.SpanContext // of the turn in another trace that had the task; invalid: none
 }
 
 func attemptOf(t *conversation.Task) attempt {
-	return attempt{t.ID, t.Agent, t.Attempt, t.SentSeq, t.Sent}
+	return attempt{task: t.ID, agent: t.Agent, number: t.Attempt, sentSeq: t.SentSeq, sent: t.Sent, goes: t.Continued}
+}
+
+// attemptIn is attemptOf for a turn in a trace. A turn that goes on with a task of an earlier one may be in another trace: only the decision says what
+// it does when its message does not name the question, or has a trace of its own.
+func attemptIn(conv *conversation.Conversation, turn *conversation.Turn, t *conversation.Task, of trace.TraceID) attempt {
+	a := attemptOf(t)
+	if !a.goes {
+		return a
+	}
+	for _, earlier := range slices.Backward(conv.Turns) {
+		if earlier.Seq >= turn.Seq || !slices.ContainsFunc(earlier.Steps, func(s conversation.Step) bool { return slices.Contains(s.Tasks, t.ID) }) {
+			continue
+		}
+		at := placeOf(conv, earlier)
+		if id := at.parent.TraceID(); id != of {
+			a.before = within(at.basis, id, rootID(id, earlier.ID))
+		}
+		break
+	}
+	return a
 }
 
 func (a attempt) id(of trace.TraceID) trace.SpanID {
@@ -48,11 +75,15 @@ func (a attempt) id(of trace.TraceID) trace.SpanID {
 func (a attempt) ended(conv *conversation.Conversation, turn *conversation.Turn, of trace.TraceID, entry *conversation.Entry) span {
 	name := prompt.Clean(a.agent, maxName)
 	s := span{
-		id: a.id(of), parent: rootID(of, turn), name: "invoke_agent " + name, kind: trace.SpanKindClient, start: a.sent, end: entry.Time,
+		id: a.id(of), parent: rootID(of, turn.ID), name: "invoke_agent " + name, kind: trace.SpanKindClient, start: a.sent, end: entry.Time,
 		attributes: []attribute.KeyValue{
 			operation("invoke_agent"), provider, attribute.String(agentName, name), attribute.String(conversationID, conv.ContextID),
 			attribute.String(a2aTask, string(a.task)), attribute.Int(cortexAttempt, a.number),
 		},
+		link: a.before,
+	}
+	if a.goes {
+		s.attributes = append(s.attributes, attribute.Bool(cortexContinued, true))
 	}
 	t := conv.Tasks[a.task]
 	if t == nil {
@@ -86,7 +117,7 @@ func (a attempt) ended(conv *conversation.Conversation, turn *conversation.Turn,
 // decided returns the span of the decision in entry.
 func decided(conv *conversation.Conversation, turn *conversation.Turn, of trace.TraceID, entry *conversation.Entry) span {
 	s := span{
-		id: spanID(of, "decision", turn.ID, strconv.FormatUint(entry.Seq, 10)), parent: rootID(of, turn), name: "chat", kind: trace.SpanKindClient,
+		id: spanID(of, "decision", turn.ID, strconv.FormatUint(entry.Seq, 10)), parent: rootID(of, turn.ID), name: "chat", kind: trace.SpanKindClient,
 		start: entry.Time, end: entry.Sent,
 		attributes: []attribute.KeyValue{operation("chat"), provider, attribute.String(conversationID, conv.ContextID)},
 	}
@@ -116,7 +147,7 @@ func decided(conv *conversation.Conversation, turn *conversation.Turn, of trace.
 // answered returns the span of a turn.
 func answered(conv *conversation.Conversation, turn *conversation.Turn, parent trace.SpanContext, content bool) span {
 	s := span{
-		id: rootID(parent.TraceID(), turn), parent: parent.SpanID(), name: "invoke_workflow cortex", kind: trace.SpanKindInternal, start: turn.Began, end: turn.Answered,
+		id: rootID(parent.TraceID(), turn.ID), parent: parent.SpanID(), name: rootName, kind: trace.SpanKindInternal, start: turn.Began, end: turn.Answered,
 		attributes: []attribute.KeyValue{
 			operation("invoke_workflow"), attribute.String(workflowName, "cortex"), attribute.String(conversationID, conv.ContextID),
 			attribute.String(cortexTurn, turn.ID), attribute.String(cortexTenant, conv.Tenant), attribute.String(cortexKind, string(turn.Kind)),

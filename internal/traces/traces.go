@@ -90,7 +90,7 @@ func (t *Traces) Appended(conv *conversation.Conversation, entry *conversation.E
 
 // TraceOf returns the trace id of a turn of conv.
 func (t *Traces) TraceOf(conv *conversation.Conversation, turn *conversation.Turn) string {
-	return contextOf(conv, turn).TraceID().String()
+	return placeOf(conv, turn).parent.TraceID().String()
 }
 
 // Trace returns the trace context of an event that conv sends: the attempt at its task, or its turn.
@@ -105,22 +105,22 @@ func (t *Traces) Trace(conv *conversation.Conversation, e *transport.Event) conv
 	if turn == nil {
 		return conversation.Trace{}
 	}
-	parent := contextOf(conv, turn)
-	of := parent.TraceID()
-	span := rootID(of, turn)
+	at := placeOf(conv, turn)
+	of := at.parent.TraceID()
+	span := rootID(of, turn.ID)
 	if task != nil && task.SentSeq != 0 {
 		span = attemptOf(task).id(of)
 	}
-	sc := within(parent, of, span)
-	if sampled := t.sampled(parent, turn); sampled != sc.IsSampled() {
+	sc := within(at.parent, of, span)
+	if sampled := t.sampled(at); sampled != sc.IsSampled() {
 		sc = sc.WithTraceFlags(sc.TraceFlags().WithSampled(sampled))
 	}
 	return format(sc)
 }
 
 // sampled reports what the sampler of the environment says of a turn.
-func (t *Traces) sampled(parent trace.SpanContext, turn *conversation.Turn) bool {
-	return t.begin(t.probe, parent, rootID(parent.TraceID(), turn), "invoke_workflow cortex").SpanContext().IsSampled()
+func (t *Traces) sampled(at place) bool {
+	return t.begin(t.probe, at.basis, trace.SpanID{1}, rootName).SpanContext().IsSampled()
 }
 
 // begin starts a span with planned ids, below parent if that has a span.
@@ -138,15 +138,18 @@ func (t *Traces) emit(f finished) {
 	root := f.spans[len(f.spans)-1]
 	slow := t.slow.note(root.end.Sub(root.start))
 	keep := f.failed || slow || slices.ContainsFunc(f.spans, func(s span) bool { return s.failure != "" })
-	if !keep && !t.begin(t.probe, f.parent, root.id, root.name).SpanContext().IsSampled() {
+	if !keep && !t.sampled(f.at) {
 		return
 	}
 	for _, s := range f.spans {
-		parent := f.parent
+		parent := f.at.parent
 		if s.id != root.id {
-			parent = within(f.parent, f.parent.TraceID(), s.parent)
+			parent = within(parent, parent.TraceID(), s.parent)
 		}
 		out := t.begin(t.emitter, parent, s.id, s.name, trace.WithSpanKind(s.kind), trace.WithTimestamp(s.start), trace.WithAttributes(s.attributes...))
+		if s.link.IsValid() {
+			out.AddLink(trace.Link{SpanContext: s.link})
+		}
 		if s.failure != "" {
 			out.SetAttributes(attribute.String(errorType, s.failure))
 			out.SetStatus(codes.Error, s.failure)

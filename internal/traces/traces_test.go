@@ -22,6 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -38,8 +39,14 @@ type decider struct{}
 func (decider) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
 	d := &llm.Decision{Model: "m1", Usage: llm.Usage{Input: 100, Output: 10}}
 	switch {
+	case len(t.Steps) > 0 && t.Steps[0].Tasks[0].State == a2a.TaskStateInputRequired:
+		d.Kind, d.Say = llm.KindClarify, "how many?"
 	case len(t.Steps) > 0:
 		d.Kind, d.Say = llm.KindRespond, canary
+	case len(t.Waiting) > 0:
+		d.Kind, d.Delegations = llm.KindDelegate, []llm.Delegation{{ID: string(t.Waiting[0].ID), Agent: "alpha", Skill: "s", Task: t.User}}
+	case strings.Contains(t.User, "one agent"):
+		d.Kind, d.Delegations = llm.KindDelegate, []llm.Delegation{{ID: "1", Agent: "alpha", Skill: "s", Task: t.User}}
 	case strings.Contains(t.User, "alone"):
 		d.Kind, d.Say = llm.KindRespond, canary
 	default:
@@ -53,6 +60,8 @@ type world struct {
 	t     *testing.T
 	bus   transport.Transport
 	store *memstore.Store
+
+	policy *policy.Policy // of the next orchestrator
 
 	answered chan *transport.Event
 	tasks    chan *transport.Event // of the agents
@@ -99,7 +108,7 @@ func (w *world) orchestrate(e sdktrace.SpanExporter, content bool) (tr *Traces, 
 	}
 	o, err := cortex.New(cortex.Config{
 		Transport: w.bus, Store: w.store, Decider: decider{}, Agents: func(string) []prompt.Agent { return there }, Observers: []cortex.Observer{tr},
-		TaskTimeout: 300 * time.Millisecond,
+		TaskTimeout: 300 * time.Millisecond, Policy: func() *policy.Policy { return w.policy },
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -114,22 +123,31 @@ func (w *world) orchestrate(e sdktrace.SpanExporter, content bool) (tr *Traces, 
 	}
 }
 
-func (w *world) say(id, text, parent string) {
+func (w *world) say(id, text, parent string) { w.reply(id, text, parent, "") }
+
+// reply says something that names the turn to which it replies.
+func (w *world) reply(id, text, parent, to string) {
 	w.t.Helper()
+	m := &a2a.Message{ID: id, ContextID: "c", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+	if to != "" {
+		m.Metadata = map[string]any{transport.MetaReplyTo: to}
+	}
 	err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
 		ID: id, Time: time.Now(), From: "user", To: transport.Cortex, ContextID: "c", Traceparent: parent,
-		Payload: &a2a.Message{ID: id, ContextID: "c", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+		Payload: m,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) done(e *transport.Event) {
+func (w *world) done(e *transport.Event) { w.ends(e, a2a.TaskStateCompleted) }
+
+func (w *world) ends(e *transport.Event, state a2a.TaskState) {
 	w.t.Helper()
 	err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
 		ID: "r-" + e.ID, Time: time.Now(), From: e.To, To: transport.Cortex, ContextID: e.ContextID, TaskID: e.TaskID,
-		Payload: &a2a.Task{ID: e.TaskID, ContextID: e.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}},
+		Payload: &a2a.Task{ID: e.TaskID, ContextID: e.ContextID, Status: a2a.TaskStatus{State: state}},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -240,6 +258,100 @@ func TestOneTrace(t *testing.T) {
 				if !ok || !sc.IsSampled() || !of[sc.TraceID().String()] || ids[sc.SpanID().String()] != "invoke_agent "+e.To {
 					t.Errorf("the task of %s has the traceparent %q, want that of its span", e.To, e.Traceparent)
 				}
+			}
+			tr.Close()
+		})
+	}
+}
+
+// TestReply has a turn that asks, and one that replies. The task goes on in the second one.
+func TestReply(t *testing.T) {
+	turn := transport.TurnID("", "c", "user", "m1")
+	const (
+		one   = "> " + rootName
+		two   = rootName + " > " + rootName
+		asked = rootName + " > invoke_agent alpha"
+		went  = rootName + " > chat m1"
+		rule  = rootName + " > chat policy"
+	)
+	for name, c := range map[string]struct {
+		confirm    bool
+		text       string
+		to, parent string // of the reply
+		traces     int
+		want       []string
+	}{
+		"it names the question":       {text: "three", to: turn, traces: 1, want: []string{one, two, asked, asked, went, went, went, went}},
+		"only the decision says so":   {text: "three", traces: 2, want: []string{one, one, asked, asked, went, went, went, went}},
+		"it has a trace of its own":   {text: "three", to: turn, parent: "00-" + parentTrace + "-" + parentSpan + "-01", traces: 2, want: []string{one, parentSpan + " " + one, asked, asked, went, went, went, went}},
+		"a yes":                       {confirm: true, text: "yes", to: turn, traces: 1, want: []string{one, two, asked, went, went, rule}},
+		"a yes that names no message": {confirm: true, text: "yes", traces: 1, want: []string{one, two, asked, went, went, rule}},
+		"a no":                        {confirm: true, text: "no", traces: 1, want: []string{one, two, went, rule}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if c.confirm {
+				var err error
+				if w.policy, err = policy.Parse("policy.yaml", []byte("rules: [{agents: [alpha], confirm: true}]")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exporter := tracetest.NewInMemoryExporter()
+			tr, stop := w.orchestrate(exporter, false)
+			w.say("m1", "one agent", "")
+			if !c.confirm {
+				w.ends(receive(t, w.tasks, "the task"), a2a.TaskStateInputRequired)
+			}
+			receive(t, w.answered, "the question")
+			before := time.Now()
+			w.reply("m2", c.text, c.parent, c.to)
+			var task *transport.Event
+			if c.text != "no" {
+				task = receive(t, w.tasks, "the task that goes on")
+				w.done(task)
+			}
+			receive(t, w.answered, "the answer")
+			stop()
+			if err := tr.provider.ForceFlush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			spans := exporter.GetSpans()
+			slices.Sort(c.want)
+			got := shape(spans)
+			for i := range got {
+				got[i] = strings.TrimSpace(got[i])
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("spans (-want +got):\n%s", diff)
+			}
+			traces, first := map[trace.TraceID]bool{}, trace.SpanContext{}
+			for _, s := range spans {
+				traces[s.SpanContext.TraceID()] = true
+				if s.Name == rootName && s.StartTime.Before(before) {
+					first = s.SpanContext
+				}
+			}
+			if len(traces) != c.traces {
+				t.Errorf("%d traces, want %d", len(traces), c.traces)
+			}
+			if task == nil {
+				tr.Close()
+				return
+			}
+			sc, _ := parse(conversation.Trace{Parent: task.Traceparent})
+			i := slices.IndexFunc(spans, func(s tracetest.SpanStub) bool { return s.SpanContext.SpanID() == sc.SpanID() })
+			if i < 0 || !sc.IsSampled() {
+				t.Fatalf("the task has the traceparent %q, want that of a span in %v", task.Traceparent, shape(spans))
+			}
+			if s := spans[i]; s.Name != "invoke_agent alpha" || s.StartTime.Before(before) {
+				t.Errorf("%s begins at %v, want a span that begins with the reply, after %v", s.Name, s.StartTime, before)
+			}
+			links := spans[i].Links
+			switch {
+			case c.traces == 1 && len(links) != 0:
+				t.Errorf("links %v within a trace", links)
+			case c.traces == 2 && (len(links) != 1 || links[0].SpanContext.SpanID() != first.SpanID() || links[0].SpanContext.TraceID() != first.TraceID()):
+				t.Errorf("links %v, want one to the turn that asked, %v", links, first)
 			}
 			tr.Close()
 		})
