@@ -42,11 +42,11 @@ func (o *Orchestrator) cutOff(ctx context.Context, e *transport.Event, conv, see
 		case ctx.Err() != nil:
 			return err
 		case err != nil: // at the next delivery nobody would know of the turn
-			o.log.Error("a turn could not be told that it has ended", "context_id", e.ContextID, "turn", turn.ID, "err", err)
+			o.log.ErrorContext(ctx, "a turn could not be told that it has ended", "context_id", e.ContextID, "turn", turn.ID, "err", err)
 		}
 	}
 	o.stats.CutOff.Add(1)
-	o.log.Error("the log of a conversation has lost its end: what was open in it has ended, and it goes on from what is left", "context_id", e.ContextID,
+	o.log.ErrorContext(ctx, "the log of a conversation has lost its end: what was open in it has ended, and it goes on from what is left", "context_id", e.ContextID,
 		"tenant", o.cfg.Tenant, "version", conv.Version, "lost", seen.Version, "entries", conv.Seq, "began", seen.Began.UTC().Format(time.RFC3339))
 	return transport.Permanent(fmt.Errorf("%w: it ends at version %d, and had version %d: %w", conversation.ErrDamaged, conv.Version, seen.Version,
 		conversation.Failure(textCutOff)))

@@ -25,7 +25,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 	o.stats.Entries.Add(1)
 	for id, r := range entry.Retries {
 		o.stats.Retries.Add(1)
-		o.log.Info("task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
+		o.log.InfoContext(o.within(ctx, conv.Conversation, "", id), "task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
 	}
 	o.observe(conv.Conversation, entry)
 	o.track(conv.Conversation)
@@ -38,7 +38,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 	o.outlines.note(conv.Conversation, entry.Time)
 	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
 		if err := storage.PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
-			o.log.Warn("snapshot not written", "context_id", conv.ContextID, "err", err)
+			o.log.WarnContext(ctx, "snapshot not written", "context_id", conv.ContextID, "err", err)
 		}
 	}
 	o.folds.Put(conv)
@@ -57,7 +57,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, s
 		switch {
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
-			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+			o.log.DebugContext(ctx, "live event not sent", "context_id", conv.ContextID, "err", err)
 		case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull): // permanent, or lasting
 			if err := o.unsent(ctx, conv.Conversation, seq, out, err); err != nil {
 				return err
@@ -71,7 +71,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, s
 		}
 		if out.Topic.Kind == transport.KindInbox && out.Event.TaskID != "" {
 			o.stats.Tasks.Add(1)
-			o.log.LogAttrs(ctx, slog.LevelInfo, "task sent", slog.String("context_id", conv.ContextID),
+			o.log.LogAttrs(o.within(ctx, conv.Conversation, "", out.Event.TaskID), slog.LevelInfo, "task sent", slog.String("context_id", conv.ContextID),
 				slog.String("task_id", string(out.Event.TaskID)), slog.String("agent", out.Topic.ID))
 		}
 	}
@@ -83,7 +83,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, s
 // that the task is rejected, which ends the task in the log like any result. For an answer to an agent it sends the reason instead, unless the
 // inbox is full: then the answer is only in the log.
 func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversation, seq uint64, out conversation.Effect, refused error) error {
-	o.log.Warn("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
+	o.log.WarnContext(o.within(ctx, conv, "", out.Event.TaskID), "event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
 	m, ok := out.Event.Payload.(*a2a.Message)
 	if !ok {
 		return nil // everything else is small
@@ -114,7 +114,7 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversati
 	}
 	err := o.cfg.Transport.Publish(ctx, out.Topic, &e)
 	if errors.Is(err, transport.ErrInvalid) { // then a task ends at its deadline
-		o.log.Warn("answer dropped: it cannot be published", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
+		o.log.WarnContext(ctx, "answer dropped: it cannot be published", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
 		return nil
 	}
 	if err != nil {
@@ -145,16 +145,16 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transpor
 	} else if _, ok := conversation.Inquiry(e); ok {
 		if stop, ok := conv.Stop(e, now); ok {
 			if err := o.cfg.Transport.Publish(ctx, stop.Topic, stop.Event); err != nil { // it asks again
-				o.log.Debug("live event not sent", "context_id", e.ContextID, "err", err)
+				o.log.DebugContext(ctx, "live event not sent", "context_id", e.ContextID, "err", err)
 			}
 		}
 	} else if board, ok := conv.Board(e, now); ok {
 		if err := o.cfg.Transport.Publish(ctx, board.Topic, board.Event); err != nil { // it asks again
-			o.log.Debug("live event not sent", "context_id", e.ContextID, "err", err)
+			o.log.DebugContext(ctx, "live event not sent", "context_id", e.ContextID, "err", err)
 		}
 	} else {
 		o.stats.Ignored.Add(1)
-		o.log.Info("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
+		o.log.InfoContext(o.within(ctx, conv.Conversation, "", e.TaskID), "event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
 	}
 	o.folds.Put(conv)
 	return nil
@@ -181,7 +181,7 @@ func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversati
 		}
 		for _, inbox := range inboxes {
 			if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, inbox), conv.ContextID, transport.Cortex, r.EventID); err != nil {
-				o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
+				o.log.InfoContext(ctx, "task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
 			}
 		}
 	}

@@ -146,7 +146,7 @@ func (o *Orchestrator) endWaitingTurns(ctx context.Context, e *transport.Event, 
 	if err == nil || transport.IsTemporary(err) {
 		return err
 	}
-	o.log.Error("turn cannot be ended in its log", "context_id", e.ContextID, "err", err)
+	o.log.ErrorContext(ctx, "turn cannot be ended in its log", "context_id", e.ContextID, "err", err)
 	return o.endUnlogged(ctx, e, reason)
 }
 

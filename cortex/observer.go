@@ -1,6 +1,10 @@
 package cortex
 
 import (
+	"context"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -19,6 +23,8 @@ type Tracer interface {
 	// Trace returns the W3C trace context of an event that entry seq or an earlier one of conv sends: that of the work to which the event belongs.
 	// Parent is empty when the event has none. The result depends on the log alone.
 	Trace(conv *conversation.Conversation, e *transport.Event) conversation.Trace
+	// Within returns ctx with the trace of a turn, or of the attempt at a task of it unless that is nil: what is done and logged with it belongs there.
+	Within(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, task *conversation.Task) context.Context
 }
 
 // observe tells the observers of an entry.
@@ -39,4 +45,22 @@ func (o *Orchestrator) trace(conv *conversation.Conversation, out conversation.E
 			out.Event.Traceparent, out.Event.Tracestate = trace.Parent, trace.State
 		}
 	}
+}
+
+// within returns ctx with the trace of a task, or else of a turn; both may be unknown.
+func (o *Orchestrator) within(ctx context.Context, conv *conversation.Conversation, turnID string, id a2a.TaskID) context.Context {
+	for _, ob := range o.cfg.Observers {
+		t, ok := ob.(Tracer)
+		if !ok {
+			continue
+		}
+		task := conv.Tasks[id]
+		if task != nil {
+			turnID = task.Turn
+		}
+		if turn := conv.Turn(turnID); turn != nil {
+			ctx = t.Within(ctx, conv, turn, task)
+		}
+	}
+	return ctx
 }

@@ -28,7 +28,7 @@ func (o *Orchestrator) outlived(ctx context.Context, conv *conversation.Conversa
 	if err != nil || e.Stored.After(erased) {
 		return "", err
 	}
-	o.log.Warn("the conversation of a message was deleted since: nothing is done", "context_id", e.ContextID, "from", e.From,
+	o.log.WarnContext(ctx, "the conversation of a message was deleted since: nothing is done", "context_id", e.ContextID, "from", e.From,
 		"stored", e.Stored, "deleted", erased)
 	return textOutlived, nil
 }

@@ -42,7 +42,7 @@ func (o *Orchestrator) publishOrDrop(ctx context.Context, t transport.Topic, e *
 	case err == nil:
 		return nil
 	case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull):
-		o.log.Warn("answer dropped: it cannot be published", "context_id", e.ContextID, "to", t.ID, "err", err)
+		o.log.WarnContext(ctx, "answer dropped: it cannot be published", "context_id", e.ContextID, "to", t.ID, "err", err)
 		return nil
 	}
 	return transport.Temporary(fmt.Errorf("tell %s: %w", t.ID, err))
@@ -55,7 +55,7 @@ func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.E
 		return o.ignore(ctx, conv, e, why, now)
 	}
 	o.stats.Refused.Add(1)
-	o.log.Info("message refused", "context_id", e.ContextID, "from", e.From, "owner", conv.Owner)
+	o.log.InfoContext(ctx, "message refused", "context_id", e.ContextID, "from", e.From, "owner", conv.Owner)
 	if err := o.refuse(ctx, e, why); err != nil {
 		return err
 	}

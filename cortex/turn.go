@@ -130,7 +130,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		d.forcedAnswer = left.Text
 		return false, nil // the abandoned decision may still use conv, so start over with another
 	case errors.Is(err, errUnstorable) && d.forcedAnswer == "":
-		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
+		o.log.ErrorContext(ctx, "entry not stored", "context_id", e.ContextID, "err", err)
 		d.forcedAnswer = "The result of this does not fit into the conversation's log."
 		return false, nil
 	case errors.Is(err, errUnstorable):
@@ -198,6 +198,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 	if err := conv.Begin(entry); err != nil {
 		return err
 	}
+	ctx = o.within(ctx, conv.Conversation, entry.Turn, "")
 	var shown []a2a.TaskID
 	if turn := conv.Turn(entry.Turn); turn != nil && turn.Open() && !conv.Outstanding(turn) {
 		shown = o.show(ctx, conv.Conversation, entry.Seq)
@@ -237,7 +238,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []a2a.TaskID) {
 	for _, out := range conv.Settled(seq) {
 		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
-			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+			o.log.DebugContext(ctx, "live event not sent", "context_id", conv.ContextID, "err", err)
 			continue
 		}
 		shown = append(shown, out.Event.TaskID)

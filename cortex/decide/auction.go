@@ -182,7 +182,7 @@ func (d *decision) ask4bids(ctx context.Context, lots []*lot) {
 				Payload: &transport.Tender{ID: l.ids[i], Skill: l.del.Skill, Task: conversation.Truncate(l.del.Task, transport.MaxTender-len(" […]")), Until: until},
 			})
 			if err != nil {
-				m.log.Debug("no bid asked for", "context_id", d.conv.ContextID, "agent", a.ID, "err", err)
+				m.log.DebugContext(ctx, "no bid asked for", "context_id", d.conv.ContextID, "agent", a.ID, "err", err)
 			}
 		}
 	}

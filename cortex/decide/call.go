@@ -155,7 +155,7 @@ func (d *decision) leave(ctx context.Context, why error) error {
 		d.m.failures.Add(1)
 		text = d.explain(fmt.Errorf("%w, and %w", why, errStuck))
 	}
-	d.m.log.Warn("decision left behind: the decider does not heed its context", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", why,
+	d.m.log.WarnContext(ctx, "decision left behind: the decider does not heed its context", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", why,
 		"left_behind", d.m.stuck.count(), "at_most", maxStuck)
 	return &LeftBehind{text}
 }

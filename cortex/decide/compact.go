@@ -97,7 +97,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		return false, err
 	}
 	if err != nil {
-		d.m.log.Warn("conversation not summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", conversation.Explain(err))
+		d.m.log.WarnContext(ctx, "conversation not summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", conversation.Explain(err))
 	}
 	if s == nil {
 		return false, nil
@@ -118,6 +118,6 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	} else {
 		made.Text, made.Model = conversation.Truncate(text, maxSummary), s.Model
 	}
-	d.m.log.Info("conversation summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "turns", turns, "text", len(made.Text))
+	d.m.log.InfoContext(ctx, "conversation summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "turns", turns, "text", len(made.Text))
 	return true, nil
 }

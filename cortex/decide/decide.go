@@ -56,7 +56,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	}
 	d := m.newDecision(ctx, conv, turn, entry)
 	if entry.Decision = d.answerReply(ctx); entry.Decision != nil {
-		m.log.Info("decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
+		m.log.InfoContext(ctx, "decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
 		return nil
 	}
@@ -68,7 +68,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		return err
 	}
 	if d.adopt(lost) {
-		m.log.Info("decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
+		m.log.InfoContext(ctx, "decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
 		return nil
 	}
 
@@ -127,7 +127,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		if p, ok := errors.AsType[*panicError](err); ok {
 			attrs = append(attrs, "stack", string(p.stack))
 		}
-		m.log.Warn("no decision", attrs...) // the user gets the failure
+		m.log.WarnContext(ctx, "no decision", attrs...) // the user gets the failure
 		entry.Failure, entry.Shortlist = d.explain(err), d.shortlist
 		return nil
 	}
@@ -155,7 +155,7 @@ func (d *decision) goOn(ctx context.Context) (ok bool, err error) {
 		return false, nil
 	default:
 		d.entry.Decision, d.entry.Terms, d.entry.Patterns = decided, d.inSwarm(d.terms(decided), decided), d.patterns()
-		d.m.log.Info("decided by a rule", "context_id", d.conv.ContextID, "turn", d.turn.ID, "kind", decided.Kind, "agents", delegates(decided), "reason", decided.Reason)
+		d.m.log.InfoContext(ctx, "decided by a rule", "context_id", d.conv.ContextID, "turn", d.turn.ID, "kind", decided.Kind, "agents", delegates(decided), "reason", decided.Reason)
 	}
 	return true, ctx.Err()
 }

@@ -26,7 +26,7 @@ func (d *decision) direct(ctx context.Context) {
 	}
 	decided.Model = directModel
 	d.entry.Decision, d.entry.Terms, d.entry.Consent = decided, d.terms(decided), d.consent(decided)
-	d.m.log.Info("decided by the message", "context_id", d.conv.ContextID, "turn", d.turn.ID, "kind", decided.Kind, "agents", delegates(decided))
+	d.m.log.InfoContext(ctx, "decided by the message", "context_id", d.conv.ContextID, "turn", d.turn.ID, "kind", decided.Kind, "agents", delegates(decided))
 }
 
 // address returns the decision, or a [conversation.Failure] when there is none.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+
+	"github.com/cortex-orchestrator/cortex/internal/traces"
 )
 
 // logger returns a logger that writes to w, from level on unless --log-level says otherwise. It bounds the length and the rate of lines, since
@@ -11,10 +14,14 @@ import (
 func (s *settings) logger(w io.Writer, level slog.Level) *slog.Logger {
 	l, _ := parseLevel(s.logLevel, level) // checked when the settings were read
 	o := &slog.HandlerOptions{Level: l}
+	var h slog.Handler = slog.NewTextHandler(w, o)
 	if s.logFormat == "json" {
-		return slog.New(paced(boundedLog{slog.NewJSONHandler(w, o)}))
+		h = slog.NewJSONHandler(w, o)
 	}
-	return slog.New(paced(boundedLog{slog.NewTextHandler(w, o)}))
+	if traces.Wanted(os.Getenv) {
+		h = traces.LogHandler(h)
+	}
+	return slog.New(paced(boundedLog{h}))
 }
 
 func parseLevel(s string, fallback slog.Level) (slog.Level, error) {

@@ -1,7 +1,9 @@
 package traces
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -62,9 +64,39 @@ type world struct {
 	store *memstore.Store
 
 	policy *policy.Policy // of the next orchestrator
+	log    lockedBuffer   // of all of them
 
 	answered chan *transport.Event
 	tasks    chan *transport.Event // of the agents
+}
+
+// lockedBuffer is a buffer that is safe for concurrent use.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// lines returns the lines with that message.
+func (l *lockedBuffer) lines(t *testing.T, msg string) (all []map[string]any) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range bytes.Lines(l.b.Bytes()) {
+		var m map[string]any
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m["msg"] == msg {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 func newWorld(t *testing.T) *world {
@@ -108,7 +140,7 @@ func (w *world) orchestrate(e sdktrace.SpanExporter, content bool) (tr *Traces, 
 	}
 	o, err := cortex.New(cortex.Config{
 		Transport: w.bus, Store: w.store, Decider: decider{}, Agents: func(string) []prompt.Agent { return there }, Observers: []cortex.Observer{tr},
-		TaskTimeout: 300 * time.Millisecond, Policy: func() *policy.Policy { return w.policy },
+		Logger: slog.New(LogHandler(slog.NewJSONHandler(&w.log, nil))), TaskTimeout: 300 * time.Millisecond, Policy: func() *policy.Policy { return w.policy },
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -252,6 +284,18 @@ func TestOneTrace(t *testing.T) {
 			}
 			if parent != "" && !of[parentTrace] {
 				t.Errorf("the trace is %v, want that of the message", of)
+			}
+			for msg, want := range map[string]string{"decided": rootName, "task sent": "invoke_agent", "task tried again": "invoke_agent"} {
+				lines := w.log.lines(t, msg)
+				if len(lines) == 0 {
+					t.Errorf("no line %q in the log", msg)
+				}
+				for _, line := range lines {
+					id, _ := line["span_id"].(string)
+					if of, _ := line["trace_id"].(string); of != spans[0].SpanContext.TraceID().String() || !strings.HasPrefix(ids[id], want) || line["context_id"] != "c" {
+						t.Errorf("%v is of the span %q, want %s", line, ids[id], want)
+					}
+				}
 			}
 			for _, e := range []*transport.Event{tasks["alpha"], tasks["beta"], again} {
 				sc, ok := parse(conversation.Trace{Parent: e.Traceparent})

@@ -72,7 +72,7 @@ func (f *fallback) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.C
 		var failure error
 		for m, trial := range f.order() {
 			if failure != nil {
-				f.log.Warn("model failed, asking the next", "model", last.Name, "next", m.Name, "err", failure)
+				f.log.WarnContext(ctx, "model failed, asking the next", "model", last.Name, "next", m.Name, "err", failure)
 			}
 			var begun bool
 			begun, failure = f.ask(ctx, m, trial, r, llm.UsageOf(all), yield)
@@ -120,7 +120,7 @@ func (f *fallback) ask(ctx context.Context, m *member, trial bool, r *llm.Reques
 	result := unknown
 	defer func() {
 		if m.breaker.report(result, trial) {
-			f.log.Warn("model failed several times, asking it last", "model", m.Name, "for", breakFor)
+			f.log.WarnContext(ctx, "model failed several times, asking it last", "model", m.Name, "for", breakFor)
 		}
 	}()
 	for chunk, err := range answer(ctx, m.Client, r) {
