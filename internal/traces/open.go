@@ -47,13 +47,17 @@ func Open(ctx context.Context, o Options) (*Traces, error) {
 	}
 	var exporter sdktrace.SpanExporter
 	var err error
-	switch protocol := cmp.Or(o.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), o.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); protocol {
+	variable := "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	if o.Getenv(variable) == "" {
+		variable = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	}
+	switch protocol := cmp.Or(o.Getenv(variable), "http/protobuf"); protocol {
 	case "grpc":
 		exporter, err = otlptracegrpc.New(ctx)
 	case "http/protobuf":
 		exporter, err = otlptracehttp.New(ctx)
 	default:
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%q: it is grpc or http/protobuf", protocol)
+		return nil, fmt.Errorf("%s=%q: it is grpc or http/protobuf", variable, protocol)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
