@@ -76,12 +76,8 @@ func (s *Server) turnFor(ctx context.Context, c *caller, req *a2a.SendMessageReq
 			return nil, invalid("contextId: the task %s is in the context %s", m.TaskID, before.context())
 		}
 	}
-	key := ""
-	if call, ok := a2asrv.CallContextFrom(ctx); ok {
-		if of, ok := call.ServiceParams().Get("idempotency-key"); ok && len(of) > 0 {
-			key = of[0]
-		}
-	}
+	key := param(ctx, "idempotency-key")
+	c.trace(ctx)
 	if before, err = s.place(ctx, c, b, m, before, key); err != nil || b.m == nil {
 		return b, err
 	}
@@ -109,6 +105,32 @@ func (s *Server) turnFor(ctx context.Context, c *caller, req *a2a.SendMessageReq
 		b.r.changes, b.r.local = append(slices.Clip(before.changes), change{state: a2a.TaskStateWorking, at: b.x.at}), 1
 	}
 	return b, nil
+}
+
+// param returns a header of a call, or what gRPC has for it; "" when there is none.
+func param(ctx context.Context, name string) string {
+	if call, ok := a2asrv.CallContextFrom(ctx); ok {
+		if of, ok := call.ServiceParams().Get(name); ok && len(of) > 0 {
+			return of[0]
+		}
+	}
+	return ""
+}
+
+// trace gives the message of a call the call's W3C trace context.
+func (c *caller) trace(ctx context.Context) {
+	of := transport.Event{Traceparent: param(ctx, "traceparent"), Tracestate: param(ctx, "tracestate")}
+	parent, state := of.Trace() // if it is one
+	if parent == "" {
+		return
+	}
+	next := c.OnSend
+	c.OnSend = func(e *transport.Event) {
+		e.Traceparent, e.Tracestate = parent, state
+		if next != nil {
+			next(e)
+		}
+	}
 }
 
 // place finds out which message of Cortex m is. It sets b.m, with the ids only, and b.r; or, when m was sent before, b.r and b.x only. It returns the

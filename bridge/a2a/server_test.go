@@ -206,6 +206,34 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
+// TestTraced gives the trace context of a call to the task that comes of it.
+func TestTraced(t *testing.T) {
+	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b"
+	w := newWorld(t, false)
+	url := w.serve(w.server(), nil)
+	for _, binding := range bindings {
+		for name, c := range map[string]struct {
+			parent string
+			want   [2]string
+		}{"a trace": {parent, [2]string{parent, state}}, "no trace": {"what's this", [2]string{}}} {
+			t.Run(string(binding)+" "+name, func(t *testing.T) {
+				client := w.join(binding, url, "Traceparent", c.parent, "Tracestate", state)
+				w.send(client, said("trace"))
+				w.mu.Lock()
+				sent := w.traced
+				w.mu.Unlock()
+				collect(t, client.SendStreamingMessage(t.Context(), said("trace")))
+				w.mu.Lock()
+				streamed := w.traced
+				w.mu.Unlock()
+				if sent != c.want || streamed != c.want {
+					t.Errorf("the tasks have the traces %q and %q, want %q", sent, streamed, c.want)
+				}
+			})
+		}
+	}
+}
+
 // TestSentAgain sends messages twice, as a program does whose connection was lost.
 func TestSentAgain(t *testing.T) {
 	w := newWorld(t, false)

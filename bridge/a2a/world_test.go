@@ -53,6 +53,7 @@ type world struct {
 	mu      sync.Mutex
 	done    map[string]int // how often each text was done
 	stopped map[string]int // how often a task was canceled while at work
+	traced  [2]string      // traceparent and tracestate of the last task
 }
 
 // decider gives everything to worker, what begins with danger to danger, and a reply to who waits for it.
@@ -128,6 +129,7 @@ func (w *world) work(ctx context.Context, task *agents.Task) (*agents.Result, er
 	text := task.Text()
 	w.mu.Lock()
 	w.done[text]++
+	w.traced = [2]string{task.Traceparent, task.Tracestate}
 	gate := w.gate
 	w.mu.Unlock()
 	switch {
