@@ -176,6 +176,12 @@ type InboxDepth interface {
 	Waiting(ctx context.Context, t Topic) (int, error)
 }
 
+// InboxAge is implemented by transports that can report how long work has been waiting in an inbox.
+type InboxAge interface {
+	// Age returns what Waiting of an [InboxDepth] does, and when the oldest of these events was put into the inbox; the zero time when there is none.
+	Age(ctx context.Context, t Topic) (waiting int, oldest time.Time, err error)
+}
+
 // InboxBacklog is implemented by transports that can report how many events of an inbox its subscribers have not taken yet: when there are none, the
 // subscribers could do more.
 type InboxBacklog interface {

@@ -38,6 +38,7 @@ var (
 	_ transport.Transport    = (*Bus)(nil)
 	_ transport.DeadLetters  = (*Bus)(nil)
 	_ transport.InboxDepth   = (*Bus)(nil)
+	_ transport.InboxAge     = (*Bus)(nil)
 	_ transport.InboxBacklog = (*Bus)(nil)
 	_ transport.Health       = (*Bus)(nil)
 )
@@ -218,6 +219,30 @@ func (b *Bus) Healthy(ctx context.Context) error {
 // Waiting implements [transport.InboxDepth]. Delayed events count from when they are due.
 func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	return b.count(ctx, t, func(in *inbox) int { return in.size })
+}
+
+// Age implements [transport.InboxAge].
+func (b *Bus) Age(ctx context.Context, t transport.Topic) (waiting int, oldest time.Time, err error) {
+	waiting, err = b.count(ctx, t, func(in *inbox) int {
+		for _, c := range in.convs {
+			for _, it := range c.waiting {
+				oldest = earlier(oldest, it.since)
+			}
+			for it := range c.handling {
+				oldest = earlier(oldest, it.since)
+			}
+		}
+		return in.size
+	})
+	return waiting, oldest, err
+}
+
+// earlier returns the earlier of two times; a zero a is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Untaken implements [transport.InboxBacklog]. Events that wait after a failure count as taken.

@@ -46,6 +46,7 @@ type item struct {
 	conv     *conversation
 	r        *record
 	seq      uint64
+	since    time.Time // when it was put into the inbox
 	delivery int
 	epoch    uint64 // of the delivery
 	resting  bool
@@ -127,7 +128,7 @@ func (in *inbox) add(r *record) {
 		in.convs[c.id] = c
 	}
 	in.w.seq++
-	it := &item{in: in, conv: c, r: r, seq: in.w.seq}
+	it := &item{in: in, conv: c, r: r, seq: in.w.seq, since: time.Now()}
 	in.size++
 	heap.Push(&c.waiting, it)
 	it.ready = in.ready.PushBack(it)

@@ -105,6 +105,7 @@ var (
 	_ transport.DeadLetters  = (*Bus)(nil)
 	_ transport.Health       = (*Bus)(nil)
 	_ transport.InboxDepth   = (*Bus)(nil)
+	_ transport.InboxAge     = (*Bus)(nil)
 	_ transport.InboxBacklog = (*Bus)(nil)
 )
 

@@ -109,6 +109,21 @@ func (b *Bus) Untaken(ctx context.Context, t transport.Topic) (int, error) {
 	return b.count(ctx, t, func(info *jetstream.ConsumerInfo) int { return int(info.NumPending) })
 }
 
+// Age implements transport.InboxAge. Timers are not counted: they are not in the inbox yet. What was acknowledged is not in the stream any more.
+func (b *Bus) Age(ctx context.Context, t transport.Topic) (waiting int, oldest time.Time, err error) {
+	if waiting, err = b.Waiting(ctx, t); err != nil || waiting == 0 {
+		return waiting, time.Time{}, err
+	}
+	m, err := b.message(ctx, inboxStream, inboxFilter(t), 1)
+	switch {
+	case errors.Is(err, transport.ErrNotFound): // all were handled meanwhile
+		return 0, time.Time{}, nil
+	case err != nil:
+		return 0, time.Time{}, err
+	}
+	return waiting, m.Time, nil
+}
+
 // count returns the sum of a number over the consumers of an inbox, or the number of all its events when it has no consumers.
 func (b *Bus) count(ctx context.Context, t transport.Topic, of func(*jetstream.ConsumerInfo) int) (int, error) {
 	if err := checkTopic(t); err != nil {

@@ -32,6 +32,31 @@ var optionalCases = []testCase{
 			if n := depth(worker); n != 5 {
 				e.Errorf("Waiting = %d after five events, want 5", n)
 			}
+			age := func(t transport.Topic) (int, time.Time) {
+				tr, ok := e.tr.(transport.InboxAge)
+				if !ok {
+					return 0, time.Time{}
+				}
+				n, oldest, err := tr.Age(context.Background(), t)
+				if err != nil {
+					e.Fatalf("Age(%v) = %v, want nil", t, err)
+				}
+				return n, oldest
+			}
+			if tr, ok := e.tr.(transport.InboxAge); ok {
+				_, first := age(worker)
+				e.say(transport.Inbox("", "other"), "c", "x")
+				n, oldest := age(worker)
+				if _, later := age(transport.Inbox("", "other")); n != 5 || first.IsZero() || !oldest.Equal(first) || !later.After(first) {
+					e.Errorf("Age = %d, %v, then %v, and of a later event %v; want 5 and the same time, which is the earlier one", n, first, oldest, later)
+				}
+				if n, oldest := age(transport.Inbox("acme", "nobody")); n != 0 || !oldest.IsZero() {
+					e.Errorf("Age = %d, %v for an inbox that nobody used, want 0 and no time", n, oldest)
+				}
+				if _, _, err := tr.Age(context.Background(), transport.Live("", "c")); !errors.Is(err, transport.ErrInvalid) {
+					e.Errorf("Age of what is no inbox = %v, want ErrInvalid", err)
+				}
+			}
 			if tr, ok := e.tr.(transport.InboxBacklog); ok {
 				if n, err := tr.Untaken(context.Background(), worker); n != 5 || err != nil {
 					e.Errorf("Untaken = %d, %v after five events without a subscriber, want 5", n, err)
@@ -44,6 +69,11 @@ var optionalCases = []testCase{
 			v := d.next()
 			if n := depth(worker); n != 5 {
 				e.Errorf("Waiting = %d while they are handled, want 5", n)
+			}
+			if _, ok := e.tr.(transport.InboxAge); ok {
+				if n, oldest := age(worker); n != 5 || oldest.IsZero() {
+					e.Errorf("Age = %d, %v while they are handled, want 5 and a time", n, oldest)
+				}
 			}
 			v.done(nil)
 			e.eventually("four are waiting", func() bool { return depth(worker) == 4 })
