@@ -15,6 +15,8 @@ import (
 type Named struct {
 	Name   string
 	Client llm.Client
+	// OnNext, if set, is called when the client failed with err, and the next one is asked. It is called concurrently.
+	OnNext func(err error)
 }
 
 // Fallback returns a client that calls the first of clients, and the next one when it fails, as long as no text was passed on. clients must not be
@@ -73,6 +75,9 @@ func (f *fallback) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.C
 		for m, trial := range f.order() {
 			if failure != nil {
 				f.log.WarnContext(ctx, "model failed, asking the next", "model", last.Name, "next", m.Name, "err", failure)
+				if last.OnNext != nil {
+					last.OnNext(failure)
+				}
 			}
 			var begun bool
 			begun, failure = f.ask(ctx, m, trial, r, llm.UsageOf(all), yield)

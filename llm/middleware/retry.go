@@ -19,6 +19,8 @@ type RetryOptions struct {
 	Attempts int           // calls in all, including the first; 0 is 4
 	Base     time.Duration // the longest wait before the second attempt, which doubles with each further one; 0 is 1 s
 	Max      time.Duration // the longest wait, even if the endpoint asks for a longer one; 0 is 30 s
+	// OnRetry, if set, is called when a call that failed with err is made again, after the wait. It is called concurrently.
+	OnRetry func(err error)
 }
 
 // Retry returns a client that retries a call of c after [llm.ErrUnavailable], [llm.ErrRateLimited] and [llm.ErrTruncated]; never after a silence that
@@ -77,6 +79,9 @@ func (t *retried) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 				}
 				yield(llm.Chunk{}, withUsage(failure, usage))
 				return
+			}
+			if t.options.OnRetry != nil {
+				t.options.OnRetry(failure)
 			}
 		}
 	}
