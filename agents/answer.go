@@ -61,6 +61,9 @@ func (a *agent) resultEvent(e *transport.Event, m *a2a.Message, out outcome) *tr
 			ID: eventID, ContextID: e.ContextID, TaskID: id, Role: a2a.MessageRoleAgent, Parts: out.parts, Metadata: maps.Clone(meta),
 		}
 	}
+	if out.worked > 0 {
+		meta[transport.MetaWorked] = out.worked.Round(time.Microsecond).Seconds()
+	}
 	return &transport.Event{
 		ID: eventID, Time: now, From: a.id, To: transport.Cortex, Tenant: a.o.Tenant, ContextID: e.ContextID, TaskID: id,
 		Traceparent: e.Traceparent, Tracestate: e.Tracestate, Payload: t,

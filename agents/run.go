@@ -31,7 +31,8 @@ type outcome struct {
 	state     a2a.TaskState
 	parts     a2a.ContentParts
 	artifacts []*a2a.Artifact
-	whole     *a2a.Part // a file with the text of parts, which is cut; nil: it is not, or the transport stores no files
+	worked    time.Duration // 0: unknown
+	whole     *a2a.Part     // a file with the text of parts, which is cut; nil: it is not, or the transport stores no files
 }
 
 // alsoAnswers reports whether the outcome also answers the later message m of its task. Completed work is not done again. Failed work is, when Cortex
@@ -72,7 +73,9 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 					r.cancel(ErrStopping)
 				}
 			})
+			began := time.Now()
 			out, ok := a.do(r, e, m)
+			out.worked = time.Since(began)
 			stop()
 			out = a.end(id, r, out, ok)
 			if !ok {

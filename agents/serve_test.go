@@ -232,6 +232,23 @@ func TestResult(t *testing.T) {
 	})
 }
 
+// TestResultSaysHowLong has a result say how long the agent worked.
+func TestResultSaysHowLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.serve(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+			<-time.After(2500 * time.Millisecond)
+			return agents.Text("done"), nil
+		}, nil)
+		b.give(task("t1", "hello", nil))
+		<-time.After(time.Minute)
+		b.want("t1 COMPLETED: done")
+		if got := b.results[0].Payload.(*a2a.Task).Metadata[transport.MetaWorked]; got != 2.5 {
+			t.Errorf("it worked for %v seconds, want 2.5", got)
+		}
+	})
+}
+
 func TestOutcomes(t *testing.T) {
 	var log bytes.Buffer
 	handlers := map[string]agents.Handler{

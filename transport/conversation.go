@@ -58,6 +58,7 @@ const (
 	MetaLocale          = "cortex_locale"       // with it: the user's language and country as a BCP 47 tag, such as de-DE
 	MetaVerdicts        = "cortex_verdicts"     // part of a result: what the agent's own evaluators say of it, a list of evaluate.Verdict as JSON
 	MetaReplyTo         = "cortex_reply_to"     // message of a user: the id of the turn that it replies to, whose question a yes is for; or [ReplyToNone]
+	MetaWorked          = "cortex_worked"       // result: how many seconds the agent worked at it, a number: the rest of the time until the result it waited
 	MetaOwn             = "cortex_own"          // message of a user: true if it is for a conversation of their own; where senders are authenticated it is refused in another's, also in one that is shared with them
 )
 
