@@ -14,7 +14,9 @@ func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Forget:
 		if p.AgentID == "" {
-			o.folds.Drop(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
+			key := conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}
+			o.folds.Drop(key)
+			o.deleted(key)
 			o.queue.withdraw(e.ContextID, "")
 			o.outlines.forget(e.ContextID)
 		}

@@ -88,6 +88,14 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversati
 	if !ok {
 		return nil // everything else is small
 	}
+	switch { // only tasks and answers
+	case errors.Is(refused, transport.ErrFull):
+		o.stats.Unsent.Full.Add(1)
+	case errors.Is(refused, transport.ErrTooLarge):
+		o.stats.Unsent.TooLarge.Add(1)
+	default:
+		o.stats.Unsent.Invalid.Add(1)
+	}
 	e := *out.Event
 	reason := refusal(refused)
 	if e.TaskID == "" {

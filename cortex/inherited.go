@@ -151,6 +151,7 @@ func (o *Orchestrator) searchInherited(ctx context.Context) error {
 			o.log.Debug("running tasks unknown: the conversation cannot be loaded", "context_id", k.ContextID, "err", err)
 			continue
 		}
+		o.loaded(conv)
 		if agents := o.missing(conv); len(agents) > 0 {
 			o.inherited.put(k, agents)
 		}

@@ -64,6 +64,7 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cac
 		conv.Timer = time.Time{} // another process may have handled the timer
 	}
 	conv.Epoch, conv.Fresh = e.Epoch, true
+	o.loaded(conv.Conversation)
 	o.track(conv.Conversation)
 	return conv, nil
 }

@@ -17,6 +17,34 @@ type Observer interface {
 	Appended(conv *conversation.Conversation, entry *conversation.Entry)
 }
 
+// Follower is an Observer that knows which turns and tasks are open at any time, also those that another process has begun. Its methods are called
+// like Appended.
+type Follower interface {
+	Observer
+	// Loaded is called with a conversation that was read from its log, to which other processes may have added.
+	Loaded(conv *conversation.Conversation)
+	// Deleted is called when a conversation was deleted.
+	Deleted(key conversation.Key)
+}
+
+// loaded tells the observers of a conversation that was read from its log.
+func (o *Orchestrator) loaded(conv *conversation.Conversation) {
+	for _, ob := range o.cfg.Observers {
+		if f, ok := ob.(Follower); ok {
+			f.Loaded(conv)
+		}
+	}
+}
+
+// deleted tells the observers of a conversation that was deleted.
+func (o *Orchestrator) deleted(key conversation.Key) {
+	for _, ob := range o.cfg.Observers {
+		if f, ok := ob.(Follower); ok {
+			f.Deleted(key)
+		}
+	}
+}
+
 // Tracer is an Observer that gives the events that follow from entries their place in a trace.
 type Tracer interface {
 	Observer

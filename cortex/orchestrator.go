@@ -171,6 +171,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.SubscribeOptions{
 		Label: o.cfg.Label, OnGivenUp: o.givenUp,
 		OnOwned: func(p []int) {
+			o.countOwned(o.Owned(), p)
 			o.owned.Store(&p)
 			o.inherited.own(p)
 		},

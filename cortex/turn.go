@@ -81,6 +81,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	switch plan.Do {
 	case conversation.Repeat:
 		o.unstored.Take(d.unstored) // the entry was stored after all, or another one was
+		o.stats.Redelivered.Add(1)
 		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:
 		o.folds.Put(conv)
@@ -217,7 +218,9 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 		}
 	}
 	entry.Due(now, o.cfg.ReplyTimeout)
+	began := time.Now()
 	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
+	entry.Measured.Appending = time.Since(began)
 	switch {
 	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
 		return fmt.Errorf("%w: %w", errUnstorable, err)

@@ -32,7 +32,8 @@ type Accounts []account
 
 // account is one limit and what was spent of it.
 type account struct {
-	whose  string
+	scope  string // turn, conversation or day
+	whose  string // the same for the user
 	budget llm.Budget
 	spent  llm.Usage
 	advice string // for the user, when it is used up
@@ -66,6 +67,14 @@ func (all Accounts) Allowance(now llm.Usage) (left llm.Budget, why string) {
 // TooLittle returns the text for the user when the account with the least left has not enough for a decision that has spent now.
 func (all Accounts) TooLittle(now llm.Usage) string {
 	return all.tightest(now).exhaustedText(now, "has not enough left for a decision")
+}
+
+// Tightest returns which account has the least left after a decision has spent now: "turn", "conversation" or "day"; "" when none limits it.
+func (all Accounts) Tightest(now llm.Usage) string {
+	if a := all.tightest(now); a != nil {
+		return a.scope
+	}
+	return ""
 }
 
 // least returns what the tightest account has left, or an account that is used up.

@@ -19,21 +19,25 @@ func TestAllowance(t *testing.T) {
 		now                llm.Usage
 		left               llm.Budget
 		why                string
+		tightest           string
 	}{
 		"no bound":      {turn: llm.Usage{Input: 1e6}},
-		"nothing spent": {limits: limits, left: llm.Budget{Tokens: 100, Cost: 2}},
-		"the turn's":    {limits: limits, turn: llm.Usage{Input: 60}, conversation: llm.Usage{Input: 60, Cost: 0.5}, left: llm.Budget{Tokens: 40, Cost: 1.5}},
+		"nothing spent": {limits: limits, left: llm.Budget{Tokens: 100, Cost: 2}, tightest: "turn"},
+		"the turn's":    {limits: limits, turn: llm.Usage{Input: 60}, conversation: llm.Usage{Input: 60, Cost: 0.5}, left: llm.Budget{Tokens: 40, Cost: 1.5}, tightest: "turn"},
 		"the conversation's": {
 			limits: limits, turn: llm.Usage{Input: 10}, conversation: llm.Usage{Input: 470, Cost: 0.5}, left: llm.Budget{Tokens: 30, Cost: 1.5},
+			tightest: "conversation",
 		},
-		"spent just now": {limits: limits, now: llm.Usage{Input: 30, Output: 20, Cost: 1}, left: llm.Budget{Tokens: 50, Cost: 1}},
+		"spent just now": {limits: limits, now: llm.Usage{Input: 30, Output: 20, Cost: 1}, left: llm.Budget{Tokens: 50, Cost: 1}, tightest: "turn"},
 		"used up": {
 			limits: limits, turn: llm.Usage{Input: 90}, now: llm.Usage{Output: 10},
-			why: "The budget for this request is used up (100 of 100 tokens). Ask for less at once, or have the budget of a turn raised.",
+			why:      "The budget for this request is used up (100 of 100 tokens). Ask for less at once, or have the budget of a turn raised.",
+			tightest: "turn",
 		},
 		"overdrawn": {
 			limits: limits, conversation: llm.Usage{Input: 10, Cost: 2.00004},
-			why: "The budget for this conversation is used up (10 of 500 tokens, cost 2 of 2). Begin another one with /new, or have the budget of a conversation raised.",
+			why:      "The budget for this conversation is used up (10 of 500 tokens, cost 2 of 2). Begin another one with /new, or have the budget of a conversation raised.",
+			tightest: "conversation",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +49,45 @@ func TestAllowance(t *testing.T) {
 			left, why := accounts.Allowance(test.now)
 			if diff := cmp.Diff(test.left, left); diff != "" || why != test.why {
 				t.Errorf("Allowance = %q, want %q; (-want +got):\n%s", why, test.why, diff)
+			}
+			if got := accounts.Tightest(test.now); got != test.tightest {
+				t.Errorf("Tightest = %q, want %q", got, test.tightest)
+			}
+		})
+	}
+}
+
+// spent is a spend log with what was spent.
+type spent struct {
+	usage llm.Usage
+	err   error
+}
+
+func (s spent) Spent(context.Context, string, string) (llm.Usage, error) { return s.usage, s.err }
+func (s spent) Spend(context.Context, string, string, llm.Usage) (llm.Usage, error) {
+	return s.usage, s.err
+}
+
+// TestLeft checks which part of the day's budget is left.
+func TestLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		day  llm.Budget
+		log  spent
+		left float64
+		ok   bool
+	}{
+		"no bound":          {left: 1},
+		"tokens":            {day: llm.Budget{Tokens: 100}, log: spent{usage: llm.Usage{Input: 20, Output: 5, Cost: 9}}, left: 0.75, ok: true},
+		"cost, the tighter": {day: llm.Budget{Tokens: 100, Cost: 2}, log: spent{usage: llm.Usage{Input: 10, Cost: 1}}, left: 0.5, ok: true},
+		"overdrawn":         {day: llm.Budget{Cost: 2}, log: spent{usage: llm.Usage{Cost: 3}}, ok: true},
+		"it cannot be read": {day: llm.Budget{Cost: 2}, log: spent{err: context.DeadlineExceeded}, ok: true},
+		"nothing was spent": {day: llm.Budget{Cost: 2}, left: 1, ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Config{Limits: Limits{Day: test.day}, Log: test.log, Now: time.Now, Timeout: time.Minute})
+			left, ok, err := s.Left(t.Context())
+			if left != test.left || ok != test.ok || (err != nil) != (test.log.err != nil) {
+				t.Errorf("Left = %v, %v, %v, want %v, %v", left, ok, err, test.left, test.ok)
 			}
 		})
 	}

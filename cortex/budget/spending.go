@@ -56,15 +56,15 @@ func (s *Spending) Accounts(ctx context.Context, turn, conversation llm.Usage, a
 		return nil, nil
 	}
 	all := Accounts{
-		{"this request", limits.Turn, turn, "Ask for less at once, or have the budget of a turn raised."},
-		{"this conversation", limits.Conversation, conversation, "Begin another one with /new, or have the budget of a conversation raised."},
+		{"turn", "this request", limits.Turn, turn, "Ask for less at once, or have the budget of a turn raised."},
+		{"conversation", "this conversation", limits.Conversation, conversation, "Begin another one with /new, or have the budget of a conversation raised."},
 	}
 	if limits.Day != (llm.Budget{}) {
 		spent, err := s.today(ctx, at)
 		if err != nil {
 			return nil, fmt.Errorf("what was spent today: %w", err)
 		}
-		all = append(all, account{"today", limits.Day, spent, "Go on tomorrow (UTC), or have the budget of a day raised."})
+		all = append(all, account{"day", "today", limits.Day, spent, "Go on tomorrow (UTC), or have the budget of a day raised."})
 	}
 	bounding := all[:0]
 	for _, a := range all {
@@ -88,6 +88,26 @@ func (s *Spending) today(ctx context.Context, at time.Time) (u llm.Usage, err er
 		err = context.Cause(ctx)
 	}
 	return u, err
+}
+
+// Left returns which part of the day's limit is left now, from 0 to 1; ok is false without such a limit.
+func (s *Spending) Left(ctx context.Context) (left float64, ok bool, err error) {
+	limit := s.cfg.Limits.Day
+	if limit == (llm.Budget{}) {
+		return 1, false, nil
+	}
+	spent, err := s.today(ctx, s.cfg.Now())
+	if err != nil {
+		return 0, true, fmt.Errorf("what was spent today: %w", err)
+	}
+	left = 1
+	if limit.Tokens > 0 {
+		left = min(left, 1-float64(spent.Tokens())/float64(limit.Tokens))
+	}
+	if limit.Cost > 0 {
+		left = min(left, 1-spent.Cost/limit.Cost)
+	}
+	return max(left, 0), true, nil
 }
 
 // Spend adds u to what was spent today, if the store has a spend log. With a limit for the day it waits until u is written: if the process is

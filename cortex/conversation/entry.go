@@ -30,7 +30,8 @@ type Version uint64
 // Entry is one record of a conversation's log: an event, and what was decided about it. What Cortex sends follows from the log alone, so a
 // stored entry is never decided again.
 type Entry struct {
-	Version Version `json:"-"` // set by the store
+	Version  Version  `json:"-"` // set by the store
+	Measured Measured `json:"-"` // set by the process that made it
 
 	Seq  uint64    `json:"seq"` // place in the conversation, from 1 without gaps
 	Time time.Time `json:"time"`

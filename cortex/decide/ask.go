@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -32,6 +33,9 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 		return dec, err
 	}, func(dec *llm.Decision) llm.Usage { return dec.Usage })
 	text.end()
+	if d.entry.Measured.FirstText.IsZero() {
+		d.entry.Measured.FirstText = text.first
+	}
 	d.m.decisions.Add(1)
 	if err != nil {
 		d.pay(llm.UsageOf(err))
@@ -41,7 +45,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 		return decided, err
 	}
 	for i := range decided.Delegations { // for deciders that do not call Veto themselves
-		if why := d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
+		if why := d.vetoed(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
 			return decided, conversation.Failure("Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + ".")
 		}
 		if id := a2a.TaskID(decided.Delegations[i].ID); d.foreign(t, id) {
@@ -83,6 +87,7 @@ func (d *decision) fitting() (*llm.Turn, error) {
 func (d *decision) allow(t *llm.Turn) error {
 	var why string
 	if t.Budget, why = d.accounts.Allowance(d.paid); why != "" {
+		d.entry.Measured.Exhausted = d.accounts.Tightest(d.paid)
 		return conversation.Failure(why)
 	}
 	return nil
@@ -117,7 +122,11 @@ func (d *decision) offer(t *llm.Turn, anew bool) {
 		}
 		d.candidates = from
 	}
+	began := time.Now()
 	d.roster, d.shortlist = catalog.Offer(d.conv, t, d.turn, from, d.m.catalog.Trim(d.visible()), anew)
+	if d.entry.Measured.Shown = len(t.Agents); d.shortlist != nil {
+		d.entry.Measured.Routing += time.Since(began)
+	}
 }
 
 // visible returns the agents of a full list: those that can be given work, those that are unavailable, and those that have asked in this chain, which

@@ -184,6 +184,7 @@ type draft struct {
 
 	sending chan struct{} // has one element while an event is being sent, so that they are sent in order
 	attempt string        // the attempt whose text was sent; "": none was
+	first   time.Time     // when text was first sent, by the clock of Config.Now
 }
 
 func (m *Maker) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
@@ -224,7 +225,7 @@ func (d *draft) send() {
 		return
 	}
 	if d.attempt == "" {
-		d.attempt = d.m.cfg.NewID()
+		d.attempt, d.first = d.m.cfg.NewID(), d.m.cfg.Now()
 	}
 	err := d.m.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
 		ID: d.m.cfg.NewID(), Time: d.m.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,

@@ -51,6 +51,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		return nil
 	}
 	if m.policy().DeniesTenant(conv.Tenant) {
+		m.denied.Tenant.Add(1)
 		entry.Failure = notServed
 		return nil
 	}
@@ -197,11 +198,14 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		}
 		switch {
 		case say != "":
+			d.m.denied.Limit.Add(1)
 			d.round, d.auctions = nil, nil
 			return asLogged(&llm.Decision{Kind: llm.KindRespond, Say: say, Reason: "a rule has the first result answer a repeated call", Model: policyModel, Usage: decided.Usage})
 		case len(full) == 0:
 			return decided, nil
-		case again == maxFull:
+		}
+		d.m.denied.Limit.Add(1)
+		if again == maxFull {
 			return decided, conversation.Failure("Nothing was done, since agents have no room for it now (" + reasons(full) + "). Ask again in a while.")
 		}
 		d.pay(decided.Usage)

@@ -68,6 +68,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 		return nil, noAccount(err)
 	}
 	if _, why := accounts.Allowance(llm.Usage{}); why != "" {
+		d.entry.Measured.Exhausted = accounts.Tightest(llm.Usage{})
 		return nil, conversation.Failure(why)
 	}
 	decided, err := asLogged(&llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{del}, Reason: "the message names " + a.ID})

@@ -51,6 +51,7 @@ func (d *decision) explain(err error) string {
 		what = "what the model has to read for this request alone (the message, the agents, and what they answered) is too long for it. " +
 			"Begin again with /new and a shorter request, or choose a model with a larger window."
 	case errors.Is(err, llm.ErrBudget) && len(d.accounts) > 0:
+		d.entry.Measured.Exhausted = d.accounts.Tightest(d.paid)
 		return d.accounts.TooLittle(d.paid)
 	case errors.Is(err, llm.ErrBudget):
 		what = "the budget for it is used up. Begin another conversation with /new, or have the budget raised."

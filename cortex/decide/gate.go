@@ -91,6 +91,7 @@ func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (
 	case len(results) == len(decided.Delegations):
 		return nil, strings.Join(results, "\n\n") + "\n\n(This was done before, and not again: the result is that of then.)", nil
 	case len(results) > 0:
+		d.m.denied.Limit.Add(1)
 		return nil, "", conversation.Failure("Nothing was done: a part of it was done before, and a rule allows no repetition: ask for the rest alone.")
 	}
 	for _, count := range []bool{false, true} {

@@ -57,6 +57,18 @@ type Maker struct {
 	swept      atomic.Int64 // when old counts of calls were last deleted
 	decisions  atomic.Int64
 	failures   atomic.Int64
+	denied     denied
+}
+
+// denied counts what the rules of the policy have denied.
+type denied struct{ Tenant, Agent, Rate, Limit atomic.Int64 }
+
+// Denied are counts of what the rules of the policy have denied.
+type Denied struct {
+	Tenant int64 // turns of a tenant that is not served
+	Agent  int64 // delegations to an agent, or for a skill, that may not be asked for; the model may have been told, and have chosen another one
+	Rate   int64 // requests of agents that ask too often
+	Limit  int64 // decisions with more tasks, or calls of a skill, than a rule allows
 }
 
 // New returns a Maker. It does no I/O.
@@ -93,6 +105,19 @@ func (m *Maker) Sent(agent string) int { return m.taskLimits.sentTo(agent) }
 
 // Counts returns how often the decider was called, and how often that gave no decision.
 func (m *Maker) Counts() (decisions, failures int64) { return m.decisions.Load(), m.failures.Load() }
+
+// Denied returns what the rules have denied.
+func (m *Maker) Denied() Denied {
+	c := &m.denied
+	return Denied{Tenant: c.Tenant.Load(), Agent: c.Agent.Load(), Rate: c.Rate.Load(), Limit: c.Limit.Load()}
+}
+
+// Deciding returns how many decisions are being made, and how many turns wait for one.
+func (m *Maker) Deciding() (deciding, waiting int) {
+	m.inFlight.mu.Lock()
+	defer m.inFlight.mu.Unlock()
+	return m.inFlight.deciding, m.inFlight.undecided - m.inFlight.deciding
+}
 
 // Trouble returns a line each about decisions that do not end, and turns that wait for one.
 func (m *Maker) Trouble() []string {

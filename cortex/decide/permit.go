@@ -87,7 +87,7 @@ func (d *decision) restrict(t *llm.Turn) {
 			return turn == nil || turn.From != d.turn.From
 		})
 	}
-	t.Veto = d.veto
+	t.Veto = d.vetoed
 	if d.policy == nil {
 		return
 	}
@@ -128,6 +128,7 @@ func (m *Maker) withhold(conv *conversation.Conversation, e *transport.Event) ma
 			all = map[a2a.TaskID]string{}
 		}
 		all[w.ID] = why
+		m.denied.Agent.Add(1)
 	}
 	return all
 }
@@ -149,7 +150,16 @@ func (d *decision) forbids(agent, skill string) string {
 	return ""
 }
 
-// veto implements [llm.Turn.Veto]. A delegation without a skill may use any of the agent's skills. For an agent that is not present or not visible to
+// vetoed implements [llm.Turn.Veto].
+func (d *decision) vetoed(agent, skill string) string {
+	why := d.veto(agent, skill)
+	if why != "" {
+		d.m.denied.Agent.Add(1)
+	}
+	return why
+}
+
+// veto returns why the turn may not give an agent work for a skill, or "". A delegation without a skill may use any of the agent's skills. For an agent that is not present or not visible to
 // the requester, veto returns "".
 func (d *decision) veto(agent, skill string) string {
 	if _, there := catalog.Find(d.all, agent); !there || !d.policy.Any(agent) && !conversation.IsAgent(d.turn.From) {

@@ -70,7 +70,15 @@ func (m *Maker) OverRate(conv *conversation.Conversation, e *transport.Event) st
 	if agent == "" || agent == conv.Owner {
 		return ""
 	}
-	return m.rates.admit(agent, m.policy().Requests(agent), m.cfg.Now())
+	return m.overRate(agent)
+}
+
+func (m *Maker) overRate(agent string) string {
+	why := m.rates.admit(agent, m.policy().Requests(agent), m.cfg.Now())
+	if why != "" {
+		m.denied.Rate.Add(1)
+	}
+	return why
 }
 
 // overOwnRate returns why turn, which entry begins, cannot be made by the agent that began the conversation, or "".
@@ -79,5 +87,5 @@ func (m *Maker) overOwnRate(conv *conversation.Conversation, turn *conversation.
 	if agent == "" || agent != conv.Owner || entry.Seq == 1 || turn.Seq != entry.Seq {
 		return ""
 	}
-	return m.rates.admit(agent, m.policy().Requests(agent), m.cfg.Now())
+	return m.overRate(agent)
 }

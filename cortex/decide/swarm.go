@@ -102,6 +102,7 @@ func (d *decision) nextRound(ctx context.Context) (*llm.Decision, error) {
 		return nil, noAccount(err)
 	}
 	if _, why := accounts.Allowance(llm.Usage{}); why != "" {
+		d.entry.Measured.Exhausted = accounts.Tightest(llm.Usage{})
 		return nil, conversation.Failure(why)
 	}
 	if decided, err = asLogged(decided); err != nil {
