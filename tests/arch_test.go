@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/garbage":               {},
 	"internal/httpclient":            {},
 	"internal/httpserver":            {"internal/document", "internal/openfiles"},
-	"internal/metrics":               {"cortex", "cortex/conversation", "llm", "transport"},
+	"internal/metrics":               {"cortex", "cortex/conversation", "llm", "llm/middleware", "transport"},
 	"internal/traces":                {"cortex/conversation", "internal/shorten", "prompt", "transport"},
 	"internal/publicnet":             {},
 	"internal/view":                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/storage", "evaluate", "internal/lookalike", "internal/shorten", "internal/table", "llm", "prompt", "transport"},

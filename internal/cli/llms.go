@@ -162,7 +162,10 @@ func (s *settings) openClient(ctx context.Context, log *slog.Logger) (_ llm.Clie
 		if closer, ok := c.(io.Closer); ok {
 			closers = append(closers, closer)
 		}
-		clients = append(clients, middleware.Named{Name: ep.Name, Client: ep.withRetries(c, chain[0], ep.silence(s.node.llmTimeout, len(chain)))})
+		clients = append(clients, middleware.Named{Name: ep.Name, Client: ep.withRetries(c, chain[0], ep.silence(s.node.llmTimeout, len(chain)), s.node.meter)})
+		if m := s.node.meter; m != nil {
+			clients[len(clients)-1].OnNext = func(err error) { m.FellBack(ep.metered(), err) }
+		}
 	}
 	client := clients[0].Client
 	if len(clients) > 1 {
@@ -191,15 +194,24 @@ func (ep *endpoint) open(ctx context.Context) (llm.Client, error) {
 	return ep.by.open(ctx, r, key)
 }
 
-// withRetries wraps a client with the rate limits and retries of its settings. first is the first endpoint of the chain.
-func (ep *endpoint) withRetries(c llm.Client, first *endpoint, silence time.Duration) llm.Client {
-	c = ep.withPrices(withOwnSettings{c, ep, first}, silence)
+// withRetries wraps a client with the rate limits and retries of its settings. first is the first endpoint of the chain. meter may
+// be nil.
+func (ep *endpoint) withRetries(c llm.Client, first *endpoint, silence time.Duration, meter middleware.Meter) llm.Client {
+	c = middleware.Metered(ep.withPrices(withOwnSettings{c, ep, first}, silence), ep.metered(), meter)
 	c = middleware.RateLimit(c, middleware.Rate{Requests: ep.RequestsPerMinute, Tokens: ep.TokensPerMinute})
 	o := &middleware.RetryOptions{}
 	if ep.Retries != nil {
 		o.Attempts = *ep.Retries + 1
 	}
+	if meter != nil {
+		o.OnRetry = func(err error) { meter.Retried(ep.metered(), err) }
+	}
 	return middleware.Retry(c, o)
+}
+
+// metered returns what the endpoint is called in metrics.
+func (ep *endpoint) metered() middleware.Endpoint {
+	return middleware.Endpoint{Provider: ep.Provider, Model: ep.Model}
 }
 
 // withPrices wraps a client with what each single call needs: prices and a timeout.

@@ -10,13 +10,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/metrics"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // newMetrics returns the metrics of a service. running returns its node, nil until it is ready.
-func newMetrics(running func() *node, owned *ownership) *metrics.Metrics {
+func (e *env) newMetrics(running func() *node, owned *ownership) *metrics.Metrics {
 	m := metrics.New(buildVersion())
+	var left func(context.Context) (float64, error)
+	if e.settings.budget.Day != (llm.Budget{}) {
+		left = func(ctx context.Context) (float64, error) {
+			n := running()
+			if n == nil {
+				return 0, errUnknown
+			}
+			left, _, err := n.orchestrator.BudgetLeft(ctx)
+			return left, err
+		}
+	}
 	m.Watch(metrics.Process{
 		Stats: func() cortex.Stats {
 			if n := running(); n != nil {
@@ -24,15 +36,30 @@ func newMetrics(running func() *node, owned *ownership) *metrics.Metrics {
 			}
 			return cortex.Stats{}
 		},
-		Owned: func() int {
+		Owned: func() []int {
 			if n := running(); n != nil {
-				return len(n.orchestrator.Owned())
+				return n.orchestrator.Owned()
 			}
-			return 0
+			return nil
 		},
-		Waiting: func(ctx context.Context) (int, error) { return running().waiting(ctx) },
-		Dead:    func(ctx context.Context) (int, error) { return running().dead(ctx) },
-		Ready:   func() bool { return running() != nil && owned.lost(time.Now()) == nil },
+		Deciding: func() (deciding, waiting int) {
+			if n := running(); n != nil {
+				return n.orchestrator.Deciding()
+			}
+			return 0, 0
+		},
+		Inbox:      func(ctx context.Context) (int, time.Time, error) { return running().inbox(ctx) },
+		Dead:       func(ctx context.Context) (int, error) { return running().dead(ctx) },
+		BudgetLeft: left,
+		Ready:      func() bool { return running() != nil && owned.lost(time.Now()) == nil },
+		Instances: func() (instances int) {
+			if n := running(); n != nil {
+				for _, r := range n.Registry.Snapshot().Agents() {
+					instances += len(r.Instances)
+				}
+			}
+			return instances
+		},
 		Agents: func() map[string]int {
 			count := map[string]int{}
 			for _, state := range []registry.State{registry.StateUnknown, registry.StateActive, registry.StateDraining, registry.StateRefused} {
@@ -54,16 +81,21 @@ func newMetrics(running func() *node, owned *ownership) *metrics.Metrics {
 // errUnknown is why a number of a node is not known.
 var errUnknown = errors.New("it is not known")
 
-// waiting returns how many events wait for Cortex. n may be nil.
-func (n *node) waiting(ctx context.Context) (int, error) {
+// inbox returns how many events wait for Cortex, and when the oldest was sent, zero if that is unknown. n may be nil.
+func (n *node) inbox(ctx context.Context) (waiting int, oldest time.Time, err error) {
 	if n == nil {
-		return 0, errUnknown
+		return 0, time.Time{}, errUnknown
+	}
+	inbox := transport.Inbox(n.tenant, transport.Cortex)
+	if age, ok := n.bus.(transport.InboxAge); ok {
+		return age.Age(ctx, inbox)
 	}
 	depth, ok := n.bus.(transport.InboxDepth)
 	if !ok {
-		return 0, errUnknown
+		return 0, time.Time{}, errUnknown
 	}
-	return depth.Waiting(ctx, transport.Inbox(n.tenant, transport.Cortex))
+	waiting, err = depth.Waiting(ctx, inbox)
+	return waiting, time.Time{}, err
 }
 
 // maxDeadCounted bounds the dead letters that are counted: counting reads them.

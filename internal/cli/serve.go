@@ -109,12 +109,12 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 	var n atomic.Pointer[node] // nil until it is ready
 	var waits starting
 	owned := newOwnership()
-	m := newMetrics(n.Load, owned)
+	m := e.newMetrics(n.Load, owned)
 	spans, err := e.openTraces(ctx, log, n.Load)
 	if err != nil {
 		return err
 	}
-	e.settings.node.observers = []cortex.Observer{m}
+	e.settings.node.observers, e.settings.node.meter = []cortex.Observer{m}, m
 	if spans != nil {
 		defer spans.Close()
 		m.TraceOf = spans.TraceOf
@@ -136,7 +136,12 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 		g.Go(func() error { return serveA2A(ctx, open, log, e.a2aHandler(open, n.Load, &waits)) })
 	}
 	g.Go(func() error {
-		return e.serveNode(ctx, told, &waits, roles, func(running *node) {
+		show := told.event()
+		onEvent := func(e registry.Event) {
+			m.AgentEvent(string(e.Kind))
+			show(e)
+		}
+		return e.serveNode(ctx, told, &waits, roles, onEvent, func(running *node) {
 			n.Store(running)
 			told.ready(running, open)
 			if open.http != nil {
@@ -196,8 +201,8 @@ func (s *starting) Error() string {
 }
 
 // serveNode runs a node, with the roles beside it, until ctx ends, and calls ready when it accepts work.
-func (e *env) serveNode(ctx context.Context, told *serving, waits *starting, roles *besides, ready func(*node)) error {
-	n, err := e.settings.claimNode(ctx, told.log, waits, told.event())
+func (e *env) serveNode(ctx context.Context, told *serving, waits *starting, roles *besides, onEvent func(registry.Event), ready func(*node)) error {
+	n, err := e.settings.claimNode(ctx, told.log, waits, onEvent)
 	if err != nil && ctx.Err() != nil {
 		told.log.Info("cortex has stopped", "err", oneLine(waits)) // interrupted before it was ready
 		return nil

@@ -28,6 +28,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/keycommand"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/middleware"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -88,6 +89,7 @@ type nodeSettings struct {
 
 	// Not settings.
 	observers []cortex.Observer // of each entry
+	meter     middleware.Meter  // of the calls of models; nil: none
 
 	flags   *pflag.FlagSet
 	keyless bool              // --auth none: nobody needs keys, even where there were keys before; see keepKeys

@@ -1,9 +1,7 @@
 package metrics_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +11,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/internal/metrics"
+	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 const rulesFile = "../../deploy/prometheus/cortex.rules.yml"
@@ -72,12 +71,8 @@ var (
 // TestDashboard checks that each metric and label that the dashboard and the alerts name is in the scrape of a process that ran a turn.
 func TestDashboard(t *testing.T) {
 	m := metrics.New("1.2.3")
-	m.Watch(metrics.Process{
-		Stats: func() cortex.Stats { return cortex.Stats{} }, Owned: func() int { return 64 }, Ready: func() bool { return true },
-		Agents:  func() map[string]int { return map[string]int{"active": 2} },
-		Waiting: func(context.Context) (int, error) { return 7, nil }, Dead: func(context.Context) (int, error) { return 0, errors.New("not now") },
-	})
-	runTurn(t, m)
+	runTurn(t, m, budget.Limits{Day: llm.Budget{Tokens: 1000}}).watch(func() []int { return make([]int, 64) })
+	runCalls(t, m)
 	text := scrape(t, m)
 	for _, line := range []string{"cortex_inbox_messages 7", "cortex_dead_letters NaN", "cortex_ready 1", "cortex_partitions_owned 64"} {
 		if !strings.Contains(text, "\n"+line+"\n") {
