@@ -25,8 +25,8 @@ var (
 	_ storage.Eraser    = (*Store)(nil)
 )
 
-// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog], a [storage.Notes] and a [storage.Eraser] in memory. It grows
-// without bound. Make one with [New].
+// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog], a [storage.Notes], a [storage.Eraser] and a [storage.Journal] in memory. It
+// grows without bound. Make one with [New].
 type Store struct {
 	mu    sync.RWMutex
 	last  conversation.Version // of all conversations, so that a version belongs to only one of them
@@ -34,6 +34,9 @@ type Store struct {
 	snaps map[key]snapshot
 	spent map[account]llm.Usage
 	notes map[shelf]map[string]note
+
+	created time.Time
+	journal []journaled // the records of all logs, the oldest first
 }
 
 type (
@@ -62,7 +65,7 @@ type snapshot struct {
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{logs: map[key]*history{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}, notes: map[shelf]map[string]note{}}
+	return &Store{logs: map[key]*history{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}, notes: map[shelf]map[string]note{}, created: time.Now().UTC()}
 }
 
 // Load implements [storage.Store]. It yields the log as it was when the iteration began.
@@ -128,6 +131,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after conv
 	}
 	s.last++
 	c.records = append(c.records, record{s.last, data})
+	s.journal = append(s.journal, journaled{key: k, record: record{s.last, data}})
 	c.updated = e.Time
 	if titled && !c.titled {
 		c.title, c.titled = title, true
@@ -197,6 +201,7 @@ func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.erase(key{tenant, contextID})
 	delete(s.logs, key{tenant, contextID})
 	delete(s.snaps, key{tenant, contextID})
 	return nil
