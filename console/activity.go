@@ -1,9 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,11 +26,30 @@ const (
 
 // activityData is the page of what happens.
 type activityData struct {
-	Agent, Kind, Text string
-	Paused            bool
-	Kinds             []string
-	Rows              []happening
-	Now               time.Time
+	filter
+	Paused bool
+	Kinds  []string
+	Rows   []happening
+	Events string // where what comes is streamed; "": the page is loaded again
+	Other  string // the page that is not paused, or is
+	Now    time.Time
+}
+
+// filter chooses happenings.
+type filter struct{ Agent, Kind, Text string }
+
+// filterOf reads a filter from the query of a URL.
+func filterOf(q url.Values) filter { return filter{q.Get("agent"), q.Get("kind"), q.Get("text")} }
+
+// query is the query of a URL that filterOf reads.
+func (f filter) query() url.Values {
+	q := make(url.Values)
+	for key, value := range map[string]string{"agent": f.Agent, "kind": f.Kind, "text": f.Text} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	return q
 }
 
 // happening is what an entry of a log says.
@@ -40,6 +62,10 @@ type happening struct {
 	Who       string    `json:"who"`
 	Text      string    `json:"text"`
 	Agents    []string  `json:"agents,omitempty"`
+	// Version is that of the entry, which may tell of two happenings.
+	Version conversation.Version `json:"version"`
+	// Erased are the versions of entries that are erased now: nothing else has happened then.
+	Erased []conversation.Version `json:"-"`
 }
 
 var kinds = []string{"message", "decision", "answer", "question", "result", "failure", "event"}
@@ -48,7 +74,7 @@ var kinds = []string{"message", "decision", "answer", "question", "result", "fai
 func happeningsOf(contextID string, e *conversation.Entry) []happening {
 	var all []happening
 	add := func(at time.Time, kind, who, text string, agents ...string) {
-		all = append(all, happening{at, contextID, e.Turn, e.Seq, kind, who, text, agents})
+		all = append(all, happening{at, contextID, e.Turn, e.Seq, kind, who, text, agents, e.Version, nil})
 	}
 	switch p := e.Cause.Payload.(type) {
 	case *a2a.Message:
@@ -91,21 +117,36 @@ func happeningsOf(contextID string, e *conversation.Entry) []happening {
 }
 
 func (c *Console) activity(w http.ResponseWriter, r *http.Request, _ Person) error {
-	q := r.URL.Query()
-	d := &activityData{Agent: q.Get("agent"), Kind: q.Get("kind"), Text: q.Get("text"), Paused: q.Has("pause"), Kinds: kinds, Now: c.cfg.Now()}
+	d := &activityData{filter: filterOf(r.URL.Query()), Paused: r.URL.Query().Has("pause"), Kinds: kinds, Now: c.cfg.Now()}
+	most := ^conversation.Version(0)
+	if c.feed != nil { // what comes after the position is streamed
+		info, err := c.feed.journal.Journal(r.Context())
+		if err != nil {
+			return err
+		}
+		most = info.Last
+		q := d.query()
+		q.Set("after", strconv.FormatUint(uint64(most), 10))
+		d.Events = "/activity/events?" + q.Encode()
+	}
 	var err error
-	if d.Rows, err = c.happenings(r.Context(), d); err != nil {
+	if d.Rows, err = c.happenings(r.Context(), d, most); err != nil {
 		return err
 	}
 	if wantsJSON(r) {
 		return answerJSON(w, d.Rows)
 	}
-	c.show(w, r, http.StatusOK, &page{Name: "activity", Title: "Activity", Section: "activity", Data: d})
+	other := d.query()
+	if !d.Paused {
+		other.Set("pause", "")
+	}
+	d.Other = "/activity?" + other.Encode()
+	c.show(w, r, http.StatusOK, &page{Name: "activity", Title: "Activity", Section: "activity", Data: d, Refresh: again(r, !d.Paused)})
 	return nil
 }
 
-// happenings returns what has happened last in the conversations that changed last, the newest first.
-func (c *Console) happenings(ctx context.Context, d *activityData) ([]happening, error) {
+// happenings returns what has happened last in the conversations that changed last, up to a version, the newest first.
+func (c *Console) happenings(ctx context.Context, d *activityData, most conversation.Version) ([]happening, error) {
 	all := []happening{}
 	n := 0
 	for info, err := range c.cfg.Store.Contexts(ctx, c.cfg.Client.Tenant) {
@@ -122,21 +163,32 @@ func (c *Console) happenings(ctx context.Context, d *activityData) ([]happening,
 			if err != nil {
 				break // what is damaged is said where the conversation is
 			}
+			if e.Version > most {
+				break
+			}
 			for _, h := range happeningsOf(info.ContextID, e) {
 				if d.wants(&h) {
 					all = append(all, h)
 				}
 			}
 		}
-		slices.SortStableFunc(all, func(a, b happening) int { return b.Time.Compare(a.Time) })
+		slices.SortStableFunc(all, newest)
 		all = all[:min(len(all), maxActivity)]
 	}
 	return all, nil
 }
 
-// wants reports whether a row passes the filters.
-func (d *activityData) wants(h *happening) bool {
-	return (d.Kind == "" || h.Kind == d.Kind) &&
-		(d.Agent == "" || h.Who == d.Agent || slices.Contains(h.Agents, d.Agent)) &&
-		(d.Text == "" || strings.Contains(strings.ToLower(h.Text+" "+h.ContextID+" "+h.Who), strings.ToLower(d.Text)))
+// newest orders happenings, the newest first. What was decided on comes after its cause, which has the same version.
+func newest(a, b happening) int {
+	if by := b.Time.Compare(a.Time); by != 0 {
+		return by
+	}
+	return cmp.Compare(b.Version, a.Version)
+}
+
+// wants reports whether a happening passes the filter.
+func (f *filter) wants(h *happening) bool {
+	return (f.Kind == "" || h.Kind == f.Kind) &&
+		(f.Agent == "" || h.Who == f.Agent || slices.Contains(h.Agents, f.Agent)) &&
+		(f.Text == "" || strings.Contains(strings.ToLower(h.Text+" "+h.ContextID+" "+h.Who), strings.ToLower(f.Text)))
 }

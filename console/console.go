@@ -63,6 +63,7 @@ type Console struct {
 	logins  *pacer
 	// operators signs the sessions of operators where there are keys.
 	operators []byte
+	feed      *feed // nil: the store has no journal
 }
 
 //go:embed static
@@ -78,6 +79,9 @@ func New(cfg Config) *Console {
 	}
 	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, logins: newPacer(), operators: make([]byte, keySize)}
 	rand.Read(c.operators) //nolint:errcheck // it never fails
+	if journal, ok := cfg.Store.(storage.Journal); ok {
+		c.feed = &feed{journal: journal, tenant: cfg.Client.Tenant}
+	}
 	return c
 }
 
@@ -103,6 +107,7 @@ func (c *Console) Handler() http.Handler {
 		"POST /agents/{agent}/try":    c.try,
 		"POST /agents/{agent}/forget": c.forget,
 		"GET /activity":               c.activity,
+		"GET /activity/events":        c.activityEvents,
 		"GET /tasks":                  c.tasks,
 		"GET /dead":                   c.dead,
 		"POST /dead":                  c.settleDead,

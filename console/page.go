@@ -59,7 +59,7 @@ func parse() map[string]*template.Template {
 		"line":     func(s string) string { return prompt.Clean(s, maxLine) },
 		"text":     func(s string) string { return prompt.CleanText(s, maxText) },
 		"markdown": markdown, "path": url.PathEscape, "state": stateName, "usage": view.UsageLine, "cost": view.CostText,
-		"ago": ago, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "stamp": stamp, "took": took, "since": func(from, to time.Time) string { return took(to.Sub(from)) },
+		"ago": ago, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "stamp": stamp, "daytime": daytime, "took": took, "since": func(from, to time.Time) string { return took(to.Sub(from)) },
 		"size": func(n int64) string { return size.Text(n) }, "who": who, "add": func(a, b int) int { return a + b }, "dict": dict, "slug": slug,
 		"nav": func() []place { return places }, "files": fileInfos, "pretty": func(b []byte) string { return pretty(b) }, "ranges": view.Ranges, "verdict": func(v evaluate.Verdict) string { return view.VerdictLine(&v) },
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
@@ -189,6 +189,15 @@ func stamp(t time.Time) string {
 		return ""
 	}
 	return t.Local().Format(time.DateTime)
+}
+
+// daytime formats when something was, in the time zone of the process: the time of the day if it was today.
+func daytime(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	if t.Year() == now.Year() && t.YearDay() == now.YearDay() {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("2 Jan 15:04")
 }
 
 // ago formats how long ago something was.

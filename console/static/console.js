@@ -92,3 +92,4 @@ if (fold && matchMedia('(max-width: 56rem)').matches) fold.removeAttribute('open
 
 talk(document.getElementById('turns'))
 for (const el of document.querySelectorAll('[data-reload]')) import('./reload.js').then(m => m.reload(el))
+if (document.querySelector('#activity[data-events]')) import('./activity.js').then(m => m.watch(document.getElementById('activity')))
