@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,8 +83,9 @@ func openBrowser(t *testing.T) context.Context {
 
 // tab is a tab of the browser, with cookies of its own.
 type tab struct {
-	t   *testing.T
-	ctx context.Context
+	t       *testing.T
+	ctx     context.Context
+	excused atomic.Pointer[string] // a message with this text is no trouble
 }
 
 // patience bounds what a test waits for in the browser.
@@ -93,7 +95,7 @@ const patience = 20 * time.Second
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(openBrowser(t), chromedp.WithNewBrowserContext())
-	p := &tab{t, ctx}
+	p := &tab{t: t, ctx: ctx}
 	must(t, chromedp.Do(ctx))
 	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}) // also behind another tab
 	must(t, err)
@@ -105,7 +107,8 @@ func newTab(t *testing.T) *tab {
 			if err != nil {
 				return
 			}
-			if text := fmt.Sprintf("%+v", m); isTrouble(text) {
+			excused := p.excused.Load()
+			if text := fmt.Sprintf("%+v", m); isTrouble(text) && (excused == nil || !strings.Contains(text, *excused)) {
 				t.Errorf("the browser's console: %s", text)
 			}
 		}

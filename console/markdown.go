@@ -7,7 +7,9 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
@@ -23,15 +25,36 @@ const maxMarkdown = 32 << 10
 var mark = goldmark.New(
 	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough, extension.TaskList),
 	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(outward{}, 100))),
-	goldmark.WithRendererOptions(html.WithHardWraps()),
+	goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(code{}, 100))),
 )
 
-// outward makes links of images, and marks links as those of others.
+// code renders blocks of code, which may be wider than the page: the keyboard can scroll them.
+type code struct{}
+
+// RegisterFuncs implements [renderer.NodeRenderer].
+func (code) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	block := func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			_, _ = w.WriteString("<pre tabindex=\"0\"><code>")
+			for i := range n.Lines().Len() {
+				line := n.Lines().At(i)
+				_, _ = w.Write(util.EscapeHTML(line.Value(source)))
+			}
+			_, _ = w.WriteString("</code></pre>\n") // w is a buffer, whose end reports what failed
+		}
+		return ast.WalkSkipChildren, nil
+	}
+	r.Register(ast.KindCodeBlock, block)
+	r.Register(ast.KindFencedCodeBlock, block)
+}
+
+// outward makes links of images, marks links as those of others, and has headings begin below that of the page and go down by one level at a time.
 type outward struct{}
 
 // Transform implements [parser.ASTTransformer].
 func (outward) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
 	var images []*ast.Image
+	level := 1
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -43,6 +66,11 @@ func (outward) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
 			external(n)
 		case *ast.AutoLink:
 			external(n)
+		case *ast.Heading:
+			n.Level = max(2, min(n.Level, level+1))
+			level = n.Level
+		case *tables.Table:
+			n.SetAttributeString("tabindex", []byte("0")) // as with blocks of code
 		}
 		return ast.WalkContinue, nil
 	})

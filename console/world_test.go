@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -96,6 +97,9 @@ func (w *world) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*
 		return to("danger", t.User)
 	case word == "two":
 		return to("worker", "slow one", "fast two")
+	case word == "wide":
+		wide := strings.Repeat("wide ", 100)
+		return answer("##### Deep\n\n# Top\n\n| a | b |\n|---|---|\n| " + strings.ReplaceAll(wide, " ", "_") + " | 2 |\n\n```\n" + wide + "\n```\n\n    " + wide)
 	case word == "markdown":
 		return answer("## Trains\n\nThere are **two**:\n\n| train | leaves | price |\n|---|---|---|\n| ICE 701 | 08:05 | 49 € |\n| RE 5 | 08:12 | 21 € |\n\nSee [the timetable](https://example.com/t).\n\n```\nicebook --train 701\n```")
 	}
@@ -238,4 +242,19 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// giveUp makes a dead letter, for this reason.
+func (w *world) giveUp(reason string) {
+	w.t.Helper()
+	ctx, end := context.WithCancel(w.t.Context())
+	defer end()
+	inbox := transport.Inbox("", "clerk")
+	must(w.t, w.bus.Publish(ctx, inbox, &transport.Event{ID: "letter", Time: time.Now(), From: transport.Cortex, ContextID: "x", Payload: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("book it"))}))
+	sub, err := w.bus.Subscribe(ctx, inbox, nil)
+	must(w.t, err)
+	_ = sub.Serve(ctx, func(context.Context, *transport.Event) error {
+		defer end()
+		return transport.Permanent(errors.New(reason))
+	})
 }
