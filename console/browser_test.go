@@ -38,7 +38,7 @@ var theBrowser struct {
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCortex) != "" {
-		app.Main(app.Options{})
+		app.Main(app.Options{Providers: map[string]app.Provider{"drip": {Model: "drip-1", Open: openDrip}}})
 	}
 	code := m.Run()
 	if theBrowser.end != nil {

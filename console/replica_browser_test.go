@@ -32,7 +32,7 @@ type replica struct {
 	cmd           *exec.Cmd
 }
 
-func startReplica(t *testing.T, url, dir string) *replica {
+func startReplica(t *testing.T, url, dir string, flags ...string) *replica {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -40,7 +40,7 @@ func startReplica(t *testing.T, url, dir string) *replica {
 	must(t, l.Close())
 	self, err := os.Executable()
 	must(t, err)
-	r.cmd = exec.Command(self, "serve", "--nats", url, "--data", dir, "--http", r.address, "--agents", "none", "--log-format", "json")
+	r.cmd = exec.Command(self, append([]string{"serve", "--nats", url, "--data", dir, "--http", r.address, "--agents", "none", "--log-format", "json"}, flags...)...)
 	r.cmd.Env = append(os.Environ(), asCortex+"=1")
 	log, err := os.Create(dir + ".log")
 	must(t, err)
@@ -65,6 +65,16 @@ func startReplica(t *testing.T, url, dir string) *replica {
 			t.Fatalf("%s is not ready: %v", dir, err)
 		}
 	}
+}
+
+// token returns one that lets in once.
+func (r *replica) token(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(r.data, "console.json"))
+	must(t, err)
+	var door struct{ Key []byte }
+	must(t, json.Unmarshal(b, &door))
+	return console.Token(door.Key, time.Now().Add(time.Minute))
 }
 
 func (r *replica) kill() {
@@ -141,12 +151,8 @@ func TestReplicaIsKilled(t *testing.T) {
 	})
 	proxy := newBalancer(t)
 	proxy.to.Store(&one.address)
-	b, err := os.ReadFile(filepath.Join(one.data, "console.json"))
-	must(t, err)
-	var door struct{ Key []byte }
-	must(t, json.Unmarshal(b, &door))
 	p := newTab(t)
-	p.open(fmt.Sprintf("http://%s/?token=%s", proxy.Addr(), console.Token(door.Key, time.Now().Add(time.Minute))))
+	p.open(fmt.Sprintf("http://%s/?token=%s", proxy.Addr(), one.token(t)))
 	p.says("What shall be done?")
 	for end := time.Now().Add(patience); !strings.Contains(eval[string](p, "fetch('/agents').then(r => r.text())"), "digger") && time.Now().Before(end); <-time.After(20 * time.Millisecond) {
 	}

@@ -25,7 +25,7 @@ const (
 	maxStreams  = 256                   // of a person
 	maxBehind   = 1024                  // live events that wait for a browser; beyond them it has to begin anew
 	writeTime   = 10 * time.Second      // for one write
-	joinTime    = 40 * time.Millisecond // text that is written within it is sent at once
+	joinTime    = 40 * time.Millisecond // between two pieces of text: what is written meanwhile is one of them
 	pingTime    = 15 * time.Second      // between signs of life
 	pollTime    = 3 * time.Second       // the log is read again, since live events may be lost
 	maxProgress = 300                   // of a line of progress, in characters
@@ -107,7 +107,10 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 			}
 		})
 	})
-	if err := s.run(ctx, after); err != nil && ctx.Err() == nil && !errors.Is(err, errGone) {
+	switch err := s.run(ctx, after); {
+	case errors.Is(context.Cause(r.Context()), errLapsed):
+		_ = s.send("over", 0, struct{}{})
+	case err != nil && ctx.Err() == nil && !errors.Is(err, errGone):
 		_ = s.send("notice", 0, noticeEvent{Text: prompt.Clean(err.Error(), maxLine)})
 	}
 	return nil
@@ -144,6 +147,7 @@ func (s *stream) run(ctx context.Context, after conversation.Version) error {
 	defer ping.Stop()
 	defer poll.Stop()
 	waits := false // flush is set
+	var flushed time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -161,7 +165,7 @@ func (s *stream) run(ctx context.Context, after conversation.Version) error {
 				return err
 			}
 		case <-flush.C:
-			waits = false
+			waits, flushed = false, time.Now()
 			if err := s.flush(); err != nil {
 				return err
 			}
@@ -170,7 +174,7 @@ func (s *stream) run(ctx context.Context, after conversation.Version) error {
 				return err
 			}
 			if len(s.deltas) > 0 && !waits {
-				flush.Reset(joinTime)
+				flush.Reset(joinTime - time.Since(flushed)) // the first text at once
 				waits = true
 			}
 		}

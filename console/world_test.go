@@ -86,6 +86,27 @@ func (w *world) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*
 			}
 		}
 		return answer(text.String())
+	case word == "flood": // a thousand tokens in a second, at least three thousand, until the gate is open
+		began, tick := time.Now(), time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		var text strings.Builder
+		for n := 0; ; <-tick.C {
+			for ; n < int(time.Since(began).Milliseconds()); n++ {
+				piece := fmt.Sprint("t", n, " ")
+				text.WriteString(piece)
+				stream(piece)
+				w.wrote.Add(1)
+			}
+			select {
+			case <-w.gate:
+				if n >= 3000 {
+					return answer(text.String())
+				}
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			default:
+			}
+		}
 	case word == "hostile":
 		return answer(hostile)
 	case word == "long":

@@ -29,6 +29,8 @@ export function talk(turns) {
   const attempts = new Map()
   const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80
   const follow = was => { if (was) scroll.scrollTop = scroll.scrollHeight }
+  const drafts = () => turns.querySelectorAll('.is-open .draft')
+  const missed = new WeakSet(drafts()) // whose beginning was perhaps written before the page was there
   let source = null
 
   function turn({ id, html }) {
@@ -54,9 +56,10 @@ export function talk(turns) {
     const to = document.getElementById('t-' + turn)?.querySelector('.draft')
     if (!to) return
     const end = atEnd()
-    if (attempts.get(turn) !== attempt) { to.textContent = ''; attempts.set(turn, attempt) }
+    if (attempts.get(turn) !== attempt) { to.textContent = missed.has(to) ? '… ' : ''; attempts.set(turn, attempt) }
     to.hidden = false
-    to.append(text)
+    if (to.lastChild) to.lastChild.appendData(text)
+    else to.append(text)
     follow(end)
   }
   function progress({ task, text }) {
@@ -72,7 +75,23 @@ export function talk(turns) {
       p.setAttribute('role', 'status')
       p.textContent = 'The connection is lost; it is tried again, and nothing is lost.'
       scroll.prepend(p)
+      for (const draft of drafts()) draft.lastChild?.appendData(' … ') // what is written meanwhile comes with the answer
     } else if (!is) shown?.remove()
+  }
+
+  // over says that this person is not logged in any more. The page stays as it is, with what they have typed.
+  function over() {
+    source.close()
+    offline(true)
+    const bar = document.querySelector('.offline'), a = document.createElement('a')
+    a.href = '/login?' + new URLSearchParams({ to: location.pathname + location.search })
+    a.textContent = 'Log in again'
+    bar.replaceChildren('You are not logged in any more: this page stays as it is now. ', a)
+  }
+  async function closed() {
+    const answer = await fetch(location.href, { method: 'HEAD' }).catch(() => null)
+    if (answer?.status === 401) over()
+    else setTimeout(() => location.reload(), 3000)
   }
 
   function listen() {
@@ -80,7 +99,7 @@ export function talk(turns) {
     source.addEventListener('open', () => offline(false))
     source.addEventListener('error', () => {
       offline(true)
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 3000) // such as when one has to log in again
+      if (source.readyState === EventSource.CLOSED) closed()
     })
     const on = (name, f) => source.addEventListener(name, e => f(JSON.parse(e.data)))
     on('turn', turn)
@@ -88,6 +107,7 @@ export function talk(turns) {
     on('progress', progress)
     on('notice', ({ text, gone }) => { tell(text); if (gone) document.getElementById(gone)?.remove() })
     on('resync', () => location.reload())
+    on('over', over)
   }
 
   const query = document.querySelector('.list input[name=q]')
@@ -95,7 +115,7 @@ export function talk(turns) {
   async function history_() {
     const at = location.pathname.split('/')[2] ?? ''
     const answer = await fetch('/conversations?' + new URLSearchParams({ q: query?.value ?? '', at: decodeURIComponent(at) }), { headers: { Accept: 'text/html' } }).catch(() => null)
-    if (answer?.ok) document.getElementById('history').innerHTML = await answer.text()
+    if (answer?.ok && !answer.redirected) document.getElementById('history').innerHTML = await answer.text()
   }
   query?.addEventListener('input', () => { clearTimeout(waits); waits = setTimeout(history_, 150) })
 
