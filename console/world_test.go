@@ -36,9 +36,11 @@ type world struct {
 	store *memstore.Store
 	dir   *directory.Directory
 	url   string // of the console, ending in /
+	pages http.Handler
 	key   []byte // of its gate
 	gate  chan struct{}
 	wrote atomic.Int32 // tokens that the decider has written
+	given int          // letters that were given up
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the console has ended
 }
@@ -193,10 +195,10 @@ func newWorld(t *testing.T, options ...option) *world {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	w.url = "http://" + l.Addr().String() + "/"
-	h := console.New(cfg).Handler()
+	w.pages = console.New(cfg).Handler()
 	running.Go(func() {
 		defer close(w.ended)
-		if err := httpserver.Serve(ctx, l, h, &httpserver.Options{Connections: 1000, Body: console.MaxBody}); err != nil {
+		if err := httpserver.Serve(ctx, l, w.pages, &httpserver.Options{Connections: 1000, Body: console.MaxBody}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -271,7 +273,8 @@ func (w *world) giveUp(reason string) {
 	ctx, end := context.WithCancel(w.t.Context())
 	defer end()
 	inbox := transport.Inbox("", "clerk")
-	must(w.t, w.bus.Publish(ctx, inbox, &transport.Event{ID: "letter", Time: time.Now(), From: transport.Cortex, ContextID: "x", Payload: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("book it"))}))
+	w.given++
+	must(w.t, w.bus.Publish(ctx, inbox, &transport.Event{ID: fmt.Sprint("letter-", w.given), Time: time.Now(), From: transport.Cortex, ContextID: "x", Payload: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("book it"))}))
 	sub, err := w.bus.Subscribe(ctx, inbox, nil)
 	must(w.t, err)
 	_ = sub.Serve(ctx, func(context.Context, *transport.Event) error {
