@@ -1,13 +1,19 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // TestThousandTokens has the page of a conversation show a thousand tokens in a second: it has them all, in order, reacts meanwhile, and needs no more
@@ -87,4 +93,52 @@ func TestTokenIsRevoked(t *testing.T) {
 	if to := eval[string](p, "new URL(location.href).searchParams.get('to')"); to != "/c/x" {
 		t.Errorf("after the login comes %s", to)
 	}
+}
+
+// TestFirstText has a browser and a client, as `cortex ask` is one, wait for the same answers, and logs by how much later the browser shows the first
+// text of each.
+func TestFirstText(t *testing.T) {
+	w := newWorld(t)
+	close(w.gate)
+	p := newTab(t)
+	p.open(w.link())
+	p.say("hello")
+	p.says("done: hello")
+	id := eval[string](p, "location.pathname.split('/')[2]")
+	eval[string](p, `new MutationObserver(() => {
+		const draft = document.querySelector('.is-open .draft:not([hidden])')
+		if (draft?.textContent && !window.shown) { window.shown = {text: draft.textContent}; requestAnimationFrame(() => { window.shown.at = Date.now() }) }
+	}).observe(document.getElementById('turns'), {subtree: true, childList: true, characterData: true, attributes: true}); ''`)
+	ctx, cancel := context.WithCancel(t.Context())
+	deltas := make(chan time.Time)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer cancel()
+	listening.Go(func() {
+		c := &client.Client{Transport: w.bus}
+		seen := make(map[string]bool)
+		_ = c.Listen(ctx, id, func(e *transport.Event) {
+			if d, ok := e.Payload.(*transport.Delta); ok && !seen[d.Turn] {
+				seen[d.Turn] = true
+				select {
+				case deltas <- time.Now():
+				case <-ctx.Done():
+				}
+			}
+		})
+	})
+	var behind []time.Duration
+	for range 11 {
+		eval[string](p, "delete window.shown; ''")
+		p.say("slowly it")
+		at := <-deltas
+		p.await("window.shown?.at")
+		behind = append(behind, time.UnixMilli(eval[int64](p, "window.shown.at")).Sub(at))
+		if text := eval[string](p, "window.shown.text"); !strings.HasPrefix(text, "word0 ") {
+			t.Fatalf("the first text is %q", text)
+		}
+		p.await("!document.querySelector('.is-open')")
+	}
+	slices.Sort(behind)
+	t.Logf("the browser shows the first text later than a client has it: median %v, at most %v", behind[len(behind)/2], behind[len(behind)-1])
 }
