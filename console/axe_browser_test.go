@@ -116,7 +116,7 @@ func TestAccessible(t *testing.T) {
 	p.open(w.url + "login")
 	pages := []struct{ name, path string }{
 		{"login", "login"}, {"new", ""}, {"chat", "c/x"}, {"open", "c/open"}, {"search", "c/none?q=none"}, {"turn-open", "c/open/t/" + (&client.Client{}).ID(begun)}, {"turn", "c/y/t/" + failed},
-		{"agents", "agents"}, {"agent", "agents/worker"}, {"agent-hostile", "agents/" + url.PathEscape(must1(transport.AgentID("<script>alert(1)</script>"))(t))}, {"activity", "activity"}, {"tasks", "tasks"}, {"tasks-all", "tasks?all"}, {"dead", "dead"},
+		{"prompt", "c/y/p/1"}, {"agents", "agents"}, {"agent", "agents/worker"}, {"agent-hostile", "agents/" + url.PathEscape(must1(transport.AgentID("<script>alert(1)</script>"))(t))}, {"activity", "activity"}, {"tasks", "tasks"}, {"tasks-all", "tasks?all"}, {"dead", "dead"},
 		{"cost", "cost"}, {"system", "system"}, {"error", "nothing"},
 	}
 	for _, page := range pages {

@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // MaxBody bounds the body of a request, in bytes: a message with its files.
@@ -29,6 +30,8 @@ type Config struct {
 	// Gate redeems links, which let operators in; nil: there are none.
 	Gate    *Gate
 	Version string
+	// Prompt renders a prompt as the model gets it, for those of earlier decisions; nil: they cannot be shown.
+	Prompt func(*prompt.Input) (*prompt.Prompt, error)
 	// MaxFile bounds a file of a message, in bytes; 0: only MaxBody does.
 	MaxFile int64
 	// Checks describes the state of the process for the page about the system; nil: there is nothing to say.
@@ -102,6 +105,7 @@ func (c *Console) Handler() http.Handler {
 		"POST /c/{context}/stop":      c.stop,
 		"GET /c/{context}/f/{key}":    c.file,
 		"GET /c/{context}/t/{turn}":   c.turnPage,
+		"GET /c/{context}/p/{entry}":  c.promptPage,
 		"GET /agents":                 c.agents,
 		"GET /agents/{agent}":         c.agent,
 		"POST /agents/{agent}/try":    c.try,

@@ -60,7 +60,7 @@ func parse() map[string]*template.Template {
 		"text":     func(s string) string { return prompt.CleanText(s, maxText) },
 		"markdown": markdown, "path": url.PathEscape, "state": stateName, "usage": view.UsageLine, "cost": view.CostText,
 		"ago": ago, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "stamp": stamp, "daytime": daytime, "took": took, "since": func(from, to time.Time) string { return took(to.Sub(from)) },
-		"size": func(n int64) string { return size.Text(n) }, "who": who, "add": func(a, b int) int { return a + b }, "dict": dict, "slug": slug,
+		"size": func(n int64) string { return size.Text(n) }, "len64": func(s string) int64 { return int64(len(s)) }, "who": who, "add": func(a, b int) int { return a + b }, "dict": dict, "slug": slug,
 		"nav": func() []place { return places }, "files": fileInfos, "pretty": func(b []byte) string { return pretty(b) }, "ranges": view.Ranges, "verdict": func(v evaluate.Verdict) string { return view.VerdictLine(&v) },
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := make(map[string]*template.Template)

@@ -48,8 +48,9 @@ type tick struct {
 // stepData is a decision.
 type stepData struct {
 	*view.Step
-	Number int
-	Alike  func(string) string
+	Number    int
+	Alike     func(string) string
+	HasPrompt bool // a model was asked, and its prompt can be shown
 }
 
 // By describes what decided.
@@ -57,8 +58,15 @@ func (s *stepData) By() string {
 	if s.Decision == nil {
 		return ""
 	}
-	if s.Decision.Model == "fake" {
+	switch s.Decision.Model {
+	case "fake":
 		return "by words, offline, without a model"
+	case "policy":
+		return "by the rules and your word, without a model"
+	case "direct":
+		return "the message names the agent, no model was asked"
+	case "swarm":
+		return "the next round, without a model"
 	}
 	return s.Decision.Model
 }
@@ -130,7 +138,7 @@ func (c *Console) turnPage(w http.ResponseWriter, r *http.Request, who Person) e
 	d := &fallData{turnData: c.turnData(t, turns, who)}
 	d.lay(d.Now)
 	for i, s := range t.Steps {
-		d.Steps = append(d.Steps, &stepData{s, i + 1, d.Alike})
+		d.Steps = append(d.Steps, &stepData{s, i + 1, d.Alike, c.cfg.Prompt != nil && !view.ByRule(s.Decision)})
 	}
 	for _, e := range raw {
 		d.Raw = append(d.Raw, rawOf(e))

@@ -25,6 +25,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
@@ -41,14 +42,30 @@ type world struct {
 	gate  chan struct{}
 	wrote atomic.Int32 // tokens that the decider has written
 	given int          // letters that were given up
-	stop  context.CancelFunc
-	ended chan struct{} // closed when the console has ended
+
+	mu      sync.Mutex
+	prompts []*prompt.Prompt // those of the decisions, in their order
+	stop    context.CancelFunc
+	ended   chan struct{} // closed when the console has ended
 }
+
+var templates = func() *prompt.Templates {
+	t, err := prompt.New("")
+	if err != nil {
+		panic(err)
+	}
+	return t
+}()
 
 const hostile = "<script>alert(1)</script> \u202eevil [x](javascript:alert(2)) <img src=x onerror=alert(3)>"
 
 // Decide implements [llm.Decider]: the first word of a message says what happens.
 func (w *world) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
+	w.mu.Lock()
+	if p, err := templates.Render(&t.Input); err == nil {
+		w.prompts = append(w.prompts, p)
+	}
+	w.mu.Unlock()
 	usage := llm.Usage{Input: 1200, Cached: 900, Output: 80, Cost: 0.0031}
 	answer := func(text string) (*llm.Decision, error) {
 		return &llm.Decision{Kind: llm.KindRespond, Say: text, Reason: "the results say so", Model: "test-1", Usage: usage}, nil
@@ -200,7 +217,7 @@ func newWorld(t *testing.T, options ...option) *world {
 	running.Go(func() { _ = o.Run(ctx) })
 	cfg := console.Config{
 		Client: &client.Client{Transport: w.bus, Log: client.ReadLog(w.store, "")}, Store: w.store, Agents: w.dir.Registry.Snapshot, Version: "1.2.3",
-		Gate: console.NewGate(w.key, nil), Done: ctx.Done(),
+		Gate: console.NewGate(w.key, nil), Done: ctx.Done(), Prompt: templates.Render,
 	}
 	for _, opt := range options {
 		opt(&cfg)

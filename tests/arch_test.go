@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/metrics":               {"cortex", "cortex/conversation", "llm", "llm/middleware", "transport"},
 	"internal/traces":                {"cortex/conversation", "internal/shorten", "prompt", "transport"},
 	"internal/publicnet":             {},
-	"internal/view":                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/storage", "evaluate", "internal/lookalike", "internal/shorten", "internal/table", "llm", "prompt", "transport"},
+	"internal/view":                  {"agentcard", "client", "cortex/conversation", "cortex/decide/catalog", "cortex/registry", "cortex/storage", "evaluate", "internal/lookalike", "internal/shorten", "internal/table", "llm", "prompt", "transport"},
 	"internal/webhook":               {"internal/publicnet"},
 	"internal/lookalike":             {},
 	"internal/openfiles":             {},

@@ -22,6 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -86,8 +87,18 @@ func (d *consoleDoor) link(life time.Duration, keys bool) string {
 func (s *settings) openConsole(n *node, d *consoleDoor, done <-chan struct{}) http.Handler {
 	return console.New(console.Config{
 		Client: n.forMany(), Store: n.store, Agents: n.Registry.Snapshot, Identify: s.persons(n), Gate: console.NewGate(d.Key, nil),
-		Version: buildVersion(), MaxFile: int64(s.node.maxFile), Checks: n.checks, Done: done, Logger: n.log,
+		Version: buildVersion(), MaxFile: int64(s.node.maxFile), Checks: n.checks, Done: done, Logger: n.log, Prompt: s.render(n.templates),
 	}).Handler()
+}
+
+// render returns what renders prompts as the decider of --llm does.
+func (s *settings) render(t *prompt.Templates) func(*prompt.Input) (*prompt.Prompt, error) {
+	chain, err := s.chain()
+	reasonFirst := err == nil && len(chain) > 0 && chain[0].ReasonFirst
+	return func(in *prompt.Input) (*prompt.Prompt, error) {
+		in.ReasonFirst = reasonFirst
+		return t.Render(in)
+	}
 }
 
 // persons returns how people show who they are to the console; nil where nobody has to.

@@ -36,6 +36,7 @@ type node struct {
 	*link
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
+	templates    *prompt.Templates
 	server       home.Server           // nil with --nats
 	claim        *claim                // likewise
 	clock        *wallClock            // for deleting by age
@@ -96,6 +97,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	if err != nil {
 		return nil, s.wrong("prompts", ": %w", err)
 	}
+	n.templates = templates
 	if s.node.prompts != "" {
 		n.set.Templates = templates.Sum()
 	}
