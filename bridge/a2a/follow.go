@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -76,7 +77,7 @@ func (s *Server) follow(ctx context.Context, c *caller, b *begun, on bool, yield
 			case <-ctx.Done():
 			}
 			t.Stop()
-			if err := rest(ctx, wakeLeast); err != nil {
+			if err := rest.For(ctx, wakeLeast); err != nil {
 				return nil, err
 			}
 		}
@@ -203,7 +204,7 @@ func (f *follower) again(ctx context.Context, err error) error {
 	if !errors.Is(err, transport.ErrUnavailable) {
 		return f.s.unsent(err)
 	}
-	return rest(ctx, retryIn)
+	return rest.For(ctx, retryIn)
 }
 
 // reload reads the task, and tells what has changed.

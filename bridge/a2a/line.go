@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -132,7 +133,7 @@ func (l *line) wait(ctx context.Context, d time.Duration) (heard bool) {
 	defer t.Stop()
 	select {
 	case <-l.woken:
-		return rest(ctx, wakeLeast) == nil
+		return rest.For(ctx, wakeLeast) == nil
 	case <-l.changed:
 		return true
 	case <-ctx.Done():

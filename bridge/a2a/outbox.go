@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
 )
 
@@ -62,7 +63,7 @@ func newOutbox(cfg *Config) *outbox {
 		o.push.Leads = func() bool { return true }
 	}
 	if o.push.Rest == nil {
-		o.push.Rest = rest
+		o.push.Rest = rest.For
 	}
 	if o.push.Random == nil {
 		o.push.Random = rand.Float64 //nolint:gosec // for the length of a pause
@@ -102,7 +103,7 @@ func (s *Server) Push(ctx context.Context) error {
 	var told time.Time
 	for ctx.Err() == nil {
 		if !o.push.Leads() {
-			_ = rest(ctx, outboxEach)
+			_ = rest.For(ctx, outboxEach)
 			continue
 		}
 		leading, stop := context.WithCancel(ctx)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -112,7 +113,7 @@ func (s *Server) changePush(ctx context.Context, key string, erase bool, change 
 	}
 	for try := range pushTries {
 		if try > 2 { // a replica that answers may be behind
-			if err := rest(ctx, pollFirst); err != nil {
+			if err := rest.For(ctx, pollFirst); err != nil {
 				return nil, err
 			}
 		}

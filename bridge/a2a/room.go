@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // Bounds of the files, in bytes, that are in answers which have not been written to their end. An answer takes several times as much while it is encoded.
@@ -70,7 +72,7 @@ func (s *Server) take(ctx context.Context, c *caller, n int64) bool {
 		return false
 	}
 	for !s.answering.add(c.user(), n) {
-		if rest(limit, answerPause) != nil {
+		if rest.For(limit, answerPause) != nil {
 			return false
 		}
 	}

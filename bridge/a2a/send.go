@@ -18,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -369,7 +370,7 @@ func (s *Server) submit(ctx context.Context, c *caller, b *begun) (*record, erro
 	s.sent(b)
 	limit, end := context.WithTimeout(ctx, storeTime)
 	defer end()
-	for pause := pollFirst; rest(limit, pause) == nil; pause = min(2*pause, pollMost) {
+	for pause := pollFirst; rest.For(limit, pause) == nil; pause = min(2*pause, pollMost) {
 		r, why, err := s.arrived(ctx, c, b)
 		if err != nil {
 			return nil, err
@@ -446,16 +447,4 @@ func (s *Server) unsent(err error) error {
 // stateName returns a state without its prefix, such as "completed".
 func stateName(s a2a.TaskState) string {
 	return strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_"))
-}
-
-// rest waits for d, or returns the error of ctx when that ends.
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -263,7 +264,7 @@ func (s *Server) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a
 	}
 	limit, end := context.WithTimeout(ctx, cancelTime)
 	defer end()
-	for pause := pollFirst; !r.state().Terminal() && rest(limit, pause) == nil; pause = min(2*pause, pollMost) {
+	for pause := pollFirst; !r.state().Terminal() && rest.For(limit, pause) == nil; pause = min(2*pause, pollMost) {
 		next, err := s.find(ctx, c, req.ID)
 		if err != nil {
 			return nil, err

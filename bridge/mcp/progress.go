@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -69,7 +70,7 @@ func (n *news) run(ctx context.Context) {
 			text = fmt.Sprintf("at work for %v", time.Since(began).Round(time.Second))
 		}
 		err := n.k.req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: n.token, Progress: count, Message: prompt.Clean(text, maxProgress)})
-		if err != nil || rest(ctx, progressEach) != nil {
+		if err != nil || rest.For(ctx, progressEach) != nil {
 			return // the host is gone, or is told the result
 		}
 		silent.Reset(silentFor)

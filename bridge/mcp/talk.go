@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -172,26 +173,14 @@ func (k *talk) await(ctx context.Context, m *client.Message, t client.Turn) (*a2
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case away && errors.Is(failed, client.ErrUnsent) && rest(waiting, sendAgain) != nil:
+		case away && errors.Is(failed, client.ErrUnsent) && rest.For(waiting, sendAgain) != nil:
 			return nil, errUnsent
 		case waiting.Err() != nil:
 			return nil, nil
 		case !away:
 			return nil, failed
 		case !errors.Is(failed, client.ErrUnsent):
-			_ = rest(waiting, sendAgain)
+			_ = rest.For(waiting, sendAgain)
 		}
-	}
-}
-
-// rest waits for d, or returns the error of ctx when that ends.
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -188,7 +189,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		}
 		conn := new(outage)
 		again := func(err error) bool { // the other Cortex is just ending: retry, to start one or join the next
-			return errors.Is(err, transport.ErrUnavailable) && s.inFolder() && !refusesTLS(err) && time.Now().Before(late) && rest(ctx, 50*time.Millisecond) == nil
+			return errors.Is(err, transport.ErrUnavailable) && s.inFolder() && !refusesTLS(err) && time.Now().Before(late) && rest.For(ctx, 50*time.Millisecond) == nil
 		}
 		joining, end := context.WithCancel(ctx)
 		defer end()
@@ -410,7 +411,7 @@ func (s *settings) takeOver(ctx context.Context, log *slog.Logger, enter func())
 				s.node.tell(line)
 				told = line
 			}
-			if err := rest(ctx, takeoverPause); err != nil {
+			if err := rest.For(ctx, takeoverPause); err != nil {
 				return nil //nolint:nilerr // the chat ends
 			}
 			continue

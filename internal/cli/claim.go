@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // claim is the data folder of this process, which holds its lock.
@@ -78,7 +79,7 @@ func awaitPreviousOwner(ctx context.Context, data string) {
 			return
 		}
 		conn.Close()
-		if rest(ctx, 50*time.Millisecond) != nil {
+		if rest.For(ctx, 50*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -118,7 +119,7 @@ func (c *claim) lost() error {
 
 // watch returns an error as soon as the data folder is no longer this process's, or nil when ctx ends.
 func (c *claim) watch(ctx context.Context) error {
-	for rest(ctx, lookEvery) == nil {
+	for rest.For(ctx, lookEvery) == nil {
 		if err := c.lost(); err != nil {
 			return err
 		}

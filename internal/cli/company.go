@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -104,7 +105,7 @@ func (c *company) persist(ctx context.Context, at string, try func() error) {
 			c.tell(at, err)
 			told = text
 		}
-		if rest(ctx, pauses.NextBackOff()) != nil {
+		if rest.For(ctx, pauses.NextBackOff()) != nil {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -160,7 +161,7 @@ func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger,
 			tell(err)
 			tell = nil
 		}
-		if err := rest(ctx, waitingPause); err != nil {
+		if err := rest.For(ctx, waitingPause); err != nil {
 			return nil, err
 		}
 	}
@@ -180,7 +181,7 @@ func whileAway(ctx context.Context, err error, try func() error) error {
 		if time.Since(begin) >= wait {
 			break
 		}
-		if err := rest(ctx, waitingPause); err != nil {
+		if err := rest.For(ctx, waitingPause); err != nil {
 			return err
 		}
 		err = try()

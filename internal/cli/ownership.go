@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -52,7 +53,7 @@ func (o *ownership) watch(ctx context.Context, n *node) {
 		if err := n.unowned(ctx); ctx.Err() == nil {
 			o.see(time.Now(), err)
 		}
-		_ = rest(ctx, ownersEvery)
+		_ = rest.For(ctx, ownersEvery)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // A running chat or service holds the lock of its data folder and leaves its address there, so that other commands find it.
@@ -102,13 +103,13 @@ func (c *claim) keepAddress(ctx context.Context, a address, log *slog.Logger) {
 	if err != nil {
 		return
 	}
-	for rest(ctx, lookEvery) == nil {
+	for rest.For(ctx, lookEvery) == nil {
 		if b, err := readLeft(path); err == nil && bytes.Equal(b, want) || c.lost() != nil {
 			continue
 		}
 		err := leaveAddress(c.data, a)
 		log.Warn("the file by which others find this process was damaged or gone: it is written again", "file", path, "err", err)
-		if err != nil && rest(ctx, time.Minute) != nil {
+		if err != nil && rest.For(ctx, time.Minute) != nil {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -142,7 +143,7 @@ func sweepRetained(
 			continue
 		}
 		deleted++
-		if err := rest(ctx, time.Since(began)); err != nil {
+		if err := rest.For(ctx, time.Since(began)); err != nil {
 			return deleted, err
 		}
 	}
@@ -229,7 +230,7 @@ func keepFiles(
 ) {
 	var files *erase.Orphans
 	told, sets := false, 0
-	for pause := orphansFirst; rest(ctx, pause) == nil; {
+	for pause := orphansFirst; rest.For(ctx, pause) == nil; {
 		pause = orphansEvery
 		if !leads() {
 			files, pause = nil, orphansFirst
@@ -270,7 +271,7 @@ const deletionsEvery = 30 * time.Second
 // finishDeletions finishes what interrupted deletions left, also in the folder data, while leads reports that this process has to do it. It returns when
 // ctx ends.
 func finishDeletions(ctx context.Context, leads func() bool, deletions *erase.Deletions, data string, log *slog.Logger) {
-	for rest(ctx, deletionsEvery) == nil {
+	for rest.For(ctx, deletionsEvery) == nil {
 		if !leads() {
 			continue
 		}
@@ -285,15 +286,5 @@ func finishDeletions(ctx context.Context, leads func() bool, deletions *erase.De
 		if err != nil && ctx.Err() == nil {
 			log.Warn("interrupted deletions are not all finished", "err", err)
 		}
-	}
-}
-
-// rest sleeps for d. It returns ctx's error when ctx ends first.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -108,7 +109,7 @@ func (r *beside) keep(ctx context.Context, at *role.Site, log *slog.Logger) erro
 		pause := pauses.NextBackOff()
 		r.tell(true, fmt.Sprintf("it has failed and is run again: %s", oneLine(err)))
 		log.Error("role has failed", "err", oneLine(err), "again_in", pause.Round(time.Millisecond))
-		if rest(ctx, pause) != nil {
+		if rest.For(ctx, pause) != nil {
 			return nil
 		}
 	}

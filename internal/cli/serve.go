@@ -18,6 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -281,7 +282,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 			told = time.Now()
 			log.Warn("waiting for "+what, "err", why)
 		}
-		if err := rest(ctx, waitingPause); err != nil {
+		if err := rest.For(ctx, waitingPause); err != nil {
 			return nil, err
 		}
 	}

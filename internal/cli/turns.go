@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // When a data folder is free, processes take it in this order: a service that waits for it, a chat that had joined the previous Cortex and continues
@@ -78,7 +80,7 @@ func (t *turn) await(ctx context.Context) error {
 		case time.Now().After(t.end):
 			return fmt.Errorf("no cortex runs on %s: %s cannot, and says why: mend that, end it, or start `cortex serve`", s.data, first)
 		}
-		if err := rest(ctx, waitingPause); err != nil {
+		if err := rest.For(ctx, waitingPause); err != nil {
 			return err
 		}
 	}

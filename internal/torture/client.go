@@ -19,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
@@ -39,7 +40,7 @@ func dial(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, e
 			return bus, err
 		}
 		log.Info("no server", "err", err)
-		if err := rest(ctx, again); err != nil {
+		if err := rest.For(ctx, again); err != nil {
 			return nil, err
 		}
 	}
@@ -59,20 +60,10 @@ func open(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, *
 			return bus, store, nil
 		}
 		log.Info("no logs", "err", err)
-		if errors.Is(err, transport.ErrIncompatible) || rest(ctx, again) != nil {
+		if errors.Is(err, transport.ErrIncompatible) || rest.For(ctx, again) != nil {
 			bus.Close()
 			return nil, nil, err
 		}
-	}
-}
-
-// rest sleeps for d, or returns ctx's error.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 
@@ -114,7 +105,7 @@ func Client(ctx context.Context, folder string, n int, log *slog.Logger) error {
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			if err := rest(gctx, again); err != nil {
+			if err := rest.For(gctx, again); err != nil {
 				return err
 			}
 		}
@@ -225,7 +216,7 @@ func (c *client) hold(ctx context.Context, t talk, records []record) error {
 			}
 		}
 		if answered && !c.draining.Load() {
-			if err := rest(ctx, rand.N(pause)); err != nil {
+			if err := rest.For(ctx, rand.N(pause)); err != nil {
 				return err
 			}
 		}
@@ -235,7 +226,7 @@ func (c *client) hold(ctx context.Context, t talk, records []record) error {
 // watch subscribes to the live events of a conversation, until stop is called.
 func (c *client) watch(ctx context.Context, t talk) (stop func(), events <-chan seen, err error) {
 	sub, err := c.bus.Subscribe(ctx, transport.Live("", t.id), &transport.SubscribeOptions{Concurrency: 1})
-	for errors.Is(err, transport.ErrUnavailable) && rest(ctx, again) == nil {
+	for errors.Is(err, transport.ErrUnavailable) && rest.For(ctx, again) == nil {
 		sub, err = c.bus.Subscribe(ctx, transport.Live("", t.id), &transport.SubscribeOptions{Concurrency: 1})
 	}
 	if err != nil {
@@ -272,7 +263,7 @@ func (c *client) say(ctx context.Context, t talk, m message) error {
 			return err
 		}
 		c.log.Info("not accepted", "context_id", t.id, "message", m.id, "err", err)
-		if err := rest(ctx, again); err != nil {
+		if err := rest.For(ctx, again); err != nil {
 			return err
 		}
 	}

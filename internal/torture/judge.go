@@ -8,6 +8,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // judge reads what was recorded, and checks it.
@@ -67,7 +68,7 @@ func readLog(ctx context.Context, store storage.Store, contextID string) ([]*con
 		if failed == nil || try == 10 || ctx.Err() != nil {
 			return log, failed
 		}
-		if err := rest(ctx, again); err != nil {
+		if err := rest.For(ctx, again); err != nil {
 			return nil, errors.Join(failed, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
@@ -58,7 +59,7 @@ func (k *killer) work(ctx context.Context) error {
 		k.owners = s.found
 	}()
 	for k.total() < k.run.cfg.Kills {
-		if err := rest(ctx, k.within(betweenAt)+100*time.Millisecond); err != nil {
+		if err := rest.For(ctx, k.within(betweenAt)+100*time.Millisecond); err != nil {
 			return err
 		}
 		k.run.cfg.Progress("killing", k.total())
@@ -120,7 +121,7 @@ func (k *killer) freezeReplica(ctx context.Context) {
 	}
 	k.disturb(&k.frozen)
 	k.thaw.Go(func() {
-		_ = rest(ctx, pause) // it has to continue in any case
+		_ = rest.For(ctx, pause) // it has to continue in any case
 		p.thaw()
 		k.disturb(nil)
 	})

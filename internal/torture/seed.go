@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -55,7 +56,7 @@ func add(ctx context.Context, store storage.Store, contextID string, after conve
 				return known.Version, nil
 			}
 		}
-		if err := rest(ctx, again); err != nil {
+		if err := rest.For(ctx, again); err != nil {
 			return 0, err
 		}
 	}

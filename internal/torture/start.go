@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -53,7 +54,7 @@ func (r *run) start(ctx context.Context) error {
 	}
 	for _, url := range r.ready {
 		for _, ready := health(ctx, url); !ready; _, ready = health(ctx, url) {
-			if err := rest(ctx, 50*time.Millisecond); err != nil {
+			if err := rest.For(ctx, 50*time.Millisecond); err != nil {
 				return fmt.Errorf("start: %w; the logs are in %s", context.Cause(ctx), r.cfg.Folder)
 			}
 		}

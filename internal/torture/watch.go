@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // watcher reads the clients' files while they are written.
@@ -42,7 +44,7 @@ func (w *watcher) calm(ctx context.Context, before time.Time) error {
 		if !waiting {
 			return nil
 		}
-		if err := rest(ctx, 20*time.Millisecond); err != nil {
+		if err := rest.For(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -100,7 +102,7 @@ func (s *spy) work(ctx context.Context) {
 	if len(s.ready) < 2 {
 		return
 	}
-	for rest(ctx, spyEvery) == nil {
+	for rest.For(ctx, spyEvery) == nil {
 		owned := make([][]int, len(s.ready))
 		for i, url := range s.ready {
 			if body, ok := health(ctx, url); ok {
