@@ -16,6 +16,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -61,7 +62,7 @@ func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, erro
 		return nil, usagef("%w: `cortex agent new NAME` writes a card with a program", err)
 	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.New(err)
 	}
 	for _, w := range warnings {
 		e.say("warning: %s", w)
@@ -236,7 +237,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	if f.protocol == "text" {
 		h, err := agents.Exec(o)
 		if err != nil {
-			return usageError{err}
+			return usage.New(err)
 		}
 		return e.runAgent(cmd.Context(), card, newWorklog(h, name, say), &f.agentFlags)
 	}
@@ -247,7 +248,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	}
 	h, err := agents.ExecLines(o)
 	if err != nil {
-		return usageError{err}
+		return usage.New(err)
 	}
 	return e.runAgent(cmd.Context(), card, newWorklog(h, name, say), &f.agentFlags)
 }
@@ -269,7 +270,7 @@ func logLine(line string) string {
 func (e *env) runKept(ctx context.Context, card *a2a.AgentCard, o agents.ExecOptions, f *agentFlags) error {
 	k, err := agents.Keep(o)
 	if err != nil {
-		return usageError{err}
+		return usage.New(err)
 	}
 	defer k.Close() // tasks may go on until runAgent returns
 	running, ctx := errgroup.WithContext(ctx)

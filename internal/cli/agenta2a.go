@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -91,7 +92,7 @@ func (f *a2aFlags) peers(ctx context.Context, args []string, say func(string, ..
 	for _, url := range args {
 		p := &peers.Peer{URL: url, Name: f.name, Prefix: f.prefix, Hosts: f.hosts, Refresh: f.refresh, Credentials: keys}
 		if err := p.Check(); err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, usage.New(err)
 		}
 		all = append(all, p)
 	}

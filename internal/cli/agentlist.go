@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -38,7 +39,7 @@ func (l *listFlags) filter() (registry.Query, error) {
 		q.States = append(q.States, registry.State(s))
 	}
 	if err := q.Validate(); err != nil {
-		return q, usageError{err}
+		return q, usage.New(err)
 	}
 	return q, l.limit.check()
 }

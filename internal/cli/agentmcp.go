@@ -18,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -155,7 +156,7 @@ func (f *mcpFlags) servers(cmd *cobra.Command, args []string) ([]*mcp.Server, er
 		}
 		s, err := mcp.FromCommand(f.name, args, f.url, os.LookupEnv)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usage.New(err)
 		}
 		return []*mcp.Server{s}, nil
 	}

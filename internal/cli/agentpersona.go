@@ -18,6 +18,8 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/agents/persona"
+	"github.com/cortex-orchestrator/cortex/internal/llms"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -100,7 +102,7 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 	case errors.Is(err, fs.ErrNotExist):
 		return usagef("%s: there is no such file or folder", prompt.Clean(path, 200))
 	case err != nil:
-		return usageError{err}
+		return usage.New(err)
 	}
 	var root *os.Root
 	if f.root != "" {
@@ -231,8 +233,8 @@ func (m *models) of(ctx context.Context, p *persona.Persona) (*llm.Asker, error)
 	node.model, s.node = cmp.Or(name, node.model), &node
 	if p.Limits.Cost > 0 {
 		chain, _ := s.chain() // openClient tells its error
-		if i := slices.IndexFunc(chain, (*endpoint).unpriced); i >= 0 {
-			return nil, usagef("%s: cortex: max_cost: %w", p.File, errUnpriced(chain[i].Name))
+		if i := slices.IndexFunc(chain, (*llms.Endpoint).Unpriced); i >= 0 {
+			return nil, usagef("%s: cortex: max_cost: %w", p.File, llms.ErrUnpriced(chain[i].Name))
 		}
 	}
 	if asker := m.byName[name]; asker != nil {

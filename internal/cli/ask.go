@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -114,7 +115,7 @@ func (a *asking) check(e *env, args []string) error {
 }
 
 // errWhat is returned when there is no question.
-var errWhat = usageError{errors.New("what? cortex ask 'what time is it in Tokyo?'")}
+var errWhat = usage.New(errors.New("what? cortex ask 'what time is it in Tokyo?'"))
 
 // ask asks the question. When its task waits for a reply and the user is at a terminal, it asks for the reply.
 func (e *env) ask(ctx context.Context, a *asking, args []string) error {

@@ -294,7 +294,7 @@ func (c *checkup) model(ctx context.Context) {
 	if err != nil || len(chain) == 0 {
 		has := ""
 		for _, l := range c.s.listLLMs() {
-			if ep := c.s.endpoints()[l.Name]; l.Ready && ep.KeyEnv != "" && !ep.local {
+			if ep := c.s.endpoints()[l.Name]; l.Ready && ep.KeyEnv != "" && !ep.Local {
 				has = ", such as " + l.Name + ", whose key is there"
 				break
 			}
@@ -304,7 +304,7 @@ func (c *checkup) model(ctx context.Context) {
 	}
 	for _, ep := range chain {
 		name := strings.TrimSpace(ep.Name + " " + ep.Model)
-		r, _, err := ep.resolved()
+		r, _, err := ep.Resolved()
 		switch {
 		case err != nil:
 			c.wrong("model", "", "%s", oneLine(err))

@@ -314,7 +314,7 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.llms)) { // not an error: the endpoint may never be used, or only on another machine
-		if err := s.llms[name].ready(); err != nil {
+		if err := s.llms[name].Ready(); err != nil {
 			e.say("%s: %s", name, oneLine(err))
 		}
 	}

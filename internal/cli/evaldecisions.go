@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/llms"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm/eval"
@@ -134,12 +135,12 @@ func (d *decisionsEval) read(ctx context.Context) ([]eval.Case, error) {
 	}
 	for _, w := range d.abouts {
 		if !abouts[w] {
-			return nil, usagef("--about %q: no case is; they are about %s", w, joinNames(abouts))
+			return nil, usagef("--about %q: no case is; they are about %s", w, llms.Names(abouts))
 		}
 	}
 	for _, w := range d.languages {
 		if !languages[w] {
-			return nil, usagef("--language %q: no case is; they are in %s", w, joinNames(languages))
+			return nil, usagef("--language %q: no case is; they are in %s", w, llms.Names(languages))
 		}
 	}
 	return slices.DeleteFunc(cases, func(c eval.Case) bool {

@@ -11,14 +11,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/internal/llms"
 )
 
 // handover describes the settings of a node, as it leaves them in the data folder: for processes that join, for commands that show settings, and for
 // the chat that takes over with the same settings. It has everything except keys and passwords, of which each process has its own.
 type handover struct {
-	Flags  map[string]string    `json:"flags,omitempty"` // by name, without those that have their defaults
-	LLMs   map[string]*endpoint `json:"llms,omitempty"`
-	Budget budget.Limits        `json:"budget"`
+	Flags  map[string]string         `json:"flags,omitempty"` // by name, without those that have their defaults
+	LLMs   map[string]*llms.Endpoint `json:"llms,omitempty"`
+	Budget budget.Limits             `json:"budget"`
 	// Templates is the checksum of the templates of --prompts that the node read when it started.
 	Templates string `json:"templates,omitempty"`
 }
@@ -143,7 +144,7 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 	}
 	if s.given["llm"] != 0 && s.llms != nil { // the endpoints that it may name go with it
 		if next.llms == nil {
-			next.llms = map[string]*endpoint{}
+			next.llms = map[string]*llms.Endpoint{}
 		}
 		maps.Copy(next.llms, s.llms)
 	}
@@ -162,12 +163,13 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 			return nil, nil, fmt.Errorf("it was set by --%s: %w", name, err)
 		}
 	}
+	all := llms.Providers(s.program.Providers)
 	for name, ep := range next.llms {
-		by := s.providers()[ep.Provider]
+		by := all[ep.Provider]
 		if by == nil {
 			return nil, nil, fmt.Errorf("it asks %q, a provider that this program does not have", ep.Provider)
 		}
-		ep.Name, ep.by, ep.local = name, by, by.preset.local
+		ep.Bind(name, by)
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
 	next.node.keyless = h.of("auth") == "" // without keys only if the previous node ran without

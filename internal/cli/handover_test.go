@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/internal/llms"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -45,7 +46,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 		}
 		want[f.Name] = f.Value.String()
 	})
-	e.settings.llms = map[string]*endpoint{"mine": {Name: "mine", Provider: "ollama", Model: "m", local: true}}
+	e.settings.llms = map[string]*llms.Endpoint{"mine": {Name: "mine", Provider: "ollama", Model: "m", Local: true}}
 	e.settings.budget = budget.Limits{Turn: llm.Budget{Tokens: 5, Cost: 0.5}}
 
 	h, err := e.settings.handover()
@@ -76,7 +77,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("handed over (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(e.settings.llms, next.llms, cmp.AllowUnexported(endpoint{}, openAIKeys{}, googleKeys{}), cmp.Comparer(func(a, b *provider) bool { return true })); diff != "" {
+	if diff := cmp.Diff(e.settings.llms, next.llms, cmp.AllowUnexported(llms.Endpoint{}, llms.OpenAIKeys{}, llms.GoogleKeys{}), cmp.Comparer(func(a, b *llms.Provider) bool { return true })); diff != "" {
 		t.Errorf("llms (-want +got):\n%s", diff)
 	}
 	if next.budget != e.settings.budget || next.node.taskTimeout != 77*time.Second || !next.node.passing || next.node.tell == nil || next.data != "/data" || next.logFormat != "json" {
@@ -87,7 +88,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 // TestHeirHasItsOwn checks that a chat that takes over uses its own settings, with what they name, and otherwise those of the previous node,
 // including keys.
 func TestHeirHasItsOwn(t *testing.T) {
-	heir := &settings{program: self, node: newNodeSettings(self, ownAgents...), llms: map[string]*endpoint{"mine": {Provider: "ollama", Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
+	heir := &settings{program: self, node: newNodeSettings(self, ownAgents...), llms: map[string]*llms.Endpoint{"mine": {Provider: "ollama", Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
 	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
 	heir.flags.AddFlagSet(heir.node.flags)
 	t.Setenv("CORTEX_POLICY", "/own")
@@ -99,7 +100,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 	}
 	next, own, err := heir.successor(&handover{
 		Flags: map[string]string{"llm": "theirs", "model": "big", "auth": "/keys", "retain": "30d", "agents": "echo", "shortlist": "7", "sync": "2s"},
-		LLMs:  map[string]*endpoint{"theirs": {Provider: "ollama", Model: "t"}},
+		LLMs:  map[string]*llms.Endpoint{"theirs": {Provider: "ollama", Model: "t"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
@@ -224,7 +225,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil {
-				return usageError{err}
+				return usage.New(err)
 			}
 			if len(rest) > 0 {
 				return usagef("there is no help on %q: %s", strings.Join(args, " "), cmp.Or(meant(c, rest[0]), "`cortex help` lists the commands and topics"))

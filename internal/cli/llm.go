@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/llms"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -64,7 +64,7 @@ func (e *env) newLLMList() *cobra.Command {
 				return e.listModels(cmd.Context(), args[0], asJSON)
 			}
 			if _, err := e.settings.chain(); err != nil {
-				if _, known := named(e.settings.endpoints(), e.settings.node.llm); !known {
+				if _, known := llms.Named(e.settings.endpoints(), e.settings.node.llm); !known {
 					return err
 				}
 			}
@@ -79,7 +79,7 @@ func (e *env) newLLMList() *cobra.Command {
 				switch {
 				case l.Name == "fake":
 					state = "ready"
-				case e.settings.llms[l.Name] == nil && e.settings.endpoints()[l.Name].local:
+				case e.settings.llms[l.Name] == nil && e.settings.endpoints()[l.Name].Local:
 					state = "if it runs here"
 				}
 				if !l.Ready {
@@ -114,39 +114,19 @@ func (e *env) newLLMList() *cobra.Command {
 // listTimeout bounds the wait for an endpoint's list of models.
 const listTimeout = 30 * time.Second
 
-// models asks an endpoint which models it has.
-func (ep *endpoint) models(ctx context.Context) ([]string, error) {
-	own := *ep
-	own.Model = cmp.Or(own.Model, "any") // none is asked
-	c, err := own.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if closer, ok := c.(io.Closer); ok {
-		defer closer.Close() //nolint:errcheck // nothing was written
-	}
-	lister, ok := c.(interface {
-		Models(ctx context.Context) ([]string, error)
-	})
-	if !ok {
-		return nil, usagef("%s does not list its models here: see its documentation", ep.Name)
-	}
-	return lister.Models(ctx)
-}
-
 // onlyTimeout bounds the wait for a program on this machine.
 const onlyTimeout = 2 * time.Second
 
 // takeOnlyModel sets the model, when none is named, of an endpoint on this machine that has exactly one. Otherwise the check of the settings says what is
 // missing.
 func (s *settings) takeOnlyModel(ctx context.Context) {
-	ep, ok := named(s.endpoints(), s.node.llm)
-	if !ok || !ep.local || ep.Model != "" || s.node.model != "" {
+	ep, ok := llms.Named(s.endpoints(), s.node.llm)
+	if !ok || !ep.Local || ep.Model != "" || s.node.model != "" {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, onlyTimeout)
 	defer cancel()
-	if models, err := ep.models(limited); err == nil && len(models) == 1 {
+	if models, err := ep.Models(limited); err == nil && len(models) == 1 {
 		s.node.model = models[0]
 	}
 }
@@ -157,13 +137,13 @@ func (e *env) listModels(ctx context.Context, name string, asJSON bool) error {
 	ep, ok := all[name]
 	switch {
 	case !ok:
-		return usagef("%q is not known: it is one of %s", name, joinNames(all))
-	case ep.by.open == nil:
+		return usagef("%q is not known: it is one of %s", name, llms.Names(all))
+	case !ep.HasClient():
 		return usagef("%s has no models: it is built in", name)
 	}
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	models, err := ep.models(limited)
+	models, err := ep.Models(limited)
 	if err != nil {
 		return err
 	}
@@ -195,7 +175,7 @@ func (s *settings) listLLMs() []endpointJSON {
 		}
 		return strings.Compare(a, b)
 	})
-	selected, _ := named(all, s.node.llm)
+	selected, _ := llms.Named(all, s.node.llm)
 	list := []endpointJSON{}
 	for _, name := range names {
 		ep := all[name]
@@ -204,7 +184,7 @@ func (s *settings) listLLMs() []endpointJSON {
 		}
 		l := endpointJSON{Name: name, Provider: ep.Provider, Model: ep.Model, BaseURL: ep.BaseURL, Fallback: ep.Fallback, Ready: true, Selected: ep == selected}
 		if ep.Provider != "fake" {
-			if r, _, err := ep.resolved(); err == nil {
+			if r, _, err := ep.Resolved(); err == nil {
 				l.BaseURL = r.BaseURL
 			}
 			one := settings{program: s.program, llms: s.llms, node: &nodeSettings{llm: name, model: ep.Model}}
@@ -219,9 +199,9 @@ func (s *settings) listLLMs() []endpointJSON {
 
 // missing returns in short what an endpoint lacks.
 func missing(err error) string {
-	var lack *lackError
+	var lack *llms.LackError
 	if errors.As(err, &lack) {
-		return lack.short
+		return lack.Short
 	}
 	return strings.TrimSpace(strings.TrimPrefix(err.Error(), "llms."))
 }
@@ -269,20 +249,20 @@ const checkTimeout = 5 * time.Minute
 
 // checkEndpoint calls ep and prints what works. When ep refuses the request, checkEndpoint makes a few more calls to find the setting that ep
 // rejects.
-func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
-	if err := ep.ready(); err != nil {
-		return usageError{err}
+func (e *env) checkEndpoint(ctx context.Context, ep *llms.Endpoint) error {
+	if err := ep.Ready(); err != nil {
+		return usage.New(err)
 	}
 	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	e.say("asking %s …", repl.Sanitize(strings.TrimSpace(ep.Name+" "+ep.Model)))
-	p, err := probe(limited, ep)
+	p, err := llms.Probe(limited, ep, checkTimeout)
 	if err != nil {
 		return err
 	}
 	remedy := ""
-	if errors.Is(p.err, llm.ErrBadRequest) {
-		if again, better, what := remedied(limited, ep); better != nil {
+	if errors.Is(p.Err, llm.ErrBadRequest) {
+		if again, better, what := llms.Remedied(limited, ep, checkTimeout); better != nil {
 			p, ep, remedy = again, better, what
 		}
 	}
@@ -290,12 +270,12 @@ func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
 		return ctx.Err()
 	}
 	t := table.New("CHECK", "RESULT", "")
-	usable := p.report(t, ep, remedy)
+	usable := report(&p, t, ep, remedy)
 	if err := e.showWhole(t); err != nil {
 		return err
 	}
-	if p.err != nil {
-		return p.err
+	if p.Err != nil {
+		return p.Err
 	}
 	if !usable {
 		return errShown

@@ -59,7 +59,7 @@ func (s *settings) findModel(ctx context.Context, listens func(ctx context.Conte
 	all := s.endpoints()
 	for _, name := range []string{"openai", "anthropic", "gemini"} {
 		ep := all[name]
-		if ep == nil || ep.by.own || ep.ready() != nil {
+		if ep == nil || ep.IsOwn() || ep.Ready() != nil {
 			continue
 		}
 		for _, env := range strings.Split(ep.KeyEnv, ",") {
@@ -70,7 +70,7 @@ func (s *settings) findModel(ctx context.Context, listens func(ctx context.Conte
 	}
 	for _, local := range localServers {
 		ep := all[local.llm]
-		if ep == nil || ep.by.own {
+		if ep == nil || ep.IsOwn() {
 			continue
 		}
 		if u, err := url.Parse(ep.BaseURL); err == nil && listens(ctx, u.Port()) {

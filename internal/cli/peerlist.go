@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/internal/llms"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -70,7 +71,7 @@ func (s *settings) readPeer(raw json.RawMessage) (*peerEntry, error) {
 		d := json.NewDecoder(bytes.NewReader(raw))
 		d.DisallowUnknownFields()
 		if err := d.Decode(p); err != nil {
-			return nil, errors.New(explainJSON(err))
+			return nil, errors.New(llms.ExplainJSON(err))
 		}
 		if strings.Contains(string(raw), `:""`) {
 			return nil, errors.New(": a value is empty: give it, or leave its key out")

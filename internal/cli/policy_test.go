@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 )
 
 // policyAt is a policy in a file, with the messages about it.
@@ -137,8 +139,8 @@ func TestPolicyAtStart(t *testing.T) {
 	} {
 		s := &settings{program: self, node: &nodeSettings{policy: path}}
 		_, err := s.loadPolicy(slog.New(slog.DiscardHandler))
-		var usage usageError
-		if err == nil || !errors.As(err, &usage) {
+		var wrong usage.Error
+		if err == nil || !errors.As(err, &wrong) {
 			t.Errorf("loadPolicy(%s) = %v, want a usage error", path, err)
 		} else if got := strings.ReplaceAll(err.Error(), path, "FILE"); got != want {
 			t.Errorf("loadPolicy() = %q, want %q", got, want)

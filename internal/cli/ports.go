@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -123,7 +124,7 @@ func (s *settings) listen(ctx context.Context, flag, at string, log *slog.Logger
 			log.Warn("waiting for the port of --"+flag, "err", oneLine(s.mayEnd(a)))
 		}
 		ran = true
-		if err := rest(ctx, waitingPause); err != nil {
+		if err := rest.For(ctx, waitingPause); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"strings"
 	"testing"
+
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 )
 
 // listedIDs yields ids, and then err unless it is nil.
@@ -41,8 +43,8 @@ func TestWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := whole("task", test.given, listedIDs(nil, test.ids...))
 			if test.err != "" {
-				var usage usageError
-				if !errors.As(err, &usage) || err.Error() != test.err {
+				var wrong usage.Error
+				if !errors.As(err, &wrong) || err.Error() != test.err {
 					t.Fatalf("error %v, want that of a user: %s", err, test.err)
 				}
 				return

@@ -1,5 +1,5 @@
 // Package cli is the command line: it reads settings, wires the packages together and prints results. Package home hides where processes meet and
-// conversations are stored; package app decides it. Models are named in this package only.
+// conversations are stored; package app decides it. Models are those of package llms.
 package cli
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -33,13 +34,7 @@ const (
 	exitInterrupted = 130
 )
 
-// usageError is a mistake in the command line.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+func usagef(format string, args ...any) error { return usage.Errorf(format, args...) }
 
 // wanted describes the values of a type of flag, for errors.
 var wanted = map[string]string{
@@ -99,7 +94,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	if err == nil {
 		return exitOK
 	}
-	var usage usageError
+	var wrong usage.Error
 	switch {
 	case errors.Is(err, repl.ErrInterrupted), e.interrupted() && errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -109,7 +104,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		return exitWaits
 	case errors.Is(err, repl.ErrRefused):
 		return exitRefused
-	case errors.As(err, &usage):
+	case errors.As(err, &wrong):
 		e.sayError(root, err)
 		return exitUsage
 	}

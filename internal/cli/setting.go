@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -61,7 +62,7 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 		if _, set := os.LookupEnv(name); set {
 			s.given[f.Name] = fromEnv
 			if v == "" { // such as `CORTEX_AUTH=$KEYS` when KEYS is not set
-				bad = s.wrong(f.Name, ": %w", errEmpty)
+				bad = s.wrong(f.Name, ": %w", usage.ErrEmpty)
 				return
 			}
 		} else if value, ok := file[key(f.Name)]; ok {
@@ -125,7 +126,7 @@ func (s *settings) wrong(flag, format string, args ...any) error {
 	if s.given[flag] == fromFile {
 		err = fmt.Errorf("%s: %w", s.config, s.doc.Explain(err))
 	}
-	return usageError{err}
+	return usage.New(err)
 }
 
 // called returns the name of a setting in the source where it was given.

@@ -26,7 +26,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
-	"github.com/cortex-orchestrator/cortex/internal/keycommand"
+	"github.com/cortex-orchestrator/cortex/internal/llms"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -60,7 +61,7 @@ type settings struct {
 	tls       home.TLS
 
 	// Only in the config file, since flags cannot express them.
-	llms   map[string]*endpoint
+	llms   map[string]*llms.Endpoint
 	budget budget.Limits
 	peers  []*peerEntry // A2A agents of others, which a service runs
 
@@ -317,7 +318,7 @@ func checkGiven(cmd *cobra.Command) (bad error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		what, _ := pflag.UnquoteUsage(f)
 		if (hasSettingMark(f) || slices.Contains([]string{"FILE", "DIR", "ID", "JSON"}, what)) && isEmpty(f.Value) {
-			bad = usagef("--%s: %w", f.Name, errEmpty)
+			bad = usagef("--%s: %w", f.Name, usage.ErrEmpty)
 		}
 	})
 	return bad
@@ -362,7 +363,7 @@ func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.
 		}
 	}
 	if s.config == "" {
-		return nil, nil, s.wrong("config", ": %w", errEmpty)
+		return nil, nil, s.wrong("config", ": %w", usage.ErrEmpty)
 	}
 	b, err := document.Read(cmd.Context(), s.config, maxConfig)
 	if cmd.Context().Err() != nil {
@@ -436,10 +437,6 @@ func (s *settings) beside(path string) string {
 // maxConfig bounds the config file, in bytes.
 const maxConfig = 256 << 10
 
-// errEmpty is the error for an empty value, whose intention is unknown: `auth: ""` may be a template that nobody has filled in, and would run a
-// server without keys.
-var errEmpty = errors.New("it is empty: give a value, or leave it out")
-
 // errNoKeys and errSaysNothing are the errors for a file without settings: a wrong file, or a template that nobody has filled in.
 var (
 	errNoKeys      = errors.New("want keys and values, such as `llm: openai`")
@@ -471,12 +468,12 @@ func plainValue(raw json.RawMessage, list bool) (string, error) {
 			}
 		}
 		if len(parts) == 0 {
-			return "", errEmpty
+			return "", usage.ErrEmpty
 		}
 		return strings.Join(parts, ","), nil
 	case string:
 		if v == "" {
-			return "", errEmpty
+			return "", usage.ErrEmpty
 		}
 		return v, nil
 	case map[string]any, nil:
@@ -491,12 +488,13 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &all); err != nil || len(all) == 0 {
 		return errors.New("llms: want names, each with its settings")
 	}
-	s.llms = make(map[string]*endpoint, len(all))
+	s.llms = make(map[string]*llms.Endpoint, len(all))
+	known := llms.Providers(s.program.Providers)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := transport.CheckID(name); err != nil || strings.ContainsAny(name, ",*") {
 			return fmt.Errorf("llms: %q is no good name: use letters, digits and -", name)
 		}
-		ep, err := readEndpoint(name, all[name], s.providers())
+		ep, err := llms.Read(name, all[name], known)
 		if err != nil {
 			return err
 		}
@@ -509,7 +507,7 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 			if err := absolute(&dir); err != nil {
 				return fmt.Errorf("llms.%s: %w", name, err)
 			}
-			ep.token = keycommand.New(keycommand.Options{Argv: ep.KeyCommand, Dir: dir})
+			ep.RunIn(dir)
 		}
 		s.llms[name] = ep
 	}
@@ -529,7 +527,7 @@ func readBudget(raw json.RawMessage, to *budget.Limits) error {
 		Day          *bound `json:"day"`
 	}
 	if err := d.Decode(&in); err != nil {
-		return errors.New(explainJSON(err))
+		return errors.New(llms.ExplainJSON(err))
 	}
 	none := true
 	for _, b := range []struct {

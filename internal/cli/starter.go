@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/sdk"
 )
 
@@ -102,7 +103,7 @@ where you are. What is there is never written over.`,
 				return usagef("unexpected argument %q: cortex %s", args[1], strings.TrimPrefix(cmd.UseLine(), "cortex "))
 			}
 			if len(args) == 1 && args[0] == "" {
-				return usagef("DIR: %w", errEmpty)
+				return usagef("DIR: %w", usage.ErrEmpty)
 			}
 			return nil
 		},

@@ -1,6 +1,6 @@
 //go:build vertex
 
-package cli
+package llms
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 
 // withVertex adds the client, in builds with the tag vertex only: the SDK would be a fifth of every binary, and most users need nothing beyond
 // llm/gemini.
-func withVertex(p *provider) *provider {
+func withVertex(p *Provider) *Provider {
 	p.open = openVertex
 	return p
 }
 
-func openVertex(ctx context.Context, ep *endpoint, _ string) (llm.Client, error) {
+func openVertex(ctx context.Context, ep *Endpoint, _ string) (llm.Client, error) {
 	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest", Images: *ep.Images, MaxConns: openfiles.Models()}
 	if cfg.CredentialsFile != "" {
 		if _, _, err := document.ReadRegular(cfg.CredentialsFile, maxSecret); err != nil { // the SDK reads the file without a bound

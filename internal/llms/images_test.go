@@ -1,4 +1,4 @@
-package cli
+package llms
 
 import (
 	"encoding/json"
@@ -21,14 +21,14 @@ func TestImagesSetting(t *testing.T) {
 		`{"provider":"gemini","base_url":"http://x"}`:               true,
 		`{"provider":"gemini","images":false}`:                      false,
 	} {
-		ep, err := readEndpoint("mine", json.RawMessage(entry), (&settings{program: self}).providers())
+		ep, err := Read("mine", json.RawMessage(entry), Providers(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if ep.KeyEnv != "" {
 			ep.KeyEnv = "A_KEY"
 		}
-		r, _, err := ep.resolved()
+		r, _, err := ep.Resolved()
 		if err != nil {
 			t.Fatalf("%s: %v", entry, err)
 		}
@@ -37,14 +37,14 @@ func TestImagesSetting(t *testing.T) {
 		}
 	}
 	t.Setenv("OPENAI_BASE_URL", "http://localhost:1")
-	ep, err := readEndpoint("openai", json.RawMessage(`{"api_key_env":"A_KEY"}`), (&settings{program: self}).providers())
+	ep, err := Read("openai", json.RawMessage(`{"api_key_env":"A_KEY"}`), Providers(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, _, err := ep.resolved(); err != nil || *r.Images {
+	if r, _, err := ep.Resolved(); err != nil || *r.Images {
 		t.Errorf("with OPENAI_BASE_URL: %+v, %v, want no images", r, err)
 	}
-	if _, err := readEndpoint("mine", json.RawMessage(`{"provider":"openai","images":"yes"}`), (&settings{program: self}).providers()); err == nil || err.Error() != `llms.mine.images: want true or false, not a string` {
+	if _, err := Read("mine", json.RawMessage(`{"provider":"openai","images":"yes"}`), Providers(nil)); err == nil || err.Error() != `llms.mine.images: want true or false, not a string` {
 		t.Errorf(`images: "yes" gives %v`, err)
 	}
 }

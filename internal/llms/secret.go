@@ -1,4 +1,4 @@
-package cli
+package llms
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 const maxSecret = 64 << 10
 
 // key returns the endpoint's API key, from its file or from the first of its variables that is set; "" for endpoints without keys.
-func (ep *endpoint) key() (string, error) {
+func (ep *Endpoint) key() (string, error) {
 	if ep.KeyFile != "" {
 		key, err := readSecret(ep.KeyFile)
 		if err != nil {
@@ -45,7 +45,7 @@ func (ep *endpoint) key() (string, error) {
 }
 
 // tokens returns the source of the tokens that stand in the place of a key, or nil.
-func (ep *endpoint) tokens() func(ctx context.Context, refused string) (string, error) {
+func (ep *Endpoint) tokens() func(ctx context.Context, refused string) (string, error) {
 	if ep.token == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (ep *endpoint) tokens() func(ctx context.Context, refused string) (string, 
 }
 
 // insteadOfTokens says what a provider has that does not take tokens.
-func (p *provider) insteadOfTokens() string {
+func (p *Provider) insteadOfTokens() string {
 	if p.google {
 		return ": without a key, the credentials of project are used, which renew themselves"
 	}
@@ -75,13 +75,16 @@ func checkKey(from, key string) error {
 	return nil
 }
 
-// lackError says what an endpoint lacks, without which it cannot be asked. Its text follows the setting that names the endpoint.
-type lackError struct{ name, what, short string }
+// LackError says what an endpoint lacks, without which it cannot be asked. Its text follows the setting that names the endpoint.
+type LackError struct {
+	name, what string
+	Short      string // a few words for a table
+}
 
-func (e *lackError) Error() string { return e.name + ": " + e.what }
+func (e *LackError) Error() string { return e.name + ": " + e.what }
 
 func lacks(name, short, format string, args ...any) error {
-	return &lackError{name, fmt.Sprintf(format, args...), "needs " + short}
+	return &LackError{name, fmt.Sprintf(format, args...), "needs " + short}
 }
 
 func lacksKey(name, variable string) error {
@@ -123,7 +126,7 @@ func readSecret(path string) (string, error) {
 }
 
 // allHeaders returns the headers that are sent with each request, including those from the environment.
-func (ep *endpoint) allHeaders() (map[string]string, error) {
+func (ep *Endpoint) allHeaders() (map[string]string, error) {
 	all := make(map[string]string, len(ep.Headers)+len(ep.HeadersEnv))
 	maps.Copy(all, ep.Headers)
 	for h, name := range ep.HeadersEnv {

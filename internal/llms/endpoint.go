@@ -1,4 +1,4 @@
-package cli
+package llms
 
 import (
 	"bytes"
@@ -16,12 +16,13 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/keycommand"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 )
 
-// endpoint is a model that --llm can name: a built-in one, or an entry of `llms` in the config file. Its JSON fields are the keys of such an entry.
-type endpoint struct {
+// Endpoint is a model that --llm can name: a built-in one, or an entry of `llms` in the config file. Its JSON fields are the keys of such an entry.
+type Endpoint struct {
 	Name     string `json:"-"`
 	Provider string `json:"provider"` // a built-in name, whose settings are the defaults
 	Model    string `json:"model"`
@@ -50,20 +51,20 @@ type endpoint struct {
 	Price             *middleware.Price `json:"price"`
 	Fallback          []string          `json:"fallback"` // names of the endpoints to ask when this one fails
 
-	openAIKeys
-	googleKeys
+	OpenAIKeys
+	GoogleKeys
 
 	// Own has the keys that only a provider of the program knows, as a JSON object; nil when there are none.
 	Own json.RawMessage `json:"own,omitempty"`
 
-	by    *provider
+	by    *Provider
 	token *keycommand.Source // of KeyCommand, shared by all copies; nil without
 	aside string             // which setting gave a model that is ignored; see settings
-	local bool               // runs on this machine, and may have to load the model first
+	Local bool               `json:"-"` // runs on this machine, and may have to load the model first
 }
 
-// openAIKeys are the keys of endpoints with OpenAI's protocol.
-type openAIKeys struct {
+// OpenAIKeys are the keys of endpoints with OpenAI's protocol.
+type OpenAIKeys struct {
 	API               string `json:"api"`         // chat or responses; "": see [openai.Config]
 	APIVersion        string `json:"api_version"` // Azure's older URLs
 	MaxTokensField    string `json:"max_tokens_field"`
@@ -73,8 +74,8 @@ type openAIKeys struct {
 	PromptCacheKey    *bool  `json:"prompt_cache_key"`
 }
 
-// googleKeys are the keys of Google's endpoints.
-type googleKeys struct {
+// GoogleKeys are the keys of Google's endpoints.
+type GoogleKeys struct {
 	Project         string `json:"project"`
 	Location        string `json:"location"`
 	CredentialsFile string `json:"credentials_file"`
@@ -123,8 +124,8 @@ const (
 	minThinking      = 1024
 )
 
-// readEndpoint reads the entry name of the config file, with the built-in endpoint of its provider as defaults.
-func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*endpoint, error) {
+// Read reads the entry name of the config file, with the built-in endpoint of its provider as defaults.
+func Read(name string, raw json.RawMessage, all map[string]*Provider) (*Endpoint, error) {
 	var head struct {
 		Provider   string          `json:"provider"`
 		KeyEnv     json.RawMessage `json:"api_key_env"`
@@ -136,12 +137,12 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 	}
 	if head.Provider == "" {
 		if head.Provider = name; all[name] == nil || all[name].open == nil {
-			return nil, fmt.Errorf("llms.%s: provider is missing: it is one of %s", name, joinNames(all))
+			return nil, fmt.Errorf("llms.%s: provider is missing: it is one of %s", name, Names(all))
 		}
 	}
 	p, ok := all[head.Provider]
 	if !ok {
-		return nil, fmt.Errorf("llms.%s: provider %q is not known: it is one of %s", name, head.Provider, joinNames(all))
+		return nil, fmt.Errorf("llms.%s: provider %q is not known: it is one of %s", name, head.Provider, Names(all))
 	}
 	if p.open == nil {
 		return nil, fmt.Errorf("llms.%s: %s has no settings", name, head.Provider)
@@ -157,7 +158,7 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 	d := json.NewDecoder(bytes.NewReader(known))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&ep); err != nil {
-		return nil, fmt.Errorf("llms.%s%s", name, explainJSON(err))
+		return nil, fmt.Errorf("llms.%s%s", name, ExplainJSON(err))
 	}
 	ep.Name, ep.Provider, ep.Own = name, head.Provider, own
 	if head.KeyCommand != nil {
@@ -174,7 +175,7 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 	}
 	for _, key := range []string{"api_key_file", "credentials_file"} {
 		if strings.Contains(string(raw), `"`+key+`":""`) {
-			return nil, fmt.Errorf("llms.%s.%s: %w", name, key, errEmpty)
+			return nil, fmt.Errorf("llms.%s.%s: %w", name, key, usage.ErrEmpty)
 		}
 	}
 	return &ep, nil
@@ -182,7 +183,7 @@ func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*
 
 // split separates the keys of an entry that Cortex knows from those that only a provider of the program knows; the latter are nil when there are
 // none.
-func (p *provider) split(raw json.RawMessage) (known, own json.RawMessage, err error) {
+func (p *Provider) split(raw json.RawMessage) (known, own json.RawMessage, err error) {
 	if !p.own {
 		if strings.Contains(string(raw), `"own"`) {
 			all := map[string]json.RawMessage{}
@@ -215,9 +216,9 @@ var sharedKeys = []string{
 	"context_window", "images", "reason_first", "timeout", "retries", "requests_per_minute", "tokens_per_minute", "price", "fallback",
 }
 
-// explainJSON rewords an error of encoding/json for the author of a YAML file. The result continues a sentence that begins with the name of what was
+// ExplainJSON rewords an error of encoding/json for the author of a YAML file. The result continues a sentence that begins with the name of what was
 // read.
-func explainJSON(err error) string {
+func ExplainJSON(err error) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if key, ok := strings.CutPrefix(text, "unknown field "); ok {
 		if strings.Contains(key, "api_key") || strings.Contains(key, `"key"`) {
@@ -277,7 +278,7 @@ var (
 // minWindow is the smallest usable context window, in tokens.
 const minWindow = 2048
 
-func (ep *endpoint) check(p *provider) error {
+func (ep *Endpoint) check(p *Provider) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("llms.%s: %s", ep.Name, fmt.Sprintf(format, args...))
 	}
@@ -346,8 +347,8 @@ func (ep *endpoint) check(p *provider) error {
 	case ep.BaseURL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")):
 		return bad("base_url %q: want a URL such as http://localhost:11434/v1", ep.BaseURL)
 	}
-	if (p.google || p.claude) && ep.openAIKeys != (openAIKeys{}) {
-		return bad("%s are nothing for %s", jsonKeys(openAIKeys{}), ep.Provider)
+	if (p.google || p.claude) && ep.OpenAIKeys != (OpenAIKeys{}) {
+		return bad("%s are nothing for %s", jsonKeys(OpenAIKeys{}), ep.Provider)
 	}
 	if ep.KeyCommand != nil && (p.google || p.own && !p.tokens) {
 		return bad("api_key_command is nothing for %s%s", ep.Provider, p.insteadOfTokens())
@@ -366,8 +367,8 @@ func (ep *endpoint) check(p *provider) error {
 	if p.google && len(ep.Headers)+len(ep.HeadersEnv) > 0 {
 		return bad("headers are nothing for %s", ep.Provider)
 	}
-	if !p.google && ep.googleKeys != (googleKeys{}) {
-		return bad("%s are nothing for %s", jsonKeys(googleKeys{}), ep.Provider)
+	if !p.google && ep.GoogleKeys != (GoogleKeys{}) {
+		return bad("%s are nothing for %s", jsonKeys(GoogleKeys{}), ep.Provider)
 	}
 	return nil
 }
@@ -385,4 +386,5 @@ func jsonKeys(v any) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-func joinNames[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
+// Names lists the keys of m for a sentence.
+func Names[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }

@@ -1,4 +1,4 @@
-package cli
+package llms
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/internal/keycommand"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/anthropic"
@@ -18,9 +19,9 @@ import (
 	plug "github.com/cortex-orchestrator/cortex/llm/provider"
 )
 
-// provider describes a name that --llm accepts; the config file may override its preset.
-type provider struct {
-	preset  endpoint
+// Provider describes a name that --llm accepts; the config file may override its preset.
+type Provider struct {
+	preset  Endpoint
 	baseEnv string // the variable for base_url, which the vendor's own tools read as well
 	google  bool   // accepts googleKeys rather than openAIKeys
 	claude  bool   // has its own protocol, and no openAIKeys
@@ -28,41 +29,41 @@ type provider struct {
 	own     bool   // belongs to the program, and accepts keys of its own
 	images  bool   // its models accept images, unless base_url is set to another endpoint
 	// leftOut says what to do when this build has no client for the provider.
-	leftOut *lackError
+	leftOut *LackError
 	// open makes a client. It is nil for fake, which is a decider without a client.
-	open func(ctx context.Context, ep *endpoint, key string) (llm.Client, error)
+	open func(ctx context.Context, ep *Endpoint, key string) (llm.Client, error)
 	// check returns what is wrong with an endpoint, without I/O. It may be nil.
-	check func(ep *endpoint, key string) error
+	check func(ep *Endpoint, key string) error
 }
 
 // builtinProviders are the built-in endpoints. A new provider is a line here: see llm/README.md.
-func builtinProviders() map[string]*provider {
-	return map[string]*provider{
+func builtinProviders() map[string]*Provider {
+	return map[string]*Provider{
 		"fake": {},
 		"openai": {
 			baseEnv: "OPENAI_BASE_URL",
 			images:  true,
-			preset:  endpoint{Model: "gpt-5.4-mini", KeyEnv: "OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField},
+			preset:  Endpoint{Model: "gpt-5.4-mini", KeyEnv: "OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, OpenAIKeys: newTokensField},
 			open:    openOpenAI,
 		},
-		"azure":      openAI("AZURE_OPENAI_ENDPOINT", endpoint{KeyEnv: "AZURE_OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
-		"openrouter": openAI("", endpoint{BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
-		"groq":       openAI("", endpoint{BaseURL: "https://api.groq.com/openai/v1", KeyEnv: "GROQ_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
-		"mistral":    openAI("", endpoint{BaseURL: "https://api.mistral.ai/v1", KeyEnv: "MISTRAL_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
-		"xai":        openAI("", endpoint{BaseURL: "https://api.x.ai/v1", KeyEnv: "XAI_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
-		"together":   openAI("", endpoint{BaseURL: "https://api.together.xyz/v1", KeyEnv: "TOGETHER_API_KEY", MaxTokens: 8192, ContextWindow: 32_768}),
-		"deepseek": openAI("", endpoint{
+		"azure":      openAI("AZURE_OPENAI_ENDPOINT", Endpoint{KeyEnv: "AZURE_OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, OpenAIKeys: newTokensField}),
+		"openrouter": openAI("", Endpoint{BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"groq":       openAI("", Endpoint{BaseURL: "https://api.groq.com/openai/v1", KeyEnv: "GROQ_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"mistral":    openAI("", Endpoint{BaseURL: "https://api.mistral.ai/v1", KeyEnv: "MISTRAL_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"xai":        openAI("", Endpoint{BaseURL: "https://api.x.ai/v1", KeyEnv: "XAI_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"together":   openAI("", Endpoint{BaseURL: "https://api.together.xyz/v1", KeyEnv: "TOGETHER_API_KEY", MaxTokens: 8192, ContextWindow: 32_768}),
+		"deepseek": openAI("", Endpoint{
 			BaseURL: "https://api.deepseek.com/v1", Model: "deepseek-chat", KeyEnv: "DEEPSEEK_API_KEY", MaxTokens: 8192, ContextWindow: 64_000,
 			Structured: llm.StructuredObject, // it knows no schema
 		}),
-		"ollama":   openAI("", endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
-		"lmstudio": openAI("", endpoint{BaseURL: "http://localhost:1234/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
-		"llamacpp": openAI("", endpoint{BaseURL: "http://localhost:8080/v1", Model: "default", MaxTokens: 2048, ContextWindow: 8192, local: true}),
-		"vllm":     openAI("", endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, local: true}),
+		"ollama":   openAI("", Endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, Local: true}),
+		"lmstudio": openAI("", Endpoint{BaseURL: "http://localhost:1234/v1", MaxTokens: 2048, ContextWindow: 4096, Local: true}),
+		"llamacpp": openAI("", Endpoint{BaseURL: "http://localhost:8080/v1", Model: "default", MaxTokens: 2048, ContextWindow: 8192, Local: true}),
+		"vllm":     openAI("", Endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, Local: true}),
 		"anthropic": {
 			images:  true,
 			baseEnv: "ANTHROPIC_BASE_URL",
-			preset:  endpoint{Model: "claude-haiku-5-5", KeyEnv: "ANTHROPIC_API_KEY", MaxTokens: 16384, ContextWindow: 200_000},
+			preset:  Endpoint{Model: "claude-haiku-5-5", KeyEnv: "ANTHROPIC_API_KEY", MaxTokens: 16384, ContextWindow: 200_000},
 			open:    openAnthropic,
 			claude:  true,
 		},
@@ -70,22 +71,22 @@ func builtinProviders() map[string]*provider {
 			google:  true,
 			images:  true,
 			baseEnv: "GOOGLE_GEMINI_BASE_URL",
-			preset:  endpoint{Model: "gemini-3.5-flash", KeyEnv: "GEMINI_API_KEY,GOOGLE_API_KEY", MaxTokens: 16384, ContextWindow: 1_000_000},
+			preset:  Endpoint{Model: "gemini-3.5-flash", KeyEnv: "GEMINI_API_KEY,GOOGLE_API_KEY", MaxTokens: 16384, ContextWindow: 1_000_000},
 			open:    openGemini,
 		},
-		"vertex": withVertex(&provider{
+		"vertex": withVertex(&Provider{
 			google: true,
 			images: true,
-			preset: endpoint{Model: "gemini-3.5-flash", MaxTokens: 16384, ContextWindow: 1_000_000},
+			preset: Endpoint{Model: "gemini-3.5-flash", MaxTokens: 16384, ContextWindow: 1_000_000},
 		}),
 	}
 }
 
-// providers returns the known providers: the built-in ones, overridden by those of the program.
-func (s *settings) providers() map[string]*provider {
+// Providers returns the known providers: the built-in ones, overridden by own, those of the program.
+func Providers(own map[string]plug.Provider) map[string]*Provider {
 	all := builtinProviders()
-	for name, own := range s.program.Providers {
-		all[name] = ownProvider(own)
+	for name, p := range own {
+		all[name] = ownProvider(p)
 	}
 	for name, p := range all {
 		p.preset.Name, p.preset.Provider, p.preset.by = name, name, p
@@ -94,15 +95,15 @@ func (s *settings) providers() map[string]*provider {
 }
 
 // ownProvider converts a provider of the program.
-func ownProvider(own plug.Provider) *provider {
-	preset := endpoint{
-		Model: own.Model, BaseURL: own.BaseURL, KeyEnv: own.KeyEnv, MaxTokens: own.MaxTokens, ContextWindow: own.ContextWindow, local: own.Local,
+func ownProvider(own plug.Provider) *Provider {
+	preset := Endpoint{
+		Model: own.Model, BaseURL: own.BaseURL, KeyEnv: own.KeyEnv, MaxTokens: own.MaxTokens, ContextWindow: own.ContextWindow, Local: own.Local,
 	}
 	if own.Price != (middleware.Price{}) {
 		preset.Price = &own.Price
 	}
-	p := &provider{preset: preset, own: true, images: own.Images, tokens: own.Tokens}
-	p.open = func(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
+	p := &Provider{preset: preset, own: true, images: own.Images, tokens: own.Tokens}
+	p.open = func(ctx context.Context, ep *Endpoint, key string) (llm.Client, error) {
 		e, err := ep.plugged(key)
 		if err != nil {
 			return nil, err
@@ -110,7 +111,7 @@ func ownProvider(own plug.Provider) *provider {
 		return own.Open(ctx, e)
 	}
 	if own.Check != nil {
-		p.check = func(ep *endpoint, key string) error {
+		p.check = func(ep *Endpoint, key string) error {
 			e, err := ep.plugged(key)
 			if err == nil {
 				err = own.Check(e)
@@ -125,13 +126,13 @@ func ownProvider(own plug.Provider) *provider {
 func explainOwn(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "json: ") {
-		return explainJSON(err)
+		return ExplainJSON(err)
 	}
 	return ": " + err.Error()
 }
 
 // plugged converts a resolved endpoint for a provider of the program.
-func (ep *endpoint) plugged(key string) (*plug.Endpoint, error) {
+func (ep *Endpoint) plugged(key string) (*plug.Endpoint, error) {
 	headers, err := ep.allHeaders()
 	if err != nil {
 		return nil, err
@@ -147,13 +148,13 @@ func (ep *endpoint) plugged(key string) (*plug.Endpoint, error) {
 }
 
 // newTokensField is the parameter that OpenAI's newer models require, also through a proxy.
-var newTokensField = openAIKeys{MaxTokensField: "max_completion_tokens"}
+var newTokensField = OpenAIKeys{MaxTokensField: "max_completion_tokens"}
 
-func openAI(baseEnv string, preset endpoint) *provider {
-	return &provider{preset: preset, baseEnv: baseEnv, open: openOpenAI}
+func openAI(baseEnv string, preset Endpoint) *Provider {
+	return &Provider{preset: preset, baseEnv: baseEnv, open: openOpenAI}
 }
 
-func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error) {
+func openOpenAI(_ context.Context, ep *Endpoint, key string) (llm.Client, error) {
 	headers, err := ep.allHeaders()
 	if err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error)
 	})
 }
 
-func openAnthropic(_ context.Context, ep *endpoint, key string) (llm.Client, error) {
+func openAnthropic(_ context.Context, ep *Endpoint, key string) (llm.Client, error) {
 	headers, err := ep.allHeaders()
 	if err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func openAnthropic(_ context.Context, ep *endpoint, key string) (llm.Client, err
 	})
 }
 
-func openGemini(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
+func openGemini(ctx context.Context, ep *Endpoint, key string) (llm.Client, error) {
 	cfg := gemini.Config{Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Structured: ep.Structured, Key: key, Images: *ep.Images, MaxConns: openfiles.Models()}
 	cfg.Thinking, cfg.Effort = string(ep.Thinking), ep.ReasoningEffort
 	if key == "" {
@@ -188,16 +189,16 @@ func openGemini(ctx context.Context, ep *endpoint, key string) (llm.Client, erro
 }
 
 // googleProject returns the project and the location, from the same variables as Google's own tools.
-func (ep *endpoint) googleProject() (project, location string) {
+func (ep *Endpoint) googleProject() (project, location string) {
 	return cmp.Or(ep.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(ep.Location, os.Getenv("GOOGLE_CLOUD_LOCATION"))
 }
 
-// resolved returns ep completed from the environment, and its key. Its only I/O is reading the key's file.
-func (ep *endpoint) resolved() (*endpoint, string, error) {
+// Resolved returns ep completed from the environment, and its key. Its only I/O is reading the key's file.
+func (ep *Endpoint) Resolved() (*Endpoint, string, error) {
 	r := *ep
 	p := ep.by
 	if p.leftOut != nil {
-		return nil, "", &lackError{ep.Name, p.leftOut.what, p.leftOut.short}
+		return nil, "", &LackError{ep.Name, p.leftOut.what, p.leftOut.Short}
 	}
 	if r.BaseURL == "" && p.baseEnv != "" {
 		r.BaseURL = strings.TrimSpace(os.Getenv(p.baseEnv))
@@ -229,4 +230,20 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 		}
 	}
 	return &r, key, err
+}
+
+// Bind makes an endpoint that another process has left, and that asks p, one that this process can open.
+func (ep *Endpoint) Bind(name string, p *Provider) {
+	ep.Name, ep.by, ep.Local = name, p, p.preset.Local
+}
+
+// HasClient reports whether the endpoint is a model, and not a decider without one.
+func (ep *Endpoint) HasClient() bool { return ep.by.open != nil }
+
+// IsOwn reports whether a provider of the program serves the endpoint.
+func (ep *Endpoint) IsOwn() bool { return ep.by.own }
+
+// RunIn says in which folder the program of api_key_command runs.
+func (ep *Endpoint) RunIn(dir string) {
+	ep.token = keycommand.New(keycommand.Options{Argv: ep.KeyCommand, Dir: dir})
 }
