@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -75,7 +76,7 @@ stays as it is. The folder is for its owner only; operator.nk is needed no more,
 			fmt.Fprintf(e.stdout, "keys in %s\n", dir)
 			if missing == nil {
 				e.say("these were there already, and stay as they are")
-			} else if _, err := os.Stat(storeDir(e.settings.data)); err == nil {
+			} else if _, err := os.Stat(datadir.Store(e.settings.data)); err == nil {
 				e.say("a service with keys begins without the conversations that are here: those stay with a service without keys")
 			}
 			e.advise(

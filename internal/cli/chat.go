@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -87,7 +88,7 @@ When standard input is no terminal, all of it is one message: the answer goes to
 
 // converse joins the running Cortex, or starts one on the data folder, and calls talk with it.
 func (e *env) converse(ctx context.Context, talk func(context.Context, *backend, repl.Config) error, w *where) error {
-	if err := makeDir(e.settings.data); err != nil { // for the history, also when the server is elsewhere
+	if err := datadir.Make(e.settings.data); err != nil { // for the history, also when the server is elsewhere
 		return err
 	}
 	notices := make(chan string, 8)
@@ -181,7 +182,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	before, wellKnown := s.creds, s.node.wellKnown
 	turn := e.newTurn()
 	for late := time.Now().Add(syncTimeout); ; {
-		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.of("strict-abilities") == "true" // the other server's credentials are of no use
+		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.Of("strict-abilities") == "true" // the other server's credentials are of no use
 		if s.inFolder() {
 			if err := turn.await(ctx); err != nil {
 				return fail(err)
@@ -243,14 +244,14 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			return b, where, warning, func() error { return errors.Join(unwatch(), abdicate()) }, nil
 		}
 		n, err := s.startNode(ctx, log, nil)
-		if errors.Is(err, errLocked) {
+		if errors.Is(err, datadir.ErrLocked) {
 			continue // another process was faster: join it
 		}
 		if err != nil {
 			return fail(err)
 		}
 		where = "started on " + n.url
-		own := func(context.Context) (*handover, error) { return n.set, nil }
+		own := func(context.Context) (*datadir.Handover, error) { return n.set, nil }
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
 		watched.Go(func() { s.report(watching, n) })
@@ -309,7 +310,7 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 		}
 		return text, warning
 	}
-	a, ok, err := findAddress(ctx, s.data)
+	a, ok, err := datadir.Find(ctx, s.data)
 	switch {
 	case err != nil || !ok || a.LLM == "":
 		return "", ""
@@ -332,7 +333,7 @@ func (s *settings) decides(ctx context.Context) (string, error) {
 	if !s.inFolder() {
 		return "the Cortex on that server decides; it does not say with which model", nil
 	}
-	a, ok, err := findAddress(ctx, s.data)
+	a, ok, err := datadir.Find(ctx, s.data)
 	switch {
 	case err != nil:
 		return "", err
@@ -365,7 +366,7 @@ func (s *settings) prepareTakeover(ctx context.Context, log *slog.Logger) (abdic
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	enter, leave := announceTakeover(s.data)
+	enter, leave := datadir.AnnounceTakeover(s.data)
 	enter()
 	go func() { done <- s.takeOver(ctx, log, enter) }()
 	return func() error {
@@ -389,10 +390,10 @@ func (s *settings) takeOver(ctx context.Context, log *slog.Logger, enter func())
 		case <-poll.C:
 		}
 		enter()
-		if held(s.data) || locked(queueFile(s.data)) {
+		if datadir.Held(s.data) || datadir.Locked(datadir.QueueFile(s.data)) {
 			continue
 		}
-		last, ok := lastAddress(s.data)
+		last, ok := datadir.Last(s.data)
 		if !ok || !last.Passing {
 			continue
 		}
@@ -402,7 +403,7 @@ func (s *settings) takeOver(ctx context.Context, log *slog.Logger, enter func())
 			n, err = next.startNode(ctx, log, nil)
 		}
 		switch {
-		case errors.Is(err, errLocked):
+		case errors.Is(err, datadir.ErrLocked):
 			continue
 		case ctx.Err() != nil:
 			return nil

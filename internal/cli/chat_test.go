@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
@@ -80,18 +81,18 @@ func TestChatJoinsOneThatEnds(t *testing.T) {
 	if code := Run(t.Context(), []string{"ask", "--data", data, "Echo this!"}, strings.NewReader(""), &out, &out); code != exitOK { // so that there is a store
 		t.Fatalf("ask = %d, %s", code, &out)
 	}
-	own, err := claimData(t.Context(), data)
+	own, err := datadir.Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	release := sync.OnceFunc(own.release)
+	release := sync.OnceFunc(own.Release)
 	defer release()
 	var asked atomic.Int32
 	url := cutAt(t, server.URL(), "CORTEX_LOG", func() {
 		asked.Add(1)
 		release()
 	})
-	if err := leaveAddress(data, address{URL: url, Passing: true}); err != nil {
+	if err := datadir.LeaveAddress(data, datadir.Address{URL: url, Passing: true}); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
@@ -114,12 +115,12 @@ func TestEntrance(t *testing.T) {
 		}
 		defer server.Shutdown()
 		data := t.TempDir()
-		own, err := claimData(t.Context(), data)
+		own, err := datadir.Take(t.Context(), data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer own.release()
-		if err := leaveAddress(data, address{URL: server.URL()}); err != nil {
+		defer own.Release()
+		if err := datadir.LeaveAddress(data, datadir.Address{URL: server.URL()}); err != nil {
 			t.Fatal(err)
 		}
 		s := &settings{program: self, data: data, node: newNodeSettings(self, ownAgents...)}

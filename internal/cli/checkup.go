@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/table"
@@ -148,11 +149,11 @@ func (c *checkup) folder() {
 func (c *checkup) server(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	var at address
+	var at datadir.Address
 	if c.s.inFolder() {
 		var err error
 		var runs bool
-		if at, runs, err = findAddress(ctx, c.s.data); err != nil {
+		if at, runs, err = datadir.Find(ctx, c.s.data); err != nil {
 			c.wrong("server", "", "%s", oneLine(err))
 			return true
 		} else if !runs {
@@ -160,7 +161,7 @@ func (c *checkup) server(ctx context.Context) bool {
 			return false
 		}
 	}
-	c.auth = at.Node.of("auth")
+	c.auth = at.Node.Of("auth")
 	l, err := c.s.mustJoin(ctx, "doctor", slog.New(slog.DiscardHandler), nil)
 	if err == nil {
 		defer l.Close()
@@ -265,7 +266,7 @@ func get(ctx context.Context, url string) (status int, body string, err error) {
 func (c *checkup) clock() {
 	now := time.Now()
 	var latest time.Time
-	for _, path := range []string{addressFile(c.s.data), lastFile(c.s.data), storeDir(c.s.data)} {
+	for _, path := range []string{datadir.AddressFile(c.s.data), datadir.LastFile(c.s.data), datadir.Store(c.s.data)} {
 		if info, err := os.Stat(path); err == nil && info.ModTime().After(latest) {
 			latest = info.ModTime()
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -49,10 +50,10 @@ func openDoor(data string, l net.Listener, scheme string) (*consoleDoor, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := makeDir(data); err != nil {
+	if err := datadir.Make(data); err != nil {
 		return nil, err
 	}
-	if err := leave(consoleFile(data), b); err != nil {
+	if err := datadir.Leave(consoleFile(data), b); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	return d, nil
@@ -67,7 +68,7 @@ func (d *consoleDoor) close(data string) {
 
 // lastDoor reads the door in the data folder.
 func lastDoor(data string) (*consoleDoor, error) {
-	b, err := readLeft(consoleFile(data))
+	b, err := datadir.Read(consoleFile(data))
 	if err != nil {
 		return nil, err
 	}
@@ -204,12 +205,12 @@ func (e *env) consoleLink(ctx context.Context, operator bool) (string, error) {
 	if err != nil {
 		return "", errNoConsole
 	}
-	a, runs, err := findAddress(ctx, s.data)
+	a, runs, err := datadir.Find(ctx, s.data)
 	if err != nil {
 		return "", err
 	}
-	if runs && a.Node.of("auth") != "" && !operator {
-		if err := s.findCreds(a.Node.of("auth")); err != nil {
+	if runs && a.Node.Of("auth") != "" && !operator {
+		if err := s.findCreds(a.Node.Of("auth")); err != nil {
 			return "", err
 		}
 	}

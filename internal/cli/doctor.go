@@ -11,12 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/table"
@@ -76,7 +80,7 @@ type diagnosis struct {
 	Streams       []string             `json:"streams"`
 	Accepted      bool                 `json:"accepted,omitempty"` // missing data is not reported again
 	Repaired      []repaired           `json:"repaired,omitempty"`
-	SetAside      []setAside           `json:"set_aside,omitempty"` // what earlier repairs set aside
+	SetAside      []datadir.Aside      `json:"set_aside,omitempty"` // what earlier repairs set aside
 
 	byAccount map[string]jetstore.Audited // nil: not known
 	asideIn   string                      // the folder of SetAside, when not all of it was examined
@@ -117,11 +121,11 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 	if e.settings.nats != "" {
 		return stored(check{"store", isNoted, "it is on a server of its own, whose own tools look at it", ""})
 	}
-	if _, err := os.Stat(storeDir(data)); err != nil {
-		if missing := e.settings.missingStore(); missing != nil {
+	if _, err := os.Stat(datadir.Store(data)); err != nil {
+		if missing := datadir.MissingStore(e.settings.data, e.settings.folder()); missing != nil {
 			return missing
 		}
-		if gone := e.settings.goneStore(); gone != "" {
+		if gone := datadir.GoneStore(e.settings.data, e.settings.folder()); gone != "" {
 			return errors.New(gone)
 		}
 		if !repair && errors.Is(err, fs.ErrNotExist) {
@@ -139,11 +143,11 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 // doctorStore prints what is damaged in the store, and repairs it when repair is set.
 func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bool) error {
 	data := e.settings.data
-	c, err := claimData(ctx, data)
+	c, err := datadir.Take(ctx, data)
 	switch {
-	case errors.Is(err, errLocked) && repair:
+	case errors.Is(err, datadir.ErrLocked) && repair:
 		return fmt.Errorf("a cortex runs on %s: stop it first", data)
-	case errors.Is(err, errLocked):
+	case errors.Is(err, datadir.ErrLocked):
 		d, err := e.settings.known()
 		if err != nil {
 			return err
@@ -154,12 +158,12 @@ func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bo
 		return err
 	}
 	d, err := e.settings.examine(ctx)
-	if missing := e.settings.missingStore(); missing != nil {
+	if missing := datadir.MissingStore(e.settings.data, e.settings.folder()); missing != nil {
 		err = missing
-	} else if gone := e.settings.goneStore(); gone != "" {
+	} else if gone := datadir.GoneStore(e.settings.data, e.settings.folder()); gone != "" {
 		err = errors.New(gone)
 	}
-	c.release()
+	c.Release()
 	if err == nil && repair && d.Damaged {
 		return e.repair(ctx, d, asJSON)
 	}
@@ -263,7 +267,7 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 		return err
 	}
 	d.Findings = n.server.Found()
-	dir := filepath.Join(asideDir(e.settings.data), time.Now().UTC().Format(asideLayout))
+	dir := filepath.Join(datadir.AsideDir(e.settings.data), time.Now().UTC().Format(datadir.AsideLayout))
 	left := map[string]int{} // damaged conversations, by account
 	for _, c := range d.Conversations.Damaged {
 		left[c.Account]++
@@ -352,10 +356,10 @@ func (d *diagnosis) remember(data string) {
 	for _, r := range d.Repaired {
 		named = append(named, r.Archive)
 	}
-	all, more := listAside(data)
-	d.SetAside = unnamed(all, named)
+	all, more := datadir.ListAside(data)
+	d.SetAside = datadir.Unnamed(all, named)
 	if more {
-		d.asideIn = asideDir(data)
+		d.asideIn = datadir.AsideDir(data)
 	}
 }
 
@@ -510,4 +514,15 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		printText(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
 	}
 	return failed
+}
+
+// maxAsideNamed bounds how many files are named that were set aside.
+const maxAsideNamed = 20
+
+// pathText returns a path to be copied: unchanged, or quoted when it contains characters that do not belong on a terminal.
+func pathText(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		return strconv.Quote(path)
+	}
+	return path
 }

@@ -11,18 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
 )
-
-// handover describes the settings of a node, as it leaves them in the data folder: for processes that join, for commands that show settings, and for
-// the chat that takes over with the same settings. It has everything except keys and passwords, of which each process has its own.
-type handover struct {
-	Flags  map[string]string         `json:"flags,omitempty"` // by name, without those that have their defaults
-	LLMs   map[string]*llms.Endpoint `json:"llms,omitempty"`
-	Budget budget.Limits             `json:"budget"`
-	// Templates is the checksum of the templates of --prompts that the node read when it started.
-	Templates string `json:"templates,omitempty"`
-}
 
 // serverFlags are the flags of every command that describe a node's server and store. The other such flags are about the process alone, or are the
 // same for all processes on the data folder.
@@ -35,8 +26,8 @@ var pathFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "prompts", "w
 var portPaths = []string{"http-cert", "http-key"}
 
 // handover returns the settings s as a handover.
-func (s *settings) handover() (*handover, error) {
-	h := &handover{Flags: map[string]string{}, LLMs: s.llms, Budget: s.budget}
+func (s *settings) handover() (*datadir.Handover, error) {
+	h := &datadir.Handover{Flags: map[string]string{}, LLMs: s.llms, Budget: s.budget}
 	var bad error
 	s.nodeFlags(func(f *pflag.Flag) {
 		v := f.Value.String()
@@ -68,16 +59,16 @@ func written(f *pflag.Flag) string {
 // returns an error for --auth when that Cortex runs without keys, since the user relies on them. own has the settings of this command from before it
 // joined. The settings of a Cortex on an external NATS server are unknown, so only flags of this command are named, and the policy: the environment
 // and the config file are for all commands.
-func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
-	var theirs *handover
+func (s *settings) unused(ctx context.Context, own *datadir.Handover) (string, error) {
+	var theirs *datadir.Handover
 	until := ""
 	if s.inFolder() {
-		a, ok, err := findAddress(ctx, s.data)
+		a, ok, err := datadir.Find(ctx, s.data)
 		if err != nil || !ok || a.Node == nil { // it has just ended, or is an older version that does not say
 			return "", nil
 		}
 		theirs = a.Node
-		if s.node.auth != "" && theirs.of("auth") == "" {
+		if s.node.auth != "" && theirs.Of("auth") == "" {
 			return "", s.errNoKeys(a)
 		}
 		if a.Passing {
@@ -86,7 +77,7 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 	}
 	var names, said []string
 	s.node.flags.VisitAll(func(f *pflag.Flag) {
-		given := s.given[f.Name] != 0 && own.of(f.Name) != theirs.of(f.Name)
+		given := s.given[f.Name] != 0 && own.Of(f.Name) != theirs.Of(f.Name)
 		if !s.inFolder() {
 			given = s.given[f.Name] == fromFlag || f.Name == "policy" && s.node.policy != ""
 		}
@@ -108,7 +99,7 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 }
 
 // errNoKeys is the error for --auth when the Cortex at a runs without keys.
-func (s *settings) errNoKeys(a address) error {
+func (s *settings) errNoKeys(a datadir.Address) error {
 	return fmt.Errorf("the cortex (process %d) that runs on %s has no keys: stop it, or leave --auth out", a.PID, s.data)
 }
 
@@ -136,7 +127,7 @@ func (s *settings) nodeFlags(f func(*pflag.Flag)) {
 
 // successor returns the settings of a node that takes over from the one that left h on the data folder of s, and the names of the settings that it
 // takes from s: those given to s override those of h. Keys cannot be overridden: those who know the old node by its keys could not go on.
-func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
+func (s *settings) successor(h *datadir.Handover) (_ *settings, own []string, _ error) {
 	next := &settings{program: s.program, llms: maps.Clone(h.LLMs), budget: h.Budget, node: newNodeSettings(s.program, ownAgents...)}
 	values, own, err := s.override(h)
 	if err != nil {
@@ -172,13 +163,13 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 		ep.Bind(name, by)
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
-	next.node.keyless = h.of("auth") == "" // without keys only if the previous node ran without
+	next.node.keyless = h.Of("auth") == "" // without keys only if the previous node ran without
 	next.node.passing, next.node.tell, next.node.fail = true, s.node.tell, s.node.fail
 	return next, own, nil
 }
 
 // override returns the flags of h, replaced by those given to s, and the names of the replaced ones.
-func (s *settings) override(h *handover) (values map[string]string, names []string, _ error) {
+func (s *settings) override(h *datadir.Handover) (values map[string]string, names []string, _ error) {
 	values = maps.Clone(h.Flags)
 	if len(s.given) == 0 {
 		return values, nil, nil
@@ -207,12 +198,4 @@ func (s *settings) override(h *handover) (values map[string]string, names []stri
 		put("model") // the previous model belongs to the other llm
 	}
 	return values, names, nil
-}
-
-// of returns the value of a flag of the node; "" is the default.
-func (h *handover) of(flag string) string {
-	if h == nil {
-		return ""
-	}
-	return h.Flags[flag]
 }

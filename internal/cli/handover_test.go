@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -57,7 +58,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var read handover
+	var read datadir.Handover
 	if err := json.Unmarshal(b, &read); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 	if err := heir.take(heir.flags, nil); err != nil {
 		t.Fatal(err)
 	}
-	next, own, err := heir.successor(&handover{
+	next, own, err := heir.successor(&datadir.Handover{
 		Flags: map[string]string{"llm": "theirs", "model": "big", "auth": "/keys", "retain": "30d", "agents": "echo", "shortlist": "7", "sync": "2s"},
 		LLMs:  map[string]*llms.Endpoint{"theirs": {Provider: "ollama", Model: "t"}},
 	})
@@ -124,7 +125,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 func TestHandoverOfAnotherVersion(t *testing.T) {
 	s := &settings{program: self, node: newNodeSettings(self)}
 	for flags, want := range map[string]string{"none": "does not know", "sync": "", "retain": "--retain"} {
-		_, _, err := s.successor(&handover{Flags: map[string]string{flags: "strange"}})
+		_, _, err := s.successor(&datadir.Handover{Flags: map[string]string{flags: "strange"}})
 		if got := err == nil; got != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("successor of --%s: %v, want %q", flags, err, want)
 		}
@@ -144,8 +145,8 @@ func TestPathsAreHandedOverWhole(t *testing.T) {
 			}
 		})
 		h, err := s.handover()
-		if err != nil || !filepath.IsAbs(h.of(name)) || filepath.Base(h.of(name)) != "relative" {
-			t.Errorf("--%s is handed over as %q, %v", name, h.of(name), err)
+		if err != nil || !filepath.IsAbs(h.Of(name)) || filepath.Base(h.Of(name)) != "relative" {
+			t.Errorf("--%s is handed over as %q, %v", name, h.Of(name), err)
 		}
 	}
 	newNodeSettings(self).flags.VisitAll(func(f *pflag.Flag) {
@@ -179,12 +180,12 @@ func TestUnusedSettingsAreNamed(t *testing.T) {
 				t.Setenv(test.env[0], test.env[1])
 			}
 			data := t.TempDir()
-			own, err := claimData(t.Context(), data)
+			own, err := datadir.Take(t.Context(), data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer own.release()
-			if err := leaveAddress(data, address{URL: "nats://h:1", PID: 7, Passing: true, Node: &handover{Flags: test.running}}); err != nil {
+			defer own.Release()
+			if err := datadir.LeaveAddress(data, datadir.Address{URL: "nats://h:1", PID: 7, Passing: true, Node: &datadir.Handover{Flags: test.running}}); err != nil {
 				t.Fatal(err)
 			}
 			s := &settings{program: self, data: data, node: newNodeSettings(self, ownAgents...)}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 )
 
 // notes is a log that a test reads while it is written.
@@ -50,12 +52,12 @@ func (n *notes) say(t *testing.T, want string) {
 // that was killed.
 func TestServiceWaitsForOneThatWasKilled(t *testing.T) {
 	data := t.TempDir()
-	killed, err := claimData(t.Context(), data)
+	killed, err := datadir.Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer killed.close()
-	if err := leaveAddress(data, address{URL: "nats://127.0.0.1:1", PID: 12}); err != nil {
+	defer killed.Release()
+	if err := datadir.LeaveAddress(data, datadir.Address{URL: "nats://127.0.0.1:1", PID: 12}); err != nil {
 		t.Fatal(err)
 	}
 	port, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -74,7 +76,7 @@ func TestServiceWaitsForOneThatWasKilled(t *testing.T) {
 	log.say(t, "waiting for the port of --http")
 	port.Close()
 	log.say(t, "waiting for the data folder")
-	killed.close()
+	killed.Release()
 	log.say(t, "cortex is ready")
 	stop()
 	if code := <-ended; code != 0 {
@@ -85,12 +87,12 @@ func TestServiceWaitsForOneThatWasKilled(t *testing.T) {
 // TestServiceWaitsForAPortUntilItIsStopped stops a service that waits for the port of another one.
 func TestServiceWaitsForAPortUntilItIsStopped(t *testing.T) {
 	data := t.TempDir()
-	other, err := claimData(t.Context(), data)
+	other, err := datadir.Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.close()
-	if err := leaveAddress(data, address{URL: "nats://127.0.0.1:1", PID: 12}); err != nil {
+	defer other.Release()
+	if err := datadir.LeaveAddress(data, datadir.Address{URL: "nats://127.0.0.1:1", PID: 12}); err != nil {
 		t.Fatal(err)
 	}
 	port, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -48,19 +49,19 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 	}
 	o, store := &home.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}, s.store
 	if s.nats == "" {
-		a, ok, err := findAddress(ctx, s.data)
+		a, ok, err := datadir.Find(ctx, s.data)
 		if err != nil || !ok {
 			return nil, err
 		}
-		o.URL, o.Locate = a.URL, func() (home.Place, error) { return whereNow(s.data) }
+		o.URL, o.Locate = a.URL, func() (home.Place, error) { return datadir.WhereNow(s.data) }
 		if store, err = s.storeOf(a); err != nil {
 			return nil, err
 		}
 		if s.node.wellKnown == "" {
-			s.node.wellKnown = a.Node.of("well-known")
+			s.node.wellKnown = a.Node.Of("well-known")
 		}
-		s.node.strict = a.Node.of("strict-abilities") == "true"
-		if err := s.findCreds(a.Node.of("auth")); err != nil {
+		s.node.strict = a.Node.Of("strict-abilities") == "true"
+		if err := s.findCreds(a.Node.Of("auth")); err != nil {
 			return nil, err
 		}
 	}
@@ -144,7 +145,7 @@ func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, 
 	}
 	l, err := s.join(ctx, name, log, onConn)
 	if err == nil && l == nil {
-		err = fmt.Errorf("%w on %s: start one with `cortex chat` or `cortex serve`, or name its server with --nats", errNoCortex, s.data)
+		err = fmt.Errorf("%w on %s: start one with `cortex chat` or `cortex serve`, or name its server with --nats", datadir.ErrNoCortex, s.data)
 	}
 	return l, err
 }
@@ -153,7 +154,7 @@ func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, 
 func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error), tell func(away error)) (*link, error) {
 	for creds := s.creds; ; s.creds = creds { // the other server's credentials are of no use
 		l, err := s.mustJoin(ctx, name, log, onConn)
-		away := errors.Is(err, transport.ErrUnavailable) || errors.Is(err, errNoCortex) || errors.Is(err, errSilent)
+		away := errors.Is(err, transport.ErrUnavailable) || errors.Is(err, datadir.ErrNoCortex) || errors.Is(err, datadir.ErrSilent)
 		if !away || refusesTLS(err) {
 			return l, err
 		}

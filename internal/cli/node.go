@@ -22,6 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/garbage"
@@ -38,15 +39,15 @@ type node struct {
 	orchestrator *cortex.Orchestrator
 	templates    *prompt.Templates
 	server       home.Server           // nil with --nats
-	claim        *claim                // likewise
+	claim        *datadir.Claim        // likewise
 	clock        *wallClock            // for deleting by age
 	broken       atomic.Pointer[error] // why the server has given up its store, after which the server's end may hang
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
-	set          *handover // its settings
-	roles        *besides  // the program's roles, which a service runs
-	guests       *guests   // likewise, A2A agents of others; nil: none
+	set          *datadir.Handover // its settings
+	roles        *besides          // the program's roles, which a service runs
+	guests       *guests           // likewise, A2A agents of others; nil: none
 	pace         pace
 	forA2A       sync.Once
 	asA2A        *a2aserver.Server // nil until it is asked for
@@ -178,7 +179,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
 	if n.claim != nil {
 		n.work.Go(func() error {
-			err := n.claim.watch(workCtx)
+			err := n.claim.Watch(workCtx)
 			if err != nil {
 				log.Error("the data folder is lost", "err", err)
 			}
@@ -228,14 +229,14 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 	}
 	if n.server != nil && n.server.URL() != "" {
-		a := address{URL: n.server.URL(), Server: n.server.ID(), Version: buildVersion(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
-		if err := leaveAddress(s.data, a); err != nil {
+		a := datadir.Address{URL: n.server.URL(), Server: n.server.ID(), Version: buildVersion(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
+		if err := datadir.LeaveAddress(s.data, a); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
-		keepPort(s.data, n.server.URL())
+		datadir.KeepPort(s.data, n.server.URL())
 		if n.claim != nil {
 			n.work.Go(func() error {
-				n.claim.keepAddress(workCtx, a, log)
+				n.claim.KeepAddress(workCtx, a, log)
 				return nil
 			})
 		}
@@ -288,29 +289,29 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	}
 	dial := s.program.Home.Dial
 	if s.nats == "" {
-		c, err := claimData(ctx, s.data)
+		c, err := datadir.Take(ctx, s.data)
 		if err != nil {
 			return err
 		}
-		n.claim, n.release = c, c.release
+		n.claim, n.release = c, c.Release
 		if err := s.keepKeys(); err != nil {
 			return err
 		}
-		if err := s.missingStore(); err != nil {
+		if err := datadir.MissingStore(s.data, s.folder()); err != nil {
 			return err
 		}
-		if gone := s.goneStore(); gone != "" {
+		if gone := datadir.GoneStore(s.data, s.folder()); gone != "" {
 			n.log.Error("the store is lost: an empty one is begun", "what", gone)
 		}
 		so := &home.ServerOptions{
-			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
+			Dir: datadir.Store(s.data), Listen: datadir.SameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
 			Auth: s.node.auth, TLS: s.tls,
 		}
 		if n.server, err = startServer(ctx, s.program.Home, so, s.node.listen); err != nil {
 			return err
 		}
-		markStore(s.data, n.log)
-		if err := c.keep(storeDir(s.data)); err != nil {
+		datadir.MarkStore(s.data, n.log)
+		if err := c.Keep(datadir.Store(s.data)); err != nil {
 			return err
 		}
 		dial = n.server.Dial

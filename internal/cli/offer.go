@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -84,7 +85,7 @@ func (s *settings) findModel(ctx context.Context, listens func(ctx context.Conte
 // and stores the answer. Settings take precedence, and a chat that joins a running Cortex uses that one's model. It returns a warning for the user.
 func (e *env) chooseModel(ctx context.Context) (warning string, _ error) {
 	s := &e.settings
-	if !e.onTerminal() || !s.inFolder() || s.given["llm"] != 0 || s.given["model"] != 0 || len(s.llms) > 0 || held(s.data) {
+	if !e.onTerminal() || !s.inFolder() || s.given["llm"] != 0 || s.given["model"] != 0 || len(s.llms) > 0 || datadir.Held(s.data) {
 		return "", nil
 	}
 	choice, err := keptChoice(s.data)
@@ -224,7 +225,7 @@ func (e *env) readAnswer(ctx context.Context) (string, error) {
 }
 
 func keptChoice(data string) (c modelChoice, _ error) {
-	b, err := readLeft(choiceFile(data))
+	b, err := datadir.Read(choiceFile(data))
 	if err != nil {
 		return c, err
 	}
@@ -235,12 +236,12 @@ func keptChoice(data string) (c modelChoice, _ error) {
 }
 
 func keepChoice(data string, c modelChoice) error {
-	if err := makeDir(data); err != nil {
+	if err := datadir.Make(data); err != nil {
 		return err
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	return leave(choiceFile(data), append(b, '\n'))
+	return datadir.Leave(choiceFile(data), append(b, '\n'))
 }

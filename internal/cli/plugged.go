@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -86,7 +87,7 @@ func (s *settings) errPrivate() error {
 
 // target describes the purpose for which a transport or store of the program is opened.
 func (s *settings) target(url string, log *slog.Logger, onConn func(up bool, err error)) (*Target, error) {
-	if err := makeDir(s.data); err != nil {
+	if err := datadir.Make(s.data); err != nil {
 		return nil, err
 	}
 	if onConn == nil {
@@ -121,7 +122,7 @@ func (s *settings) plugIn(ctx context.Context, log *slog.Logger, onConn func(up 
 		return nil, err
 	}
 	l.absent = fmt.Errorf("%w at %s: start one with `cortex serve%s --transport %s --store %s`",
-		errNoCortex, l.url, tenantFlag(s.tenant), shellWord(l.url), shellWord(shownURL(s.store)))
+		datadir.ErrNoCortex, l.url, tenantFlag(s.tenant), shellWord(l.url), shellWord(shownURL(s.store)))
 	return l, nil
 }
 
@@ -177,8 +178,8 @@ func (s *settings) connect(ctx context.Context, conn *home.Conn, url, store stri
 }
 
 // storeOf returns the URL of the store that the Cortex at a uses: a process that joins reads the same store.
-func (s *settings) storeOf(a address) (string, error) {
-	store := a.Node.of("store")
+func (s *settings) storeOf(a datadir.Address) (string, error) {
+	store := a.Node.Of("store")
 	_, known := s.program.Stores[scheme(store)]
 	switch {
 	case s.store != "" && s.store != store:
@@ -192,14 +193,14 @@ func (s *settings) storeOf(a address) (string, error) {
 // openOwn opens the program's own transport for the node.
 func (n *node) openOwn(ctx context.Context, s *settings, onConn func(up bool, err error)) (err error) {
 	if s.private() { // otherwise processes share the work, as on an external NATS server
-		c, err := claimData(ctx, s.data)
-		if errors.Is(err, errLocked) {
+		c, err := datadir.Take(ctx, s.data)
+		if errors.Is(err, datadir.ErrLocked) {
 			return fmt.Errorf("another cortex runs on %s, and --transport %s cannot reach it: end that one, or choose another folder with --data", s.data, scheme(s.transport))
 		}
 		if err != nil {
 			return err
 		}
-		n.claim, n.release = c, c.release
+		n.claim, n.release = c, c.Release
 	}
 	if n.link, err = s.plugIn(ctx, n.log, onConn); err != nil {
 		return err

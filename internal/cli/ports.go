@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
@@ -112,7 +113,7 @@ func (s *settings) listen(ctx context.Context, flag, at string, log *slog.Logger
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return nil, fmt.Errorf("--%s: %w", flag, err)
 		}
-		a, ok, ferr := findAddress(ctx, s.data)
+		a, ok, ferr := datadir.Find(ctx, s.data)
 		runs := ferr == nil && ok && !a.Passing
 		over := time.Now().After(end)
 		switch {

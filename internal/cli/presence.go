@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
 
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -81,7 +82,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 	defer sub.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(syncTimeout, func() { cancel(errNoCortex) })
+	late := time.AfterFunc(syncTimeout, func() { cancel(datadir.ErrNoCortex) })
 	defer late.Stop()
 	err = sub.Serve(ctx, func(_ context.Context, e *transport.Event) error {
 		switch p := e.Payload.(type) {
@@ -98,7 +99,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errDone):
 		return true, nil
-	case errors.Is(cause, errNoCortex):
+	case errors.Is(cause, datadir.ErrNoCortex):
 		return false, unheard
 	}
 	return false, err
@@ -123,8 +124,6 @@ func unanswered(url, who string, err error) error {
 		url, who, err)
 }
 
-var errNoCortex = errors.New("no cortex runs")
-
 // noCortex is the error when a reachable server has no orchestrator for a tenant. who is this process's identity there; nil when it is unknown.
 func noCortex(tenant, url string, who *auth.Identity) error {
 	of, command, with := "", "cortex serve"+tenantFlag(tenant)+" --nats "+shellWord(url), ""
@@ -137,5 +136,5 @@ func noCortex(tenant, url string, who *auth.Identity) error {
 	case who != nil:
 		command += " --creds " + shellWord(who.File)
 	}
-	return fmt.Errorf("%w%s at %s: start one with `%s`%s", errNoCortex, of, url, command, with)
+	return fmt.Errorf("%w%s at %s: start one with `%s`%s", datadir.ErrNoCortex, of, url, command, with)
 }

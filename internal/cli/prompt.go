@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -57,14 +58,14 @@ conversation, unless --conversation names one to go on with. Nothing is sent.`,
 }
 
 // isSet returns the settings of the node whose prompts are shown; nil when they are unknown.
-type isSet func(context.Context) (*handover, error)
+type isSet func(context.Context) (*datadir.Handover, error)
 
 // joined returns the settings of the node that this process has joined. It reads them each time, since another node may run by then.
-func (s *settings) joined(ctx context.Context) (*handover, error) {
+func (s *settings) joined(ctx context.Context) (*datadir.Handover, error) {
 	if !s.inFolder() {
 		return nil, nil
 	}
-	a, _, err := findAddress(ctx, s.data)
+	a, _, err := datadir.Find(ctx, s.data)
 	return a.Node, err
 }
 
@@ -122,8 +123,8 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 
 // templates returns the templates to try out, or else those that the node read when it started. It is an error when the node's folder has changed
 // since then.
-func (b *backend) templates(h *handover) (*prompt.Templates, error) {
-	dir := h.of("prompts")
+func (b *backend) templates(h *datadir.Handover) (*prompt.Templates, error) {
+	dir := h.Of("prompts")
 	if b.prompts != "" || dir == "" {
 		return prompt.New(b.prompts)
 	}
@@ -140,11 +141,11 @@ func (b *backend) templates(h *handover) (*prompt.Templates, error) {
 }
 
 // permitted returns the agents that the node's policy lets this user ask.
-func (b *backend) permitted(h *handover, agents []prompt.Agent) ([]prompt.Agent, error) {
-	if h.of("policy") == "" {
+func (b *backend) permitted(h *datadir.Handover, agents []prompt.Agent) ([]prompt.Agent, error) {
+	if h.Of("policy") == "" {
 		return agents, nil
 	}
-	rules, err := (&settings{node: &nodeSettings{policy: h.of("policy")}}).loadPolicy(slog.New(slog.DiscardHandler))
+	rules, err := (&settings{node: &nodeSettings{policy: h.Of("policy")}}).loadPolicy(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, fmt.Errorf("the rules of the cortex that runs: %w", err)
 	}
@@ -164,7 +165,7 @@ func (b *backend) permitted(h *handover, agents []prompt.Agent) ([]prompt.Agent,
 }
 
 // unknown names what the model may be told and the prompt does not show, or returns "".
-func (b *backend) unknown(h *handover, choice bool) string {
+func (b *backend) unknown(h *datadir.Handover, choice bool) string {
 	var what []string
 	if h == nil && b.prompts == "" {
 		what = append(what, "its --prompts")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
@@ -225,12 +226,12 @@ func (e *env) serveNode(ctx context.Context, told *serving, waits *starting, rol
 }
 
 // isTaken is the error for a data folder on which another service runs.
-func (s *settings) isTaken(a address) error {
+func (s *settings) isTaken(a datadir.Address) error {
 	return fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
 }
 
 // mayEnd is why a service waits for a data folder on which another one runs, or did until it was killed.
-func (s *settings) mayEnd(a address) error {
+func (s *settings) mayEnd(a datadir.Address) error {
 	return fmt.Errorf("another cortex (process %d) runs on %s, or was killed and has not ended: this service begins when it has", a.PID, s.data)
 }
 
@@ -248,8 +249,8 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 			what = scheme(s.transport)
 		}
 		switch {
-		case errors.Is(err, errLocked):
-			a, ok, ferr := findAddress(ctx, s.data)
+		case errors.Is(err, datadir.ErrLocked):
+			a, ok, ferr := datadir.Find(ctx, s.data)
 			if ferr != nil {
 				return nil, ferr
 			}
@@ -261,7 +262,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 				return nil, s.isTaken(a)
 			}
 			if told.IsZero() {
-				leave = queue(s.data)
+				leave = datadir.Queue(s.data)
 			}
 			what = "the data folder"
 			switch {

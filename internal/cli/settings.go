@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net"
 	"net/url"
@@ -574,16 +573,4 @@ func defaultData() string {
 		}
 	}
 	return filepath.Join(home, ".local", "state", "cortex")
-}
-
-// makeDir creates a folder that only its owner can read.
-func makeDir(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("the data folder %s cannot be written: choose another with --data", dir)
-	}
-	if err != nil {
-		return fmt.Errorf("data folder: %w: choose another with --data", err)
-	}
-	return nil
 }

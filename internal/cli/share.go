@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -117,8 +118,8 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 // machine with the folder of keys.
 func (e *env) warnOfNames(ctx context.Context, conv *conversation.Conversation, ids []string) {
 	var issued []string
-	if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && e.settings.inFolder() {
-		all, err := auth.List(a.Node.of("auth"))
+	if a, ok, err := datadir.Find(ctx, e.settings.data); err == nil && ok && e.settings.inFolder() {
+		all, err := auth.List(a.Node.Of("auth"))
 		for _, i := range all {
 			if err == nil && i.Tenant == e.settings.tenant {
 				issued = append(issued, i.ID)

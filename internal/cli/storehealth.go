@@ -1,22 +1,17 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 )
 
-// storeDir is the folder of the embedded server's store.
-func storeDir(data string) string { return filepath.Join(data, "nats") }
-
 // folder returns that folder as an object of package home.
-func (s *settings) folder() home.Folder { return s.program.Home.Folder(storeDir(s.data)) }
+func (s *settings) folder() home.Folder { return s.program.Home.Folder(datadir.Store(s.data)) }
 
 // jetstore returns Cortex's own store; nil when the conversations are in another one.
 func (n *node) jetstore() *jetstore.Store {
@@ -62,26 +57,5 @@ func (n *node) lacks(data string) bool {
 	if n.server == nil {
 		return false
 	}
-	return asideSpeaks(data)
-}
-
-// asideSpeaks reports whether something was set aside that may have spoken of files: anything but what a consumer has delivered, which names no file
-// and whose messages are in the store still.
-func asideSpeaks(data string) bool {
-	root := asideDir(data)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		// The time, the account, the stream, and the file in the stream's folder.
-		if in := strings.SplitN(filepath.ToSlash(rel), "/", 4); len(in) < 4 || !strings.HasPrefix(in[3], "obs/") {
-			return errEnough
-		}
-		return nil
-	})
-	return err != nil && !errors.Is(err, fs.ErrNotExist)
+	return datadir.AsideSpeaks(data)
 }

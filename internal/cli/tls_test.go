@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 )
@@ -117,13 +118,13 @@ func TestTLSMistakesAreSaidAtOnce(t *testing.T) {
 				}
 				defer server.Shutdown()
 				data := t.TempDir()
-				own, err := claimData(t.Context(), data)
+				own, err := datadir.Take(t.Context(), data)
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer own.release()
+				defer own.Release()
 				var tried atomic.Int64
-				if err := leaveAddress(data, address{URL: counting(t, server.URL(), &tried), PID: os.Getpid()}); err != nil {
+				if err := datadir.LeaveAddress(data, datadir.Address{URL: counting(t, server.URL(), &tried), PID: os.Getpid()}); err != nil {
 					t.Fatal(err)
 				}
 				args := append([]string{command, "--data", data}, test.flags...)

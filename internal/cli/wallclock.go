@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 )
 
@@ -103,7 +104,7 @@ func recallClock(file string, now time.Time) (was clockMemory, err error) {
 	if file == "" {
 		return was, nil
 	}
-	b, err := readLeft(file)
+	b, err := datadir.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return was, nil
 	}
@@ -267,7 +268,7 @@ func (c *wallClock) save() {
 	}
 	c.saved = c.at
 	if b, err := json.Marshal(clockMemory{Last: c.last, Steps: c.steps}); err == nil {
-		if err := leave(c.file, b); err != nil {
+		if err := datadir.Leave(c.file, b); err != nil {
 			c.log.Debug("the time is not written down for the next run", "err", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package datadir
 
 import (
 	"net"
@@ -28,18 +28,18 @@ func TestClaimLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
-			c, err := claimData(t.Context(), data)
+			c, err := Take(t.Context(), data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.release()
+			defer c.Release()
 			if err := os.Mkdir(filepath.Join(data, "nats"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.keep(filepath.Join(data, "nats")); err != nil {
+			if err := c.Keep(filepath.Join(data, "nats")); err != nil {
 				t.Fatal(err)
 			}
-			if err := leaveAddress(data, address{URL: "nats://127.0.0.1:1"}); err != nil {
+			if err := LeaveAddress(data, Address{URL: "nats://127.0.0.1:1"}); err != nil {
 				t.Fatal(err)
 			}
 			if err := test.do(data); err != nil {
@@ -56,26 +56,26 @@ func TestClaimLost(t *testing.T) {
 // TestClaimLostLeavesOthersAlone checks that a process that has lost the folder does not remove its new owner's files.
 func TestClaimLostLeavesOthersAlone(t *testing.T) {
 	data := t.TempDir()
-	first, err := claimData(t.Context(), data)
+	first, err := Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(lockFile(data)); err != nil {
 		t.Fatal(err)
 	}
-	second, err := claimData(t.Context(), data)
+	second, err := Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.release()
-	if err := leaveAddress(data, address{URL: "nats://127.0.0.1:1"}); err != nil {
+	defer second.Release()
+	if err := LeaveAddress(data, Address{URL: "nats://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	first.release()
-	if at, err := whereNow(data); err != nil || at.URL != "nats://127.0.0.1:1" {
+	first.Release()
+	if at, err := WhereNow(data); err != nil || at.URL != "nats://127.0.0.1:1" {
 		t.Errorf("the address of the new owner is %+v, %v", at, err)
 	}
-	if !held(data) {
+	if !Held(data) {
 		t.Error("the folder of the new owner is free")
 	}
 }
@@ -88,7 +88,7 @@ func TestClaimAwaitsTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := leaveAddress(data, address{URL: "nats://" + l.Addr().String()}); err != nil {
+	if err := LeaveAddress(data, Address{URL: "nats://" + l.Addr().String()}); err != nil {
 		t.Fatal(err)
 	}
 	came := make(chan struct{})
@@ -103,11 +103,11 @@ func TestClaimAwaitsTheOther(t *testing.T) {
 		}
 		l.Close()
 	}()
-	c, err := claimData(t.Context(), data)
+	c, err := Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.release()
+	defer c.Release()
 	select {
 	case <-came:
 	default:
@@ -118,15 +118,15 @@ func TestClaimAwaitsTheOther(t *testing.T) {
 // TestClaimWatches checks that a loss is noticed within a second.
 func TestClaimWatches(t *testing.T) {
 	data := t.TempDir()
-	c, err := claimData(t.Context(), data)
+	c, err := Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.release()
+	defer c.Release()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		time.AfterFunc(time.Minute, func() { os.Remove(lockFile(data)) })
-		if err := c.watch(t.Context()); err == nil || time.Since(begin) > time.Minute+time.Second {
+		if err := c.Watch(t.Context()); err == nil || time.Since(begin) > time.Minute+time.Second {
 			t.Errorf("watch() = %v after %v", err, time.Since(begin))
 		}
 	})

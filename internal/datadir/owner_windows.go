@@ -1,4 +1,4 @@
-package cli
+package datadir
 
 // giveBack does nothing on Windows, where files inherit their access from the folder.
 func giveBack(string) {}

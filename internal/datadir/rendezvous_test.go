@@ -1,4 +1,4 @@
-package cli
+package datadir
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,34 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/cortex-orchestrator/cortex/internal/home"
-	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 )
-
-// TestPortIsKept starts a server after another one on the same data folder, with and without TLS, in which the URL's scheme differs: it has the same
-// port.
-func TestPortIsKept(t *testing.T) {
-	own := certify(t, "server")
-	for name, tls := range map[string]home.TLS{"plain": {}, "TLS": {Cert: own.Cert, Key: own.Key}} {
-		t.Run(name, func(t *testing.T) {
-			data := t.TempDir()
-			server, err := nats.Home{}.Start(t.Context(), &home.ServerOptions{Dir: storeDir(data), Listen: sameListen(t.Context(), data, "127.0.0.1:0"), TLS: tls})
-			if err != nil {
-				t.Fatal(err)
-			}
-			keepPort(data, server.URL())
-			server.Shutdown()
-			u, err := url.Parse(server.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := sameListen(t.Context(), data, "127.0.0.1:0"); got != u.Host {
-				t.Errorf("sameListen() = %s, want %s", got, u.Host)
-			}
-		})
-	}
-}
 
 // TestPortIsDamaged checks that a file of the port with something else in it costs the port, and not the start.
 func TestPortIsDamaged(t *testing.T) {
@@ -50,7 +22,7 @@ func TestPortIsDamaged(t *testing.T) {
 		if err := os.WriteFile(portFile(data), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := sameListen(t.Context(), data, "127.0.0.1:0"); got != "127.0.0.1:0" {
+		if got := SameListen(t.Context(), data, "127.0.0.1:0"); got != "127.0.0.1:0" {
 			t.Errorf("with %q in the file, sameListen() = %s, want a free port", text, got)
 		}
 	}
@@ -67,13 +39,13 @@ func TestLeaveReplacesAnything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
-			if err := put(addressFile(data)); err != nil {
+			if err := put(AddressFile(data)); err != nil {
 				t.Fatal(err)
 			}
-			if err := leaveAddress(data, address{URL: "nats://here"}); err != nil {
+			if err := LeaveAddress(data, Address{URL: "nats://here"}); err != nil {
 				t.Fatal(err)
 			}
-			if b, err := readLeft(addressFile(data)); err != nil || !strings.Contains(string(b), "nats://here") {
+			if b, err := Read(AddressFile(data)); err != nil || !strings.Contains(string(b), "nats://here") {
 				t.Errorf("the file has %q, %v", b, err)
 			}
 			kept, err := filepath.Glob(filepath.Join(data, "*", "inside"))
@@ -89,7 +61,7 @@ func TestLeaveReplacesAnything(t *testing.T) {
 func TestAddressIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
-		c, err := claimData(t.Context(), data)
+		c, err := Take(t.Context(), data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,8 +70,8 @@ func TestAddressIsKept(t *testing.T) {
 		defer c.close()
 		defer running.Wait()
 		defer cancel()
-		want := address{URL: "nats://here"}
-		if err := leaveAddress(data, want); err != nil {
+		want := Address{URL: "nats://here"}
+		if err := LeaveAddress(data, want); err != nil {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex
@@ -109,11 +81,11 @@ func TestAddressIsKept(t *testing.T) {
 			defer mu.Unlock()
 			return log.String()
 		}
-		running.Go(func() { c.keepAddress(ctx, want, slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))) })
+		running.Go(func() { c.KeepAddress(ctx, want, slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))) })
 		there := func() bool {
 			time.Sleep(2 * lookEvery)
 			synctest.Wait()
-			b, err := readLeft(addressFile(data))
+			b, err := Read(AddressFile(data))
 			return err == nil && strings.Contains(string(b), want.URL)
 		}
 		if !there() || text() != "" {
@@ -125,7 +97,7 @@ func TestAddressIsKept(t *testing.T) {
 			func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
 			func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
 		} {
-			if err := damage(addressFile(data)); err != nil {
+			if err := damage(AddressFile(data)); err != nil {
 				t.Fatal(err)
 			}
 			if !there() {

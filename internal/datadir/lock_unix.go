@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package datadir
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLock locks f until it is closed or the process ends. It returns errLocked when another open file has the lock.
+// tryLock locks f until it is closed or the process ends. It returns ErrLocked when another open file has the lock.
 func tryLock(f *os.File) error {
 	return flock(f, syscall.LOCK_EX)
 }
@@ -21,7 +21,7 @@ func shareLock(f *os.File) error {
 func flock(f *os.File, how int) error {
 	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errLocked
+		return ErrLocked
 	}
 	return err
 }

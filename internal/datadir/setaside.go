@@ -1,4 +1,4 @@
-package cli
+package datadir
 
 import (
 	"bufio"
@@ -9,27 +9,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 const (
-	// asideLayout is the name of a folder with everything that one repair set aside.
-	asideLayout = "20060102T150405.000Z"
+	// AsideLayout is the name of a folder with everything that one repair set aside.
+	AsideLayout = "20060102T150405.000Z"
 
-	maxAsideNamed = 20        // files that the doctor names
 	maxAsideFiles = 10_000    // files that it looks at
 	maxAsideRead  = 256 << 20 // bytes of a conversation's file
 )
 
-// asideDir is the folder for damaged parts of a store.
-func asideDir(data string) string { return filepath.Join(storeDir(data), "damaged") }
+// AsideDir is the folder for damaged parts of a store.
+func AsideDir(data string) string { return filepath.Join(Store(data), "damaged") }
 
-// setAside is a file of damaged data, which exists until somebody removes it.
-type setAside struct {
+// Aside is a file of damaged data, which exists until somebody removes it.
+type Aside struct {
 	File  string    `json:"file"`
 	At    time.Time `json:"at"`
 	Bytes int64     `json:"bytes"`
@@ -42,9 +38,9 @@ type setAside struct {
 
 var errEnough = errors.New("enough")
 
-// listAside returns what was set aside in a data folder and still exists, the oldest first. It leaves out what cannot be read.
-func listAside(data string) (all []setAside, more bool) {
-	root := asideDir(data)
+// ListAside returns what was set aside in a data folder and still exists, the oldest first. It leaves out what cannot be read.
+func ListAside(data string) (all []Aside, more bool) {
+	root := AsideDir(data)
 	seen := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if seen++; seen > maxAsideFiles {
@@ -59,8 +55,8 @@ func listAside(data string) (all []setAside, more bool) {
 			return nil
 		}
 		folder, file, _ := strings.Cut(filepath.ToSlash(rel), "/")
-		a := setAside{File: path, Bytes: info.Size(), At: info.ModTime().UTC()}
-		if at, err := time.Parse(asideLayout, folder); err == nil {
+		a := Aside{File: path, Bytes: info.Size(), At: info.ModTime().UTC()}
+		if at, err := time.Parse(AsideLayout, folder); err == nil {
 			a.At = at
 		}
 		if strings.HasPrefix(file, "conversation-") && strings.HasSuffix(file, ".jsonl") {
@@ -74,8 +70,8 @@ func listAside(data string) (all []setAside, more bool) {
 	return all, errors.Is(err, errEnough)
 }
 
-// conversation fills in the conversation and the number of entries, from a file that [repairOne] wrote.
-func (a *setAside) conversation(path string) {
+// conversation fills in the conversation and the number of entries, from the first line of a file that `cortex doctor` wrote.
+func (a *Aside) conversation(path string) {
 	f, err := os.Open(path)
 	if err != nil {
 		return
@@ -85,7 +81,10 @@ func (a *setAside) conversation(path string) {
 	for lines := 0; ; lines++ {
 		line, err := r.ReadSlice('\n')
 		whole := err == nil
-		var head repaired
+		var head struct {
+			Tenant    string `json:"tenant"`
+			ContextID string `json:"context_id"`
+		}
 		if lines == 0 && json.Unmarshal(line, &head) == nil {
 			a.Tenant, a.ContextID = head.Tenant, head.ContextID
 		}
@@ -102,19 +101,32 @@ func (a *setAside) conversation(path string) {
 	}
 }
 
-// unnamed returns those of all that are not within places, which were named already.
-func unnamed(all []setAside, places []string) []setAside {
-	return slices.DeleteFunc(all, func(a setAside) bool {
+// Unnamed returns those of all that are not within places, which were named already.
+func Unnamed(all []Aside, places []string) []Aside {
+	return slices.DeleteFunc(all, func(a Aside) bool {
 		return slices.ContainsFunc(places, func(place string) bool {
 			return a.File == place || strings.HasPrefix(a.File, place+string(filepath.Separator))
 		})
 	})
 }
 
-// pathText returns a path to be copied: unchanged, or quoted when it contains characters that do not belong on a terminal.
-func pathText(path string) string {
-	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
-		return strconv.Quote(path)
-	}
-	return path
+// AsideSpeaks reports whether something was set aside that may have spoken of files: anything but what a consumer has delivered, which names no file
+// and whose messages are in the store still.
+func AsideSpeaks(data string) bool {
+	root := AsideDir(data)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		// The time, the account, the stream, and the file in the stream's folder.
+		if in := strings.SplitN(filepath.ToSlash(rel), "/", 4); len(in) < 4 || !strings.HasPrefix(in[3], "obs/") {
+			return errEnough
+		}
+		return nil
+	})
+	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }

@@ -1,4 +1,4 @@
-package cli
+package datadir
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 // TestListAside lists files of repaired conversations, one of which is incomplete after a killed repair, and a file of the store.
 func TestListAside(t *testing.T) {
 	data := t.TempDir()
-	if all, more := listAside(data); len(all) > 0 || more {
+	if all, more := ListAside(data); len(all) > 0 || more {
 		t.Errorf("listAside without a folder = %v, %v", all, more)
 	}
 	head := `{"tenant":"acme","context_id":"c1","good":0,"removed":0,"kept":""}` + "\n"
@@ -21,7 +21,7 @@ func TestListAside(t *testing.T) {
 		"20260102T030406.000Z/$G/CORTEX_LOG/obs/c/o.dat":      "1",
 		"20260102T030406.000Z/conversation-of-nobody-1.jsonl": "",
 	} {
-		path := filepath.Join(asideDir(data), file)
+		path := filepath.Join(AsideDir(data), file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -29,11 +29,11 @@ func TestListAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, more := listAside(data)
+	all, more := ListAside(data)
 	if more || len(all) != 5 {
 		t.Fatalf("listAside = %+v, %v, want five files", all, more)
 	}
-	got := map[string]setAside{}
+	got := map[string]Aside{}
 	for _, a := range all {
 		got[filepath.Base(a.File)] = a
 	}
@@ -45,7 +45,7 @@ func TestListAside(t *testing.T) {
 	if a := got["1.blk"]; a.What != "CORTEX_INBOX/msgs/1.blk" || a.Bytes != 5 || a.ContextID != "" {
 		t.Errorf("a block: %+v", a)
 	}
-	if left := unnamed(all, []string{filepath.Join(asideDir(data), "20260102T030405.000Z")}); len(left) != 2 {
+	if left := Unnamed(all, []string{filepath.Join(AsideDir(data), "20260102T030405.000Z")}); len(left) != 2 {
 		t.Errorf("unnamed = %+v, want those of the other folder", left)
 	}
 }
@@ -54,7 +54,7 @@ func TestListAside(t *testing.T) {
 // nothing speaks.
 func TestAsideSpeaks(t *testing.T) {
 	data := t.TempDir()
-	if asideSpeaks(data) {
+	if AsideSpeaks(data) {
 		t.Error("a folder that is missing speaks of files")
 	}
 	for _, tt := range []struct {
@@ -64,27 +64,15 @@ func TestAsideSpeaks(t *testing.T) {
 		{"20260102T030406.000Z/$G/CORTEX_LOG/obs/c/o.dat", false},
 		{"20260102T030405.000Z/$G/CORTEX_INBOX/msgs/1.blk", true},
 	} {
-		path := filepath.Join(asideDir(data), tt.file)
+		path := filepath.Join(AsideDir(data), tt.file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte("1"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if speaks := asideSpeaks(data); speaks != tt.speaks {
+		if speaks := AsideSpeaks(data); speaks != tt.speaks {
 			t.Errorf("with %s aside: %v, want %v", tt.file, speaks, tt.speaks)
-		}
-	}
-}
-
-func TestPathText(t *testing.T) {
-	for path, want := range map[string]string{
-		"/data/a b/é.jsonl":                  "/data/a b/é.jsonl",
-		"/data/evil\x1b[31m\nset aside 2020": `"/data/evil\x1b[31m\nset aside 2020"`,
-		"/data/\xff":                         `"/data/\xff"`,
-	} {
-		if got := pathText(path); got != want {
-			t.Errorf("pathText(%q) = %s, want %s", path, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package datadir
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
-// claim is the data folder of this process, which holds its lock.
-type claim struct {
+// Claim is the data folder of this process, which holds its lock.
+type Claim struct {
 	data string
 	open map[string]*os.File // files and folders that must not be replaced, by path; one of them is the lock
 }
@@ -30,11 +30,14 @@ const (
 	lastWord  = 5 * time.Second
 )
 
+// Store is the folder of the embedded server's store.
+func Store(data string) string { return filepath.Join(data, "nats") }
+
 func lockFile(data string) string { return filepath.Join(data, "lock") }
 
-// claimData locks the data folder for this process. It returns errLocked while another process runs on it.
-func claimData(ctx context.Context, data string) (*claim, error) {
-	if err := makeDir(data); err != nil {
+// Take locks the data folder for this process. It returns [ErrLocked] while another process runs on it.
+func Take(ctx context.Context, data string) (*Claim, error) {
+	if err := Make(data); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(lockFile(data), os.O_RDWR|os.O_CREATE, 0o600)
@@ -45,13 +48,13 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
 	}
 	err = tryLock(f)
-	for try := 0; errors.Is(err, errLocked) && try < 10; try++ { // held may have the lock for a moment, to look
+	for try := 0; errors.Is(err, ErrLocked) && try < 10; try++ { // held may have the lock for a moment, to look
 		time.Sleep(20 * time.Millisecond)
 		err = tryLock(f)
 	}
-	c := &claim{data: data, open: map[string]*os.File{lockFile(data): f}}
+	c := &Claim{data: data, open: map[string]*os.File{lockFile(data): f}}
 	if err == nil {
-		err = c.keep(data)
+		err = c.Keep(data)
 	}
 	if err == nil {
 		err = c.lost() // the lock file may have been replaced since it was opened
@@ -68,7 +71,7 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 // awaitPreviousOwner waits while a process still answers although its lock is free: somebody removed the lock file, and that process ends, and stops
 // writing, as soon as it notices.
 func awaitPreviousOwner(ctx context.Context, data string) {
-	at, err := whereNow(data)
+	at, err := WhereNow(data)
 	u, perr := url.Parse(at.URL)
 	if err != nil || perr != nil {
 		return
@@ -85,8 +88,8 @@ func awaitPreviousOwner(ctx context.Context, data string) {
 	}
 }
 
-// keep makes lost report when a folder is removed or replaced.
-func (c *claim) keep(path string) error {
+// Keep makes Watch report when a folder is removed or replaced.
+func (c *Claim) Keep(path string) error {
 	f, err := os.Open(path)
 	if err == nil {
 		c.open[path] = f
@@ -95,7 +98,7 @@ func (c *claim) keep(path string) error {
 }
 
 // lost returns an error when a file or folder of the claim has been removed or replaced. One that cannot be examined does not count as lost.
-func (c *claim) lost() error {
+func (c *Claim) lost() error {
 	for _, path := range slices.Sorted(maps.Keys(c.open)) { // the folder comes before its files
 		own, err := c.open[path].Stat() // each time: on some file systems inode numbers change
 		if err != nil {
@@ -117,8 +120,8 @@ func (c *claim) lost() error {
 	return nil
 }
 
-// watch returns an error as soon as the data folder is no longer this process's, or nil when ctx ends.
-func (c *claim) watch(ctx context.Context) error {
+// Watch returns an error as soon as the data folder is no longer this process's, or nil when ctx ends.
+func (c *Claim) Watch(ctx context.Context) error {
 	for rest.For(ctx, lookEvery) == nil {
 		if err := c.lost(); err != nil {
 			return err
@@ -127,8 +130,8 @@ func (c *claim) watch(ctx context.Context) error {
 	return nil
 }
 
-// release lets other processes have the data folder. It touches nothing in a folder that is lost, which may belong to another process by now.
-func (c *claim) release() {
+// Release lets other processes have the data folder. It touches nothing in a folder that is lost, which may belong to another process by now.
+func (c *Claim) Release() {
 	if c.lost() == nil {
 		withdrawAddress(c.data)
 		giveBack(c.data)
@@ -136,8 +139,20 @@ func (c *claim) release() {
 	c.close()
 }
 
-func (c *claim) close() {
+func (c *Claim) close() {
 	for _, f := range c.open {
 		f.Close()
 	}
+}
+
+// Make creates a folder that only its owner can read.
+func Make(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("the data folder %s cannot be written: choose another with --data", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("data folder: %w: choose another with --data", err)
+	}
+	return nil
 }
