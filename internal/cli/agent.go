@@ -16,6 +16,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -241,7 +242,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 		}
 		return e.runAgent(cmd.Context(), card, newWorklog(h, name, say), &f.agentFlags)
 	}
-	o.Questions = questionsDir(e.settings.data)
+	o.Questions = datadir.Questions(e.settings.data)
 	o.Log = func(line string) { say("%s: %s", name, logLine(line)) }
 	if f.keep {
 		return e.runKept(cmd.Context(), card, o, &f.agentFlags)
@@ -355,7 +356,7 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	if w, ok := x.(worklog); ok {
 		defer context.AfterFunc(ctx, func() { w.leaving(cmp.Or(o.Grace, agents.DefaultGrace)) })()
 	}
-	o.Forget = func(tenant, contextID string) error { return forgetHere(e.settings.data, tenant, contextID) }
+	o.Forget = func(tenant, contextID string) error { return datadir.Forget(e.settings.data, tenant, contextID) }
 	if c, ok := x.(interface{ Changes() <-chan agents.Change }); ok {
 		o.Changes = c.Changes()
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -129,7 +130,7 @@ func (e *env) runPeers(cmd *cobra.Command, args []string, f *a2aFlags) error {
 	}
 	f.waits = true
 	run := &company{
-		o: &peers.Options{Dir: a2aDir(e.settings.data), Version: buildVersion(), Logger: e.settings.logger(e.stderr, slog.LevelWarn)}, renamed: "--name or --prefix",
+		o: &peers.Options{Dir: datadir.A2A(e.settings.data), Version: buildVersion(), Logger: e.settings.logger(e.stderr, slog.LevelWarn)}, renamed: "--name or --prefix",
 		tell: func(at string, err error) {
 			e.speaker()("%s is tried again and again: %s", bareURL(at), prompt.Clean(err.Error(), 300))
 		},

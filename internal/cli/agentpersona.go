@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/agents/persona"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -89,9 +89,6 @@ personas of --data.`,
 	return c
 }
 
-// personaDir is where personas keep what they need to go on with a task, below the data folder.
-func personaDir(data string) string { return filepath.Join(data, "personas") }
-
 // runPersonas runs personas as agents until the command is interrupted.
 func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) error {
 	ctx := cmd.Context()
@@ -139,7 +136,7 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 	pool := &serverPool{env: e, flags: f, log: log}
 	defer pool.close()
 	for _, p := range all {
-		a, end, err := e.openPersona(cmd, p, &persona.Options{Dir: personaDir(e.settings.data), Root: root, Skills: skills, Logger: log}, models, pool)
+		a, end, err := e.openPersona(cmd, p, &persona.Options{Dir: datadir.Personas(e.settings.data), Root: root, Skills: skills, Logger: log}, models, pool)
 		if err != nil && cmd.Context().Err() != nil {
 			return nil // the user interrupted it
 		}
@@ -271,7 +268,7 @@ type serverPool struct {
 // of opens the servers that a persona names.
 func (s *serverPool) of(cmd *cobra.Command, p *persona.Persona, id string) ([]*persona.Server, error) {
 	if s.dir == "" { // only one process works with the folder of its first persona
-		s.dir, s.of1 = persona.ServersDir(personaDir(s.env.settings.data), id), map[string]*persona.Server{}
+		s.dir, s.of1 = persona.ServersDir(datadir.Personas(s.env.settings.data), id), map[string]*persona.Server{}
 	}
 	var mine []*persona.Server
 	for name, raw := range p.Inline {
@@ -286,7 +283,7 @@ func (s *serverPool) of(cmd *cobra.Command, p *persona.Persona, id string) ([]*p
 		if err != nil {
 			return nil, usagef("%s: mcpServers: %w", p.File, err)
 		}
-		one, err := s.open(cmd.Context(), config, name, persona.ServersDir(personaDir(s.env.settings.data), id))
+		one, err := s.open(cmd.Context(), config, name, persona.ServersDir(datadir.Personas(s.env.settings.data), id))
 		if err != nil {
 			return nil, usagef("%s: mcpServers: %w", p.File, err)
 		}

@@ -5,19 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/agents"
-	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
-	"github.com/cortex-orchestrator/cortex/agents/mcp"
-	"github.com/cortex-orchestrator/cortex/agents/persona"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -27,19 +22,6 @@ const (
 	cancelPatience = 10 * time.Second       // how long to wait until Cortex has done what it was told
 	cancelPoll     = 100 * time.Millisecond // how often to check
 )
-
-// busy returns what a conversation still waits for, or "".
-func busy(conv *conversation.Conversation) string {
-	switch {
-	case slices.ContainsFunc(conv.Turns, (*conversation.Turn).Open):
-		return "has a turn that is not answered yet"
-	case len(conv.Running()) > 0:
-		return "has a task that an agent works on"
-	case len(conv.Asking()) > 0, len(conv.Held()) > 0:
-		return "waits for the reply to a question"
-	}
-	return ""
-}
 
 func (e *env) newDelete() *cobra.Command {
 	var yes, force bool
@@ -103,7 +85,7 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 		return noConversation(contextID)
 	}
 	if err == nil {
-		if why := busy(conv); why != "" && !force {
+		if why := erase.Busy(conv); why != "" && !force {
 			return fmt.Errorf("conversation %s %s: wait for it, or add --force to cancel it first", contextID, why)
 		}
 	}
@@ -118,7 +100,7 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 			return errors.Join(err, ctx.Err())
 		}
 	}
-	if err == nil && busy(conv) != "" {
+	if err == nil && erase.Busy(conv) != "" {
 		if err := l.cancelAll(ctx, contextID); err != nil {
 			return err
 		}
@@ -130,7 +112,7 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 	if err != nil {
 		return fmt.Errorf("conversation %s is not deleted completely, do it again: %w", contextID, err)
 	}
-	if err := forgetHere(e.settings.data, l.tenant, contextID); err != nil {
+	if err := datadir.Forget(e.settings.data, l.tenant, contextID); err != nil {
 		return fmt.Errorf("conversation %s is deleted, but not what agents on this machine keep of it in %s, do it again with --force: %w", contextID, e.settings.data, err)
 	}
 	learned := ""
@@ -139,19 +121,6 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 	}
 	e.tell("deleted conversation %s: %s%s", contextID, counted(done.Entries, "record"), learned)
 	return nil
-}
-
-// questionsDir, mcpDir and a2aDir are where agents on this machine keep what they need to go on with a task, below the data folder.
-func questionsDir(data string) string { return filepath.Join(data, "questions") }
-func mcpDir(data string) string       { return filepath.Join(data, "mcp") }
-func a2aDir(data string) string       { return filepath.Join(data, "a2a") }
-
-// forgetHere erases what agents on this machine keep of a conversation, also those that do not run.
-func forgetHere(data, tenant, contextID string) error {
-	return errors.Join(
-		agents.ForgetQuestions(questionsDir(data), tenant, contextID), mcp.Forget(mcpDir(data), tenant, contextID), peers.Forget(a2aDir(data), tenant, contextID),
-		persona.Forget(personaDir(data), tenant, contextID),
-	)
 }
 
 func mayNotDelete(contextID string, why error) error {
@@ -163,7 +132,7 @@ func (l *link) cancelAll(ctx context.Context, contextID string) error {
 	if err := l.operator().Cancel(ctx, contextID, transport.Cancel{Reason: "the conversation is deleted"}); err != nil {
 		return err
 	}
-	_, err := l.until(ctx, contextID, func(conv *conversation.Conversation) bool { return busy(conv) == "" })
+	_, err := l.until(ctx, contextID, func(conv *conversation.Conversation) bool { return erase.Busy(conv) == "" })
 	return err // when it has not ended, no Cortex runs or it is stuck: deleting is the way out
 }
 

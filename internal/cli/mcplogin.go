@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 )
 
 // clientSecretVar is the environment variable with the secret that belongs to --client-id.
@@ -105,7 +106,7 @@ its own page.`,
 }
 
 // mcpDir is where agents of MCP servers keep what they need.
-func (e *env) mcpDir() string { return mcpDir(e.settings.data) }
+func (e *env) mcpDir() string { return datadir.MCP(e.settings.data) }
 
 // addOne adds the flags of a command for one server.
 func (f *mcpFlags) addOne(c *cobra.Command) {

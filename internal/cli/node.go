@@ -28,6 +28,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/garbage"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/internal/retain"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -40,7 +41,7 @@ type node struct {
 	templates    *prompt.Templates
 	server       home.Server           // nil with --nats
 	claim        *datadir.Claim        // likewise
-	clock        *wallClock            // for deleting by age
+	clock        *retain.Clock         // for deleting by age
 	broken       atomic.Pointer[error] // why the server has given up its store, after which the server's end may hang
 	release      func()
 	closeLLM     func() error
@@ -112,9 +113,9 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	remembered := "" // only with a claim is the data folder this process's
 	if n.claim != nil {
-		remembered = clockFile(s.data)
+		remembered = retain.ClockFile(s.data)
 	}
-	n.clock = newWallClock(time.Now, newPassed(), remembered, lastStored(ctx, n.store), time.Duration(s.node.retain), log)
+	n.clock = retain.NewClock(time.Now, retain.NewPassed(), remembered, lastStored(ctx, n.store), time.Duration(s.node.retain), log)
 	n.Directory = directory.New(registry.Config{
 		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: n.keeper(),
 		StrictAbilities: s.node.strict,
@@ -203,28 +204,28 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 	}
 	n.work.Go(func() error {
-		n.clock.watch(workCtx)
+		n.clock.Watch(workCtx)
 		return nil
 	})
 	if keeper, ok := n.bus.(transport.FileKeeper); ok {
 		n.work.Go(func() error {
-			keepFiles(workCtx, n.leads, func() bool { return n.lacks(s.data) }, n.store, keeper, s.tenant, n.clock, n.left, log)
+			retain.Files(workCtx, n.leads, func() bool { return n.lacks(s.data) }, n.store, keeper, s.tenant, n.clock, n.left, log)
 			return nil
 		})
 	}
 	if store, bus, err := n.erasers(); err == nil {
 		n.work.Go(func() error {
-			finishDeletions(workCtx, n.leads, &erase.Deletions{Store: store, Bus: bus, Tenant: s.tenant}, s.data, log)
+			retain.Deletions(workCtx, n.leads, &erase.Deletions{Store: store, Bus: bus, Tenant: s.tenant}, s.data, log)
 			return nil
 		})
 	}
-	if n.clock.retain > 0 {
+	if n.clock.Retain > 0 {
 		store, bus, err := n.erasers()
 		if err != nil {
 			return nil, s.wrong("retain", ": %w", err)
 		}
 		n.work.Go(func() error {
-			keepRetained(workCtx, n.leads, store, bus, s.tenant, s.data, n.clock, log)
+			retain.Conversations(workCtx, n.leads, store, bus, s.tenant, s.data, n.clock, log)
 			return nil
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -172,7 +173,7 @@ func (n *node) startPeers(ctx context.Context, s *settings) {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.guests = &guests{stop: stop, company: company{
-		o: &peers.Options{Dir: a2aDir(s.data), Version: buildVersion(), Logger: n.log}, renamed: "name or prefix in " + peerKey,
+		o: &peers.Options{Dir: datadir.A2A(s.data), Version: buildVersion(), Logger: n.log}, renamed: "name or prefix in " + peerKey,
 		tell: func(at string, err error) {
 			n.log.Warn("an A2A agent is tried again and again", "url", bareURL(at), "err", prompt.Clean(oneLine(err), 300))
 		},
@@ -208,7 +209,7 @@ func (n *node) runEntry(ctx context.Context, s *settings, p *peerEntry) {
 		return agents.Serve(ctx, n.bus, a.Card(), a, &agents.Options{
 			Tenant: n.tenant, Concurrency: p.Concurrency, MaxFile: int64(s.node.maxFile), Logger: n.log, Changes: a.Changes(),
 			Deliveries: -1, Grace: peerGrace, // their tasks go on when this process is started again
-			Forget: func(tenant, contextID string) error { return forgetHere(s.data, tenant, contextID) },
+			Forget: func(tenant, contextID string) error { return datadir.Forget(s.data, tenant, contextID) },
 		})
 	}
 	var all []*peers.Peer

@@ -26,6 +26,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
+	"github.com/cortex-orchestrator/cortex/internal/retain"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
@@ -80,7 +81,7 @@ type nodeSettings struct {
 	sync        string
 	replicas    copies // servers of a cluster that store everything; 0 leaves it as it is
 	auth        string // folder of `cortex auth init`: the embedded server admits its identities
-	retain      retention
+	retain      retain.Period
 	shortlist   int
 	learning    bool
 	taskTimeout time.Duration

@@ -1,4 +1,4 @@
-package cli
+package retain
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 )
 
 // quartz returns a wall clock that is never set.
-func quartz(now func() time.Time, retain time.Duration) *wallClock {
+func quartz(now func() time.Time, retain time.Duration) *Clock {
 	began := now()
-	return newWallClock(now, func() time.Duration { return now().Sub(began) }, "", time.Time{}, retain, slog.New(slog.DiscardHandler))
+	return NewClock(now, func() time.Duration { return now().Sub(began) }, "", time.Time{}, retain, slog.New(slog.DiscardHandler))
 }
 
 // settable is a wall clock that a test sets, in a bubble of synctest.
@@ -28,9 +28,9 @@ type settable struct{ ahead atomic.Int64 }
 
 func (s *settable) now() time.Time       { return time.Now().Add(time.Duration(s.ahead.Load())) }
 func (s *settable) set(by time.Duration) { s.ahead.Add(int64(by)) }
-func (s *settable) wall(file string, retain time.Duration, told *strings.Builder) *wallClock {
+func (s *settable) wall(file string, retain time.Duration, told *strings.Builder) *Clock {
 	began := time.Now()
-	return newWallClock(s.now, func() time.Duration { return time.Since(began) }, file, time.Time{}, retain, slog.New(slog.NewTextHandler(told, nil)))
+	return NewClock(s.now, func() time.Duration { return time.Since(began) }, file, time.Time{}, retain, slog.New(slog.NewTextHandler(told, nil)))
 }
 
 // datedBy is a bus with the clock of a test.
@@ -72,10 +72,10 @@ func TestClockSetRight(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					done := make(chan struct{}, 3)
 					for _, part := range []func(){
-						func() { clock.watch(ctx) },
-						func() { keepRetained(ctx, func() bool { return true }, store, bus, "", t.TempDir(), clock, log) },
+						func() { clock.Watch(ctx) },
+						func() { Conversations(ctx, func() bool { return true }, store, bus, "", t.TempDir(), clock, log) },
 						func() {
-							keepFiles(ctx, func() bool { return true }, func() bool { return false }, store, bus, "", clock, func([]erase.Loose) {}, log)
+							Files(ctx, func() bool { return true }, func() bool { return false }, store, bus, "", clock, func([]erase.Loose) {}, log)
 						},
 					} {
 						go func() {
@@ -119,7 +119,7 @@ func TestClockSetRight(t *testing.T) {
 				if _, err := bus.Chunk(t.Context(), ref.Object, 0); err == nil {
 					t.Error("a file that nothing names is there after two hours")
 				}
-				if lines := clock.trouble(); len(lines) != 1 || !strings.Contains(lines[0], "clock: it went forward by 9") {
+				if lines := clock.Trouble(); len(lines) != 1 || !strings.Contains(lines[0], "clock: it went forward by 9") {
 					t.Errorf("/readyz says %q, want what was set", lines)
 				}
 				if !strings.Contains(told.String(), "level=WARN") {
@@ -158,7 +158,7 @@ func TestClockSetForthAndBack(t *testing.T) {
 		if got := clock.read().Sub(clock.dated(before)); got != 2*time.Hour {
 			t.Errorf("when the clock was set back, something is %v old, want two hours", got)
 		}
-		if lines := clock.trouble(); len(lines) > 0 || clock.times() != 2 {
+		if lines := clock.Trouble(); len(lines) > 0 || clock.times() != 2 {
 			t.Errorf("the clock is right, was set %d times, and /readyz says %q", clock.times(), lines)
 		}
 		time.Sleep(100 * day)
@@ -213,11 +213,11 @@ func TestClockOfTheServer(t *testing.T) {
 				log := slog.New(slog.DiscardHandler)
 				leads := func() bool { return true }
 				go func() {
-					keepRetained(ctx, leads, store, bus, "", t.TempDir(), clock, log)
+					Conversations(ctx, leads, store, bus, "", t.TempDir(), clock, log)
 					done <- struct{}{}
 				}()
 				go func() {
-					keepFiles(ctx, leads, func() bool { return false }, store, bus, "", clock, func([]erase.Loose) {}, log)
+					Files(ctx, leads, func() bool { return false }, store, bus, "", clock, func([]erase.Loose) {}, log)
 					done <- struct{}{}
 				}()
 				time.Sleep(3 * time.Hour)
@@ -228,7 +228,7 @@ func TestClockOfTheServer(t *testing.T) {
 				if n := strings.Count(told.String(), "the clock of this machine and that of the store's server differ"); store.err == nil && n != 1 {
 					t.Errorf("it was told %d times that the clocks differ, want once: %s", n, told.String())
 				}
-				if lines := clock.trouble(); store.err == nil && (len(lines) != 1 || !strings.Contains(lines[0], "nothing is deleted by age")) {
+				if lines := clock.Trouble(); store.err == nil && (len(lines) != 1 || !strings.Contains(lines[0], "nothing is deleted by age")) {
 					t.Errorf("/readyz says %q, want that the clocks differ", lines)
 				}
 				cancel()
@@ -285,11 +285,11 @@ func TestClockUnknown(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				start := func() *wallClock {
-					return newWallClock(hands.now, func() time.Duration { return time.Since(began) }, file, stored, 30*day, slog.New(slog.NewTextHandler(&told, nil)))
+				start := func() *Clock {
+					return NewClock(hands.now, func() time.Duration { return time.Since(began) }, file, stored, 30*day, slog.New(slog.NewTextHandler(&told, nil)))
 				}
 				clock := start()
-				if lines := clock.trouble(); len(lines) != 1 || strings.Count(told.String(), "level=WARN") != 1 {
+				if lines := clock.Trouble(); len(lines) != 1 || strings.Count(told.String(), "level=WARN") != 1 {
 					t.Errorf("/readyz says %q, and the log %q, want one line in each", lines, told.String())
 				}
 				young := func() bool { return clock.read().Sub(clock.dated(stored)) < 30*day }
@@ -303,8 +303,8 @@ func TestClockUnknown(t *testing.T) {
 				}
 				time.Sleep(unprovenFor)
 				clock.read()
-				if young() || len(clock.trouble()) > 0 {
-					t.Errorf("after a day it is young: %v, and /readyz says %q", young(), clock.trouble())
+				if young() || len(clock.Trouble()) > 0 {
+					t.Errorf("after a day it is young: %v, and /readyz says %q", young(), clock.Trouble())
 				}
 			})
 		})

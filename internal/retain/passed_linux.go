@@ -1,4 +1,4 @@
-package cli
+package retain
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newPassed returns a function that returns the time since this call. Unlike Go's monotonic clock, it counts while the machine sleeps.
-func newPassed() func() time.Duration {
+// NewPassed returns a function that returns the time since this call. Unlike Go's monotonic clock, it counts while the machine sleeps.
+func NewPassed() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {
 		var t unix.Timespec

@@ -1,4 +1,4 @@
-package cli
+package retain
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -23,11 +24,11 @@ const (
 	retainDays  = 100 * 365 // at most
 )
 
-// retention is a duration that can be given in days, such as 30d. Zero is unlimited.
-type retention time.Duration
+// Period is a duration that can be given in days, such as 30d. Zero is unlimited.
+type Period time.Duration
 
 // Set implements pflag.Value.
-func (r *retention) Set(s string) error {
+func (r *Period) Set(s string) error {
 	d, err := time.ParseDuration(s)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int
@@ -38,12 +39,12 @@ func (r *retention) Set(s string) error {
 	if err != nil || d < 0 || s != "0" && d < time.Minute || d > retainDays*24*time.Hour {
 		return fmt.Errorf("%q is no time to keep something: write days or hours, such as 30d or 12h", s)
 	}
-	*r = retention(d)
+	*r = Period(d)
 	return nil
 }
 
 // String implements pflag.Value.
-func (r *retention) String() string {
+func (r *Period) String() string {
 	if d := time.Duration(*r); d == 0 {
 		return ""
 	} else if d%(24*time.Hour) == 0 {
@@ -54,11 +55,11 @@ func (r *retention) String() string {
 }
 
 // Type implements pflag.Value.
-func (r *retention) Type() string { return "TIME" }
+func (r *Period) Type() string { return "TIME" }
 
-// keepRetained deletes every hour what has not changed for the time clock.retain, while leads reports that this process has to do it. It returns when
+// Conversations deletes every hour what has not changed for the time clock.retain, while leads reports that this process has to do it. It returns when
 // ctx ends.
-func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant, data string, clock *wallClock, log *slog.Logger) {
+func Conversations(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant, data string, clock *Clock, log *slog.Logger) {
 	clock.agrees(ctx, store) // tells it in the log and in /readyz
 	next := time.NewTimer(retainFirst)
 	defer next.Stop()
@@ -75,7 +76,7 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 		if leads() {
 			n, err := sweepRetained(ctx, store, bus, tenant, data, clock, log)
 			if n > 0 {
-				log.Info("old conversations and dead letters deleted", "count", n, "retain", clock.retain)
+				log.Info("old conversations and dead letters deleted", "count", n, "retain", clock.Retain)
 			}
 			if err != nil && ctx.Err() == nil {
 				log.Warn("old conversations are not all deleted", "err", err)
@@ -89,9 +90,9 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 // agents on this machine keep of them in the folder data, and the dead letters of the same age. It returns how many conversations it deleted. After
 // each it sleeps for as long as the deletion took, to leave the store to the turns. A message that arrives in the few milliseconds between the last check of a conversation and its deletion is deleted with it.
 func sweepRetained(
-	ctx context.Context, store erase.Store, bus erase.Bus, tenant, data string, clock *wallClock, log *slog.Logger,
+	ctx context.Context, store erase.Store, bus erase.Bus, tenant, data string, clock *Clock, log *slog.Logger,
 ) (int, error) {
-	before := clock.read().Add(-clock.retain)
+	before := clock.read().Add(-clock.Retain)
 	isOld := func(at time.Time) bool { return clock.dated(at).Before(before) }
 	var old []storage.ContextInfo
 	for info, err := range store.Contexts(ctx, tenant) {
@@ -119,7 +120,7 @@ func sweepRetained(
 				info.Updated = at
 			}
 		}
-		if err == nil && (!isOld(info.Updated) || busy(conv) != "") {
+		if err == nil && (!isOld(info.Updated) || erase.Busy(conv) != "") {
 			continue
 		}
 		if err == nil {
@@ -129,7 +130,7 @@ func sweepRetained(
 			}
 		}
 		if err == nil {
-			if err = forgetHere(data, tenant, info.ContextID); err == nil { // first: the next sweep does not know of what is deleted
+			if err = datadir.Forget(data, tenant, info.ContextID); err == nil { // first: the next sweep does not know of what is deleted
 				_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
 			}
 		}
@@ -180,7 +181,7 @@ const uploadsKnown = time.Second
 type uploads struct {
 	bus    erase.Bus
 	tenant string
-	clock  *wallClock
+	clock  *Clock
 
 	listed time.Time
 	files  map[string][]transport.Object // by conversation
@@ -221,11 +222,11 @@ const (
 	orphansPart = 100
 )
 
-// keepFiles removes the files that no conversation refers to, continuously while leads reports that this process has to do it. While damaged reports
+// Files removes the files that no conversation refers to, continuously while leads reports that this process has to do it. While damaged reports
 // that some stored data is lost or set aside, it removes none: that data may refer to them, and may be restored. It passes the files that it leaves
 // for now to left. It returns when ctx ends.
-func keepFiles(
-	ctx context.Context, leads, damaged func() bool, store storage.Store, bus transport.FileKeeper, tenant string, clock *wallClock,
+func Files(
+	ctx context.Context, leads, damaged func() bool, store storage.Store, bus transport.FileKeeper, tenant string, clock *Clock,
 	left func([]erase.Loose), log *slog.Logger,
 ) {
 	var files *erase.Orphans
@@ -268,16 +269,16 @@ func keepFiles(
 // which is harmless.
 const deletionsEvery = 30 * time.Second
 
-// finishDeletions finishes what interrupted deletions left, also in the folder data, while leads reports that this process has to do it. It returns when
+// Deletions finishes what interrupted deletions left, also in the folder data, while leads reports that this process has to do it. It returns when
 // ctx ends.
-func finishDeletions(ctx context.Context, leads func() bool, deletions *erase.Deletions, data string, log *slog.Logger) {
+func Deletions(ctx context.Context, leads func() bool, deletions *erase.Deletions, data string, log *slog.Logger) {
 	for rest.For(ctx, deletionsEvery) == nil {
 		if !leads() {
 			continue
 		}
 		deleted, wentOn, err := deletions.Finish(ctx)
 		for _, id := range deleted {
-			err = errors.Join(err, forgetHere(data, deletions.Tenant, id))
+			err = errors.Join(err, datadir.Forget(data, deletions.Tenant, id))
 			log.Info("interrupted deletion of a conversation finished", "context_id", id)
 		}
 		for _, id := range wentOn {

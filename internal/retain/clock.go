@@ -1,4 +1,4 @@
-package cli
+package retain
 
 import (
 	"context"
@@ -31,16 +31,16 @@ const (
 	clockLost = retainDays * 24 * time.Hour // the step that is assumed when the steps of the last run are lost
 )
 
-func clockFile(data string) string { return filepath.Join(data, "clock.json") }
+func ClockFile(data string) string { return filepath.Join(data, "clock.json") }
 
-// wallClock corrects timestamps of the wall clock. When a clock that was slow is set forward, records that are minutes old look as old as the
-// clock was wrong, and everything that deletes by age would delete them. So wallClock compares the wall clock with the time that has passed,
+// Clock corrects timestamps of the wall clock. When a clock that was slow is set forward, records that are minutes old look as old as the
+// clock was wrong, and everything that deletes by age would delete them. So Clock compares the wall clock with the time that has passed,
 // remembers each step forward, and moves earlier timestamps forward by as much. Its methods are safe for concurrent use.
-type wallClock struct {
+type Clock struct {
 	now    func() time.Time
 	passed func() time.Duration // since a fixed moment; it does not follow the wall clock
 	file   string               // stores the steps for the next run; "" for no file
-	retain time.Duration        // how long conversations are kept; 0 is unlimited
+	Retain time.Duration        // how long conversations are kept; 0 is unlimited
 	log    *slog.Logger
 
 	mu    sync.Mutex
@@ -66,10 +66,10 @@ type clockMemory struct {
 	Steps []clockStep `json:"steps,omitempty"`
 }
 
-// newWallClock returns a clock that continues from file, or, without a file, from the time when something was stored last; zero is never. After a
+// NewClock returns a clock that continues from file, or, without a file, from the time when something was stored last; zero is never. After a
 // damaged file it takes nothing for old that was dated before, for unprovenFor.
-func newWallClock(now func() time.Time, passed func() time.Duration, file string, stored time.Time, retain time.Duration, log *slog.Logger) *wallClock {
-	c := &wallClock{now: now, passed: passed, file: file, retain: retain, log: log, last: now().Round(0), at: passed()}
+func NewClock(now func() time.Time, passed func() time.Duration, file string, stored time.Time, retain time.Duration, log *slog.Logger) *Clock {
+	c := &Clock{now: now, passed: passed, file: file, Retain: retain, log: log, last: now().Round(0), at: passed()}
 	was, err := recallClock(file, c.last)
 	switch {
 	case err == nil && was.Last.IsZero():
@@ -143,7 +143,7 @@ func (m *clockMemory) check(now time.Time) error {
 
 // agrees compares the wall clock with that of the store, which others may use too. It returns false, so that nothing is deleted by age, when they differ
 // by clockLeast or more, or when the store cannot be asked.
-func (c *wallClock) agrees(ctx context.Context, store storage.Store) bool {
+func (c *Clock) agrees(ctx context.Context, store storage.Store) bool {
 	by, ok := store.(storage.Clock)
 	if !ok {
 		return true
@@ -172,7 +172,7 @@ func (c *wallClock) agrees(ctx context.Context, store storage.Store) bool {
 }
 
 // read returns the time of the wall clock, after comparing it with the time that has passed.
-func (c *wallClock) read() time.Time {
+func (c *Clock) read() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, at := c.now().Round(0), c.passed()
@@ -194,7 +194,7 @@ func (c *wallClock) read() time.Time {
 }
 
 // step records that the clock went further than the time that passed, by so much; a negative step went back. The caller holds c.mu.
-func (c *wallClock) step(by time.Duration) {
+func (c *Clock) step(by time.Duration) {
 	told := by.Abs() >= clockTold
 	if told {
 		c.log.Warn("the clock was set, or the machine slept: what was dated before is kept as if it had not been set", "by", by.Round(time.Second), "now", c.last)
@@ -219,10 +219,10 @@ func (c *wallClock) step(by time.Duration) {
 }
 
 // counts returns how long a step counts: after that time everything dated before it is older than it is kept.
-func (c *wallClock) counts() time.Duration { return max(c.retain, erase.LooseFor) + unprovenFor }
+func (c *Clock) counts() time.Duration { return max(c.Retain, erase.LooseFor) + unprovenFor }
 
 // dated corrects the timestamp t: it returns the time by the clock as it is now.
-func (c *wallClock) dated(t time.Time) time.Time {
+func (c *Clock) dated(t time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.steps {
@@ -234,14 +234,14 @@ func (c *wallClock) dated(t time.Time) time.Time {
 }
 
 // times returns how often the clock was set.
-func (c *wallClock) times() int {
+func (c *Clock) times() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sets
 }
 
-// trouble returns a line for each large step that still counts.
-func (c *wallClock) trouble() []string {
+// Trouble returns a line for each large step that still counts.
+func (c *Clock) Trouble() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var lines []string
@@ -262,7 +262,7 @@ func (c *wallClock) trouble() []string {
 }
 
 // save writes file. The caller holds c.mu, or is the only user of c. A failure is harmless: the next run remembers fewer steps.
-func (c *wallClock) save() {
+func (c *Clock) save() {
 	if c.file == "" {
 		return
 	}
@@ -274,8 +274,8 @@ func (c *wallClock) save() {
 	}
 }
 
-// watch reads the clock once a minute until ctx ends.
-func (c *wallClock) watch(ctx context.Context) {
+// Watch reads the clock once a minute until ctx ends.
+func (c *Clock) Watch(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
 	for {

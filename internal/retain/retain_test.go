@@ -1,4 +1,4 @@
-package cli
+package retain
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -66,7 +67,7 @@ func TestKeepFiles(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			keepFiles(ctx, leads.Load, damaged.Load, store, bus, "", quartz(time.Now, 0), func(all []erase.Loose) { left.Store(&all) }, slog.New(slog.DiscardHandler))
+			Files(ctx, leads.Load, damaged.Load, store, bus, "", quartz(time.Now, 0), func(all []erase.Loose) { left.Store(&all) }, slog.New(slog.DiscardHandler))
 		}()
 		ref, err := transport.PutFile(ctx, bus, "", "c", "user:ada", strings.NewReader("words"), 10)
 		if err != nil {
@@ -144,8 +145,8 @@ func TestSweepRetained(t *testing.T) {
 	// What agents on this machine keep of it, too.
 	data, kept := t.TempDir(), []string(nil)
 	for _, c := range []string{"old", "open"} {
-		peer := filepath.Join(a2aDir(data), "example.com-1")
-		for _, dir := range []string{questionsDir(data), filepath.Join(mcpDir(data), "mcp_box", "calls"), filepath.Join(peer, "tasks"), filepath.Join(peer, "contexts")} {
+		peer := filepath.Join(datadir.A2A(data), "example.com-1")
+		for _, dir := range []string{datadir.Questions(data), filepath.Join(datadir.MCP(data), "mcp_box", "calls"), filepath.Join(peer, "tasks"), filepath.Join(peer, "contexts")} {
 			path := (&taskfile.Folder{Dir: dir}).Path("", c, "task")
 			if err := taskfile.Write(path, []byte("{}")); err != nil {
 				t.Fatal(err)
@@ -270,7 +271,7 @@ func TestKeepRetained(t *testing.T) {
 			t.Fatal(err)
 		}
 		var leads atomic.Bool
-		go keepRetained(ctx, leads.Load, store, bus, "", t.TempDir(), quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
+		go Conversations(ctx, leads.Load, store, bus, "", t.TempDir(), quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
 		left := func() (conversations, dead int) {
 			for range bus.DeadLetters(t.Context(), "") {
 				dead++
@@ -312,7 +313,7 @@ func TestRetention(t *testing.T) {
 		{"-200000d", -1, ""}, // an overflow in the other direction: 13 days
 		{"a while", -1, ""},
 	} {
-		var r retention
+		var r Period
 		err := r.Set(c.text)
 		if c.want < 0 != (err != nil) || err == nil && (time.Duration(r) != c.want || r.String() != c.back) {
 			t.Errorf("Set(%q) = %v, %v, want %v, %q", c.text, time.Duration(r), err, c.want, c.back)
@@ -323,7 +324,7 @@ func TestRetention(t *testing.T) {
 // TestFinishDeletions checks that what an interrupted deletion left is deleted, with what agents on this machine keep of it.
 func TestFinishDeletions(t *testing.T) {
 	data := t.TempDir()
-	path := (&taskfile.Folder{Dir: questionsDir(data)}).Path("", "gone", "task")
+	path := (&taskfile.Folder{Dir: datadir.Questions(data)}).Path("", "gone", "task")
 	if err := taskfile.Write(path, []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +337,7 @@ func TestFinishDeletions(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go finishDeletions(ctx, func() bool { return true }, &erase.Deletions{Store: store, Bus: bus}, data, slog.New(slog.DiscardHandler))
+		go Deletions(ctx, func() bool { return true }, &erase.Deletions{Store: store, Bus: bus}, data, slog.New(slog.DiscardHandler))
 		<-time.After(3 * deletionsEvery)
 		synctest.Wait()
 		if ids := contextIDs(t, store); len(ids) != 0 {
