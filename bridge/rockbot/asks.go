@@ -1,0 +1,297 @@
+package rockbot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// asks are the tasks of callers. They are safe for concurrent use.
+type asks struct {
+	b     *bridge
+	notes storage.Notes
+
+	mu   sync.Mutex
+	open map[string]*ask          // without an answer, by the keys of their notes
+	busy map[string]chan struct{} // notes that somebody changes now
+	wg   sync.WaitGroup
+}
+
+func newAsks(b *bridge, notes storage.Notes) *asks {
+	return &asks{b: b, notes: notes, open: map[string]*ask{}, busy: map[string]chan struct{}{}}
+}
+
+// hold waits until nobody else changes a note.
+func (as *asks) hold(ctx context.Context, key string) (free func(), err error) {
+	for {
+		as.mu.Lock()
+		wait := as.busy[key]
+		if wait == nil {
+			done := make(chan struct{})
+			as.busy[key] = done
+			as.mu.Unlock()
+			return func() {
+				as.mu.Lock()
+				delete(as.busy, key)
+				as.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		as.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// request takes a caller's task. It is noted and stored as a message to Cortex before it is acknowledged.
+func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
+	came := time.Now()
+	if !isType(d, typeRequest) {
+		as.refuse(ctx, d, "it is no task: its type is "+shorten.Line(d.Type, 100))
+		return
+	}
+	r := &request{}
+	if err := read(d.Body, r, "taskId", "skill", "message"); err != nil {
+		as.refuse(ctx, d, err.Error())
+		return
+	}
+	q, err := as.askOf(d, r, f)
+	if err != nil {
+		as.refuse(ctx, d, err.Error())
+		return
+	}
+	q.came = came
+	free, err := as.hold(ctx, q.key())
+	if err != nil {
+		return // RabbitMQ keeps it
+	}
+	defer free()
+	is, err := as.find(ctx, q.key())
+	switch {
+	case err != nil:
+		as.b.again(ctx, d, err)
+		return
+	case is == nil:
+	case is.knows(keyOf(d)) || !is.continues(r):
+		as.repeat(ctx, d, is, r)
+		return
+	case len(is.Rounds) >= maxRounds:
+		as.end(ctx, d, is, fmt.Sprintf("the task has %d rounds: no more are allowed", maxRounds))
+		return
+	default:
+		reply := round{Key: q.Rounds[0].Key, Turn: space.ID("message", f.name, q.Source, q.Task, q.Rounds[0].Key)}
+		next := *is
+		next.Rounds = append(slices.Clone(is.Rounds), reply)
+		next.Asked, next.Answered, next.ReplyTo, next.Correlation, next.came = false, false, q.ReplyTo, q.Correlation, came
+		q = &next
+	}
+	if f.agent != "" && len(q.Rounds) == 1 {
+		if why := as.unfit(f, r, q); why != "" {
+			as.end(ctx, d, q, why)
+			return
+		}
+	}
+	if !as.admit(q) {
+		as.answer(ctx, q, &failure{TaskID: q.Task, ContextID: q.contextID(), Code: codeExecution, Message: "too many tasks wait for their answers: send it again later", IsRetryable: true}, typeError)
+		_ = d.Ack(false)
+		return
+	}
+	as.begin(ctx, d, q, r)
+}
+
+// unfit returns why an agent cannot do what it is asked for; "" if it can.
+func (as *asks) unfit(f *face, r *request, q *ask) string {
+	as.b.faces.mu.Lock()
+	is := f.is
+	as.b.faces.mu.Unlock()
+	if is == nil {
+		return ""
+	}
+	id, err := skillCalled(is, r.Skill)
+	if err != nil {
+		return err.Error()
+	}
+	q.Skill = id
+	return ""
+}
+
+// refuse refuses a message that cannot be worked on: RabbitMQ puts it to the dead letters, and whoever has sent it is told.
+func (as *asks) refuse(ctx context.Context, d *amqp.Delivery, why string) {
+	as.b.at.Logger.Info("a message of RockBot is refused", "source", shorten.Line(header(d, "rb-source"), maxName), "queue", d.RoutingKey, "err", shorten.Line(why, 300))
+	if topic, err := replyTopic(d.ReplyTo); err == nil && d.ReplyTo != "" && len(d.CorrelationId) <= maxKey {
+		as.b.line.tell(&letter{
+			topic: topic, kind: typeError, correlation: d.CorrelationId, source: as.sourceOf(d),
+			body: &failure{TaskID: d.CorrelationId, Code: codeInvalidRequest, Message: shorten.Line(why, 500)},
+		})
+	}
+	_ = d.Reject(false)
+}
+
+// sourceOf returns as whom a message is answered.
+func (as *asks) sourceOf(d *amqp.Delivery) string {
+	for _, topic := range []string{cancelTopic, taskTopic} {
+		if name, ok := strings.CutPrefix(d.RoutingKey, topic); ok {
+			return name
+		}
+	}
+	return as.b.o.name
+}
+
+// end answers a task without having done anything, and acknowledges it.
+func (as *asks) end(ctx context.Context, d *amqp.Delivery, q *ask, why string) {
+	if as.answer(ctx, q, &result{TaskID: q.Task, ContextID: q.contextID(), State: failed, Message: say("agent", why)}, typeResult) == nil {
+		_ = d.Ack(false)
+	}
+}
+
+// admit reports whether there is room for a task.
+func (as *asks) admit(q *ask) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	theirs := 0
+	for _, is := range as.open {
+		if is.Source == q.Source {
+			theirs++
+		}
+	}
+	if len(as.open) >= maxAsks || theirs >= maxOwnAsks {
+		return false
+	}
+	as.open[q.key()] = q
+	return true
+}
+
+func (as *asks) leave(q *ask) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if as.open[q.key()] == q {
+		delete(as.open, q.key())
+	}
+}
+
+// begin notes a task, sends it to Cortex, acknowledges it, and waits for the answer.
+func (as *asks) begin(ctx context.Context, d *amqp.Delivery, q *ask, r *request) {
+	q.At = as.b.now()
+	err := as.store(ctx, q)
+	if err == nil {
+		asking, m := as.message(d, q, r)
+		stored, once := make(chan error, 1), sync.Once{}
+		tell := func(err error) (first bool) {
+			once.Do(func() {
+				first = true
+				stored <- err
+			})
+			return first
+		}
+		asking.OnSent = func(*transport.Event) { tell(nil) }
+		events := func(ctx context.Context) iter.Seq2[*transport.Event, error] { return asking.Follow(ctx, m) } // so that nothing is missed
+		as.wg.Go(func() { as.run(q, events, tell) })
+		select {
+		case err = <-stored:
+		case <-ctx.Done():
+			return // RabbitMQ keeps it, and gives it again
+		}
+	}
+	switch {
+	case err == nil:
+		_ = d.Ack(false)
+	case errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrTooLarge):
+		as.leave(q)
+		q.Answered = true
+		_ = as.store(ctx, q)
+		as.refuse(ctx, d, err.Error())
+	default:
+		as.leave(q)
+		as.b.again(ctx, d, err)
+	}
+}
+
+// message returns the newest round of a task as a message to Cortex, and who says it. Sent again, it is the same message.
+func (as *asks) message(d *amqp.Delivery, q *ask, r *request) (*client.Client, *client.Message) {
+	turn := q.turn()
+	m := &client.Message{
+		ContextID: turn.ContextID, ID: turn.MessageID, From: turn.From, Parts: partsOf(r.Message.text(), data(r.Message.Parts)),
+		Metadata: map[string]any{transport.MetaOwn: true},
+	}
+	if len(q.Rounds) > 1 {
+		last := turn
+		last.MessageID = q.Rounds[len(q.Rounds)-2].Turn
+		m.ReplyTo = as.b.at.Client.ID(last)
+	} else if q.Agent != "" {
+		m.To = &transport.Direct{Agent: q.Agent, Skill: q.Skill}
+	}
+	asking := *as.b.at.Client
+	asking.OnSend = func(e *transport.Event) {
+		e.Traceparent, e.Tracestate = header(d, "rb-traceparent"), header(d, "rb-tracestate")
+		e.Traceparent, e.Tracestate = e.Trace() // if it is one
+	}
+	return &asking, m
+}
+
+// repeat takes a task that has come before: it is not done again, and an answer that was given is given again.
+func (as *asks) repeat(ctx context.Context, d *amqp.Delivery, q *ask, r *request) {
+	if !q.Answered {
+		as.mu.Lock()
+		open := as.open[q.key()] != nil
+		if !open {
+			as.open[q.key()] = q
+		}
+		as.mu.Unlock()
+		if q.Rounds[len(q.Rounds)-1].Key == keyOf(d) { // Cortex may have been stopped before the message was sent
+			asking, m := as.message(d, q, r)
+			if _, err := asking.Send(ctx, m); err != nil {
+				if !open {
+					as.leave(q)
+				}
+				as.b.again(ctx, d, err)
+				return
+			}
+		}
+		_ = d.Ack(false)
+		if !open {
+			as.wg.Go(func() { as.run(q, as.watch(q), nil) })
+		}
+		return
+	}
+	_ = d.Ack(false)
+	as.wg.Go(func() {
+		said, ok, err := as.b.at.Client.Log(as.b.ctx, q.turn())
+		if err == nil && ok {
+			if r, _, err := as.resultOf(as.b.ctx, q, said); err == nil {
+				_ = as.answer(as.b.ctx, q, r, typeResult)
+			}
+		}
+	})
+}
+
+// resume waits for the answers to the tasks that an earlier process has accepted.
+func (as *asks) resume(ctx context.Context) error {
+	for n, err := range as.notes.Notes(ctx, as.b.at.Tenant, storage.NoteReply) {
+		if err != nil {
+			return fmt.Errorf("read the notes of tasks: %w", err)
+		}
+		if q := readAsk(&n); q != nil && !q.Answered {
+			q.came = time.Now()
+			as.mu.Lock()
+			as.open[q.key()] = q
+			as.mu.Unlock()
+			as.wg.Go(func() { as.run(q, as.watch(q), nil) })
+		}
+	}
+	return nil
+}
