@@ -16,6 +16,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -106,9 +107,9 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 				return nil
 			case len(args) > 0:
 				return usagef("there is no agent %q: %s; a program needs --card FILE or --spec FILE", args[0],
-					cmp.Or(meant(cmd, args[0]), "it is "+subcommands(cmd)))
+					cmp.Or(typed.Meant(cmd, args[0]), "it is "+typed.Subcommands(cmd)))
 			}
-			return usagef("which agent? %s: `cortex agent --help` has examples", subcommands(cmd))
+			return usagef("which agent? %s: `cortex agent --help` has examples", typed.Subcommands(cmd))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -150,7 +151,7 @@ func (e *env) newBuiltin(name string) *cobra.Command {
 		Use:     name,
 		Short:   card.Description,
 		Example: "  cortex agent " + name,
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.given() {
 				var err error

@@ -4,19 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -187,7 +186,7 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	if err != nil {
 		return err
 	}
-	e.stderr = &oneAtATime{w: e.stderr}
+	e.stderr = screen.OneAtATime(e.stderr)
 	log := e.settings.logger(e.stderr, slog.LevelWarn)
 	running, ctx := errgroup.WithContext(cmd.Context())
 	opening, _ := errgroup.WithContext(ctx)
@@ -224,17 +223,4 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 		})
 	}
 	return running.Wait()
-}
-
-// oneAtATime is a writer that is safe for concurrent use.
-type oneAtATime struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write implements [io.Writer].
-func (o *oneAtATime) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.w.Write(b)
 }

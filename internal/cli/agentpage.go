@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -36,7 +37,7 @@ func (e *env) showAgent(b *backend, id string, asJSON bool) error {
 			for _, a := range s.Agents() {
 				ids = append(ids, a.ID)
 			}
-			near = nearest(id, ids)
+			near = typed.Nearest(id, ids)
 		}
 		if near != "" {
 			near = fmt.Sprintf("did you mean %s? ", near)

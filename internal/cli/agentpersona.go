@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents/persona"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -121,7 +122,7 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 		}
 		skills = append(skills, some...)
 	}
-	e.stderr = &oneAtATime{w: e.stderr}
+	e.stderr = screen.OneAtATime(e.stderr)
 	log := e.settings.logger(e.stderr, slog.LevelWarn)
 	models := &models{env: e, aliases: map[string]string{}, log: log, byName: map[string]*llm.Asker{}}
 	for _, alias := range f.aliases {

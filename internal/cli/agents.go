@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
@@ -14,7 +15,7 @@ func (e *env) newAgents() *cobra.Command {
 	list := func(c *cobra.Command) *cobra.Command {
 		var flags listFlags
 		flags.add(c.Flags())
-		c.Args = exactArgs()
+		c.Args = typed.Exact()
 		c.RunE = func(cmd *cobra.Command, _ []string) error {
 			q, err := flags.filter()
 			if err != nil {
@@ -44,7 +45,7 @@ func (e *env) newAgents() *cobra.Command {
 		}),
 		e.newAbilities(&asJSON),
 		&cobra.Command{
-			Use: "show ID", Short: "Show what is known of an agent", Example: "  cortex agents show agent_echo", Args: exactArgs("ID"),
+			Use: "show ID", Short: "Show what is known of an agent", Example: "  cortex agents show agent_echo", Args: typed.Exact("ID"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
 					id, err := b.agent(ctx, args[0])
@@ -65,7 +66,7 @@ func (e *env) newAgents() *cobra.Command {
 func (e *env) newAbilities(asJSON *bool) *cobra.Command {
 	var most limit
 	c := &cobra.Command{
-		Use: "abilities", Short: "List what the agents can do, and who offers it", Example: "  cortex agents abilities --json", Args: exactArgs(),
+		Use: "abilities", Short: "List what the agents can do, and who offers it", Example: "  cortex agents abilities --json", Args: typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := most.check(); err != nil {
 				return err

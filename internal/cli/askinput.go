@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/size"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -122,7 +123,7 @@ func (e *env) readStdin(ctx context.Context, limit int64) ([]byte, error) {
 			}
 			return got.b, nil
 		case <-slow.C:
-			if isTerminal(e.stdin) {
+			if screen.IsTerminal(e.stdin) {
 				continue
 			}
 			e.say("cortex: waiting for the end of standard input, which is brought along; to bring nothing, give </dev/null")

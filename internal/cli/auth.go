@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -32,7 +34,7 @@ func (e *env) newAuth() *cobra.Command {
 everything. With them, each tenant is by itself; an agent may announce itself, take its own tasks and send its own results, people may
 talk to Cortex and read conversations and cards, and nobody can speak in another's name.`,
 		Example: "  cortex auth init\n  cortex serve --auth ~/.local/state/cortex/auth\n  cortex auth add agent weather\n  cortex auth list\n  cortex auth revoke agent:weather",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.PersistentFlags().StringVar(&dir, "auth", "", "`DIR`: folder of the keys (default auth in the data folder)")
@@ -153,7 +155,7 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 		},
 	} {
 		c.AddCommand(&cobra.Command{
-			Use: kind.name + " " + kind.arg, Short: kind.short, Long: kind.long, Args: exactArgs(kind.arg),
+			Use: kind.name + " " + kind.arg, Short: kind.short, Long: kind.long, Args: typed.Exact(kind.arg),
 			Example: "  cortex auth add " + kind.name + " " + map[string]string{"agent": "weather", "user": "ada", "tenant": "acme"}[kind.name],
 			RunE: func(_ *cobra.Command, args []string) error {
 				dir, err := folder()
@@ -207,7 +209,7 @@ func (e *env) newAuthToken(folder func() (string, error)) *cobra.Command {
 agent at --a2a. NAME is theirs, as ` + "`cortex auth add user`" + ` was given it, or FILE has the credentials. The token is made of these, and valid as
 long as they are. Use it over TLS, or on one machine.`,
 		Example: "  cortex auth token ada\n  cortex auth token agent:weather\n  cortex auth token ada.creds",
-		Args:    exactArgs("NAME|agent:ID|FILE"),
+		Args:    typed.Exact("NAME|agent:ID|FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := e.credsOf(args[0], folder)
 			if err != nil {
@@ -237,7 +239,7 @@ func (e *env) newAuthRevoke(folder func() (string, error)) *cobra.Command {
 		Long: `Make the credentials of a person or an agent worthless, and with them every copy and the bearer token. A service with --auth ends their
 connections within seconds, and need not be started again. New ones can be made for the same name.`,
 		Example: "  cortex auth revoke ada\n  cortex auth revoke agent:weather\n  cortex auth revoke copy.creds",
-		Args:    exactArgs("NAME|agent:ID|FILE"),
+		Args:    typed.Exact("NAME|agent:ID|FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := folder()
 			if err != nil {
@@ -291,7 +293,7 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 		Short:   "List who has credentials",
 		Long:    `List for whom there are credentials, and where: of one tenant with --tenant, else of all.`,
 		Example: "  cortex auth list\n  cortex auth list --tenant acme --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := folder()
 			if err != nil {
@@ -333,7 +335,7 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 // advise prints what may be done next: commands in a column, each with its purpose, or below its purpose on a narrow terminal. What is below
 // "Next:" can be copied as it is: each line of a purpose is a comment, and a long command has backslashes.
 func (e *env) advise(pairs ...string) {
-	_, _ = io.WriteString(e.stderr, "\nNext:\n"+adviceText(screenWidth(e.stderr), pairs))
+	_, _ = io.WriteString(e.stderr, "\nNext:\n"+adviceText(screen.Width(e.stderr), pairs))
 }
 
 func adviceText(width int, pairs []string) string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,11 +16,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -48,7 +48,7 @@ offers that once, and keeps the answer in the data folder, for chats; before tha
 When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
 		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --conversation trip-to-tokyo\n  cortex chat -c",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := exactArgs()(cmd, args); err != nil {
+			if err := typed.Exact()(cmd, args); err != nil {
 				return err
 			}
 			return w.check()
@@ -147,7 +147,7 @@ func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
 // notify returns a function that shows a line to the user: by whoever writes to the terminal, or on standard error when there is none.
 func (e *env) notify(notices chan<- string) func(line string) {
 	return func(line string) {
-		if !e.onTerminal() && !isTerminal(e.stderr) {
+		if !e.onTerminal() && !screen.IsTerminal(e.stderr) {
 			e.say("cortex: %s", line)
 			return
 		}
@@ -495,9 +495,4 @@ func (s *settings) loadWellKnown(ctx context.Context) ([]registry.WellKnown, err
 }
 
 // onTerminal reports whether both standard input and standard output are terminals.
-func (e *env) onTerminal() bool { return isTerminal(e.stdin) && isTerminal(e.stdout) }
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
+func (e *env) onTerminal() bool { return screen.IsTerminal(e.stdin) && screen.IsTerminal(e.stdout) }

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -74,7 +76,7 @@ func (e *env) newConfig(root *cobra.Command) *cobra.Command {
 and that before the default. The file is the one that --config or CORTEX_CONFIG names, else $XDG_CONFIG_HOME/cortex/config.yaml or
 ~/.config/cortex/config.yaml, if it is there.`,
 		Example: "  cortex config show\n  cortex config check --config cortex.yaml\n  cortex config path",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(e.newConfigShow(root), e.newConfigPath(), e.newConfigCheck(root))
@@ -86,7 +88,7 @@ func (e *env) newConfigPath() *cobra.Command {
 		Use:     "path",
 		Short:   "Print which file the settings are read from",
 		Example: "  cortex config path\n  vi \"$(cortex config path)\"",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(*cobra.Command, []string) error {
 			path := cmp.Or(e.settings.config, configFile())
 			if path == "" {
@@ -116,13 +118,13 @@ func (e *env) newConfigShow(root *cobra.Command) *cobra.Command {
 		Long: `List what each setting is, and where that comes from: a flag, a variable of the environment, the file, or the default. It takes the flags
 of ` + "`cortex serve`" + `, and shows what they would change. What is or may be secret is not shown.`,
 		Example: "  cortex config show\n  CORTEX_LLM=openai cortex config show --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := e.settings.list(cmd.Flags())
 			if asJSON {
 				return writeJSON(e, list)
 			}
-			return e.write(settingsText(list, screenWidth(e.stdout)))
+			return e.write(settingsText(list, screen.Width(e.stdout)))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -266,7 +268,7 @@ keys that are named. Nothing is started, and nobody is asked. The exit status is
 			if len(args) == 1 {
 				return usagef("name the file by a flag: cortex config check --config %s", shellWord(args[0]))
 			}
-			return exactArgs()(cmd, args)
+			return typed.Exact()(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.checkConfig(cmd) },
 	}
@@ -282,7 +284,7 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	_, listed := s.loadWellKnown(cmd.Context())
 	wrong := slices.DeleteFunc([]error{s.checkLLM(), unknown, rules, listed, s.checkFiles(), s.checkPeers(cmd.Context())}, func(err error) bool { return err == nil })
 	for _, err := range wrong {
-		_, _ = printText(e.stderr, "cortex: %s", oneLine(err)) // there is nothing else to tell
+		_, _ = screen.Print(e.stderr, "cortex: %s", oneLine(err)) // there is nothing else to tell
 	}
 	for _, line := range strangeVariables(cmd.Root()) { // which may be another program's
 		e.say("%s", line)
@@ -291,7 +293,7 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 		return errShown
 	}
 	if s.config == "" {
-		_, err := printText(e.stdout, "no file is read: %s would be, if it were there; the settings are good", cmp.Or(configFile(), "none"))
+		_, err := screen.Print(e.stdout, "no file is read: %s would be, if it were there; the settings are good", cmp.Or(configFile(), "none"))
 		return err
 	}
 	values := 0
@@ -310,7 +312,7 @@ func (e *env) checkConfig(cmd *cobra.Command) error {
 	if len(s.peers) > 0 {
 		has = append(has, counted(len(s.peers), "A2A agent"))
 	}
-	if _, err := printText(e.stdout, "%s is good: %s", s.config, strings.Join(has, ", ")); err != nil {
+	if _, err := screen.Print(e.stdout, "%s is good: %s", s.config, strings.Join(has, ", ")); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.llms)) { // not an error: the endpoint may never be used, or only on another machine

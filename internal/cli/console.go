@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
@@ -179,7 +180,7 @@ Where there are keys, the link is for the person whose credentials this command 
 who may also replay and remove dead letters, and make Cortex forget what it has learned; whoever owns the data folder may be one. On
 another machine, paste what cortex auth token prints into the page.`,
 		Example: "  cortex console\n  cortex console --creds ada.creds\n  cortex console --operator",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			link, err := e.consoleLink(cmd.Context(), operator)
 			if err != nil {

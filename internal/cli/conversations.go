@@ -13,6 +13,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -23,7 +25,7 @@ func (e *env) newConversations() *cobra.Command {
 	var asJSON bool
 	list := func(c *cobra.Command) *cobra.Command {
 		var most limit
-		c.Args = exactArgs()
+		c.Args = typed.Exact()
 		c.RunE = func(cmd *cobra.Command, _ []string) error {
 			if err := most.check(); err != nil {
 				return err
@@ -124,7 +126,7 @@ func (e *env) newHistory() *cobra.Command {
 		Short:   "Show a conversation",
 		Long:    "Show a conversation: what was said, who was asked to do what, and what came of it. --json prints its log, one entry a line.",
 		Example: "  cortex conversations history demo\n  cortex conversations history demo -n 5\n  cortex conversations history demo --json",
-		Args:    exactArgs("CONVERSATION"),
+		Args:    typed.Exact("CONVERSATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := limit(last).check(); err != nil {
 				return err
@@ -230,7 +232,7 @@ func (n *ending[T]) end() error {
 func (e *env) printLine(l *view.Line) {
 	mark := map[view.LineKind]string{view.LineTask: "→ ", view.LineResult: "← "}[l.Kind]
 	head := l.Time.Local().Format(time.DateTime) + "  " + table.Pad(repl.Sanitize(mark+l.Who), 16) + "  "
-	indent, width := 39, screenWidth(e.stdout)
+	indent, width := 39, screen.Width(e.stdout)
 	text := repl.Sanitize(l.Text)
 	if width > 0 {
 		if width-indent < narrowText {

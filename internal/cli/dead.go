@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -30,12 +31,12 @@ func (e *env) newDead() *cobra.Command {
 		Long: `List the dead letters, the oldest first: events that nobody could handle, such as those that are damaged or too large. They are
 kept until they are replayed or removed; of very many, the oldest go.`,
 		Example: "  cortex dead\n  cortex dead show 12\n  cortex dead replay 12\n  cortex dead remove --all",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE:    list,
 	}
-	ls := &cobra.Command{Use: "list", Short: "List what was given up", Example: "  cortex dead list --limit 10", Args: exactArgs(), RunE: list}
+	ls := &cobra.Command{Use: "list", Short: "List what was given up", Example: "  cortex dead list --limit 10", Args: typed.Exact(), RunE: list}
 	show := &cobra.Command{
-		Use: "show ID", Short: "Show all of a dead letter", Example: "  cortex dead show 12", Args: exactArgs("ID"), ValidArgsFunction: first(e.completeIDs(deadLetterIDs)),
+		Use: "show ID", Short: "Show all of a dead letter", Example: "  cortex dead show 12", Args: typed.Exact("ID"), ValidArgsFunction: first(e.completeIDs(deadLetterIDs)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.showDead(ctx, l, args[0], asJSON) })
 		},

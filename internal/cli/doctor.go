@@ -20,9 +20,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -45,7 +47,7 @@ With --repair, for which no service may run, damaged records are set aside, dama
 and what was behind it is set aside, too: in the folder "damaged" below the store, whose files are named. They hold what people said;
 remove them when they are of no more use: until then the doctor names them. What is missing is taken note of, and not told again.`,
 		Example: "  cortex doctor\n  cortex doctor --llm openai --online\n  cortex doctor --json\n  cortex doctor --repair",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := &e.settings
 			if s.nats != "" && repair {
@@ -446,7 +448,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 	}
 	var failed error
 	out := func(_ int, err error) { failed = cmp.Or(failed, err) }
-	line := func(format string, args ...any) { out(printText(e.stdout, format, args...)) }
+	line := func(format string, args ...any) { out(screen.Print(e.stdout, format, args...)) }
 	for i, f := range d.Findings {
 		if i == 0 {
 			line("")
@@ -511,7 +513,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		line("\nstop the service and run `cortex doctor --repair`: what is good of each conversation stays")
 	}
 	if d.forgotten {
-		printText(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
+		screen.Print(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
 	}
 	return failed
 }

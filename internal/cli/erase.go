@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -38,7 +39,7 @@ and otherwise with time. Backups and the input history of terminals are yours to
 		Example: "  cortex conversations delete demo\n  cortex conversations delete --yes --force demo other",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return exactArgs("CONVERSATION")(cmd, args)
+				return typed.Exact("CONVERSATION")(cmd, args)
 			}
 			return nil
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/router/eval"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -17,7 +18,7 @@ func (e *env) newEval() *cobra.Command {
 		Use:     "eval",
 		Short:   "Measure how well Cortex chooses and decides",
 		Example: "  cortex eval routing --agents agents.jsonl --queries queries.jsonl\n  cortex eval decisions --llm openai",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(e.newEvalRouting(), e.newEvalDecisions())
@@ -53,7 +54,7 @@ A query with several agents is right with any one of them; with --multi it needs
 		Example: `  cortex eval routing --agents agents.jsonl --queries queries.jsonl
   cortex eval routing --agents agents.jsonl --agents more.jsonl --queries queries.jsonl --oos queries_oos.jsonl --json
   cortex eval routing --agents agents.jsonl --queries second_half.jsonl --learn first_half.jsonl --k 1,3`,
-		Args: exactArgs(),
+		Args: typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case len(config.Agents) == 0:

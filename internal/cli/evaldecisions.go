@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm/eval"
@@ -55,7 +57,7 @@ the sources says how a case is written.`,
   cortex eval decisions --llm ollama/qwen3 --parallel 1 --about order --wrong
   cortex eval decisions --llm openai --prompts my-prompts --json
   cortex eval decisions --agents agents.jsonl --cases cases.jsonl`,
-		Args: exactArgs(),
+		Args: typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	f := c.Flags()
@@ -92,12 +94,12 @@ func (d *decisionsEval) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bar := (&bencher{e: e}).bar()
+	bar := screen.NewBar(e.stderr)
 	all, err := eval.Run(ctx, decider, cases, &eval.Options{
 		Parallel: d.parallel, Timeout: e.settings.node.llmTimeout,
-		Done: func(n int) { bar.draw(fmt.Sprintf("%d of %d cases", n, len(cases)), n, len(cases)) },
+		Done: func(n int) { bar.Draw(fmt.Sprintf("%d of %d cases", n, len(cases)), n, len(cases)) },
 	})
-	bar.erase()
+	bar.Erase()
 	if closed := closeLLM(); err == nil {
 		err = closed
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
@@ -24,8 +25,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
-// screen returns the output on a terminal with this many columns, and fails the test for a line that is wider.
-func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
+// onScreen returns the output on a terminal with this many columns, and fails the test for a line that is wider.
+func onScreen(t *testing.T, columns uint16, print func(tty *os.File)) string {
 	t.Helper()
 	out := printed(t, columns, print)
 	for line := range strings.Lines(out) {
@@ -145,7 +146,7 @@ func TestHistoryKeepsWidth(t *testing.T) {
 		90: "2026-11-20 18:01:02  ← agent_ech0 (looks like agent_echo)\n" + strings.Repeat(" ", 39) + "to be or not to be\n" + strings.Repeat(" ", 39) +
 			"  that is the question, and nobody answers it\n",
 	} {
-		got := screen(t, columns, func(tty *os.File) { (&env{stdout: tty}).printLine(line) })
+		got := onScreen(t, columns, func(tty *os.File) { (&env{stdout: tty}).printLine(line) })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("on %d columns (-want +got):\n%s", columns, diff)
 		}
@@ -192,7 +193,7 @@ func TestPagesKeepWidth(t *testing.T) {
 	} {
 		for _, columns := range []uint16{80, 40} {
 			t.Run(fmt.Sprint(what, columns), func(t *testing.T) {
-				out := screen(t, columns, func(tty *os.File) {
+				out := onScreen(t, columns, func(tty *os.File) {
 					if err := print(&env{stdout: tty, stderr: tty, settings: settings{program: self, node: &nodeSettings{}}}); err != nil {
 						t.Error(err)
 					}
@@ -209,11 +210,11 @@ func TestPagesKeepWidth(t *testing.T) {
 func TestTextKeepsWidth(t *testing.T) {
 	const text = "there are more: these are the 50 used last (--limit)"
 	want := "there are more: these are the 50 used\nlast (--limit)\n"
-	if got := screen(t, 40, func(tty *os.File) { printText(tty, "%s", text) }); got != want {
+	if got := onScreen(t, 40, func(tty *os.File) { screen.Print(tty, "%s", text) }); got != want {
 		t.Errorf("printText(%q) = %q on 40 columns, want %q", text, got, want)
 	}
 	var b strings.Builder
-	if printText(&b, "%s", text); b.String() != text+"\n" {
+	if screen.Print(&b, "%s", text); b.String() != text+"\n" {
 		t.Errorf("printText(%q) = %q", text, b.String())
 	}
 }

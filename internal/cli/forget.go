@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -24,7 +25,7 @@ func (e *env) newForget(asJSON *bool) *cobra.Command {
 		Short: "Forget what was learned of an agent",
 		Long: `Forget which requests an agent did well, so that Cortex chooses it by its card alone again. The agent stays, and learning goes
 on; cortex serve --learning=false learns nothing.`,
-		Example: "  cortex agents forget agent_weather", Args: exactArgs("ID"), ValidArgsFunction: first(e.completeIDs(agentIDs)),
+		Example: "  cortex agents forget agent_weather", Args: typed.Exact("ID"), ValidArgsFunction: first(e.completeIDs(agentIDs)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, id := cmd.Context(), args[0]
 			if err := transport.CheckID(id); err != nil {

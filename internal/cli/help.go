@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -85,7 +87,7 @@ func (e *env) usage(c *cobra.Command) error {
 
 // writeText writes a line of a help, wrapped between words on a terminal.
 func (e *env) writeText(out *strings.Builder, text string) {
-	if width := screenWidth(e.stdout); width > 0 {
+	if width := screen.Width(e.stdout); width > 0 {
 		text = strings.TrimRight(repl.WrapText(text, width), "\n")
 	}
 	out.WriteString(text + "\n")
@@ -103,7 +105,7 @@ func (e *env) listCommands(out *strings.Builder, title string, c *cobra.Command,
 		}
 	}
 	if t.Len() > 0 {
-		fmt.Fprintf(out, "\n%s\n%s", title, t.Render(screenWidth(e.stdout), nil))
+		fmt.Fprintf(out, "\n%s\n%s", title, t.Render(screen.Width(e.stdout), nil))
 	}
 }
 
@@ -113,7 +115,7 @@ const maxLine = 100
 // help writes the description and the usage of c. On a terminal it wraps paragraphs to the width, and keeps indented lines as they are.
 func (e *env) help(c *cobra.Command, _ []string) {
 	text := strings.TrimSpace(cmp.Or(c.Long, c.Short))
-	if width := min(screenWidth(e.stdout), maxLine); width > 0 {
+	if width := min(screen.Width(e.stdout), maxLine); width > 0 {
 		paragraphs := strings.Split(text, "\n\n")
 		for i, p := range paragraphs {
 			if !strings.HasPrefix(p, " ") {
@@ -169,7 +171,7 @@ func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 		fmt.Fprintf(out, "\nFlags of %s:\n%s", c.Parent().CommandPath(), e.flagLines(&parents))
 	}
 	if len(names) > 0 {
-		width := cmp.Or(screenWidth(e.stdout), maxLine) - 2
+		width := cmp.Or(screen.Width(e.stdout), maxLine) - 2
 		fmt.Fprintf(out, "\nFlags of every command, see `cortex --help`:\n  %s\n", strings.Join(table.Wrap(strings.Join(names, " "), width), "\n  "))
 	}
 }
@@ -187,7 +189,7 @@ var (
 // flagLines returns the lines of flags, each with its name, what it takes, and its text, which is wrapped between words on a terminal.
 func (e *env) flagLines(flags *pflag.FlagSet) string {
 	text := listDefault.ReplaceAllString(flagValue.ReplaceAllString(flags.FlagUsages(), "$1"), "(default $1)")
-	width := screenWidth(e.stdout)
+	width := screen.Width(e.stdout)
 	if width == 0 {
 		return text
 	}
@@ -228,7 +230,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 				return usage.New(err)
 			}
 			if len(rest) > 0 {
-				return usagef("there is no help on %q: %s", strings.Join(args, " "), cmp.Or(meant(c, rest[0]), "`cortex help` lists the commands and topics"))
+				return usagef("there is no help on %q: %s", strings.Join(args, " "), cmp.Or(typed.Meant(c, rest[0]), "`cortex help` lists the commands and topics"))
 			}
 			c.InitDefaultHelpFlag()
 			c.InitDefaultVersionFlag()

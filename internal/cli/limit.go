@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/spf13/pflag"
+
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 )
 
 // limit is the value of --limit: the number of rows to show, 0 for all. Without the flag, a terminal gets a screenful and everything else all rows.
@@ -32,7 +34,7 @@ func (e *env) most(l limit, asJSON bool) int {
 	switch {
 	case l > 0:
 		return int(l)
-	case l == noLimit && !asJSON && isTerminal(e.stdout):
+	case l == noLimit && !asJSON && screen.IsTerminal(e.stdout):
 		return screenful
 	}
 	return math.MaxInt
@@ -40,7 +42,7 @@ func (e *env) most(l limit, asJSON bool) int {
 
 // sayMore prints on a terminal that a list is not complete.
 func (e *env) sayMore(more bool) {
-	if more && isTerminal(e.stdout) {
-		printText(e.stdout, "… and more: --limit 0 lists all")
+	if more && screen.IsTerminal(e.stdout) {
+		screen.Print(e.stdout, "… and more: --limit 0 lists all")
 	}
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -33,7 +35,7 @@ program (api_key_command); the config file names endpoints of your own:
         model: gpt-5.4-mini
         fallback: [local]`,
 		Example: "  cortex llm list\n  cortex llm check openai\n  cortex llm check --config cortex.yaml main",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(e.newLLMList(), e.newLLMCheck())
@@ -98,7 +100,7 @@ func (e *env) newLLMList() *cobra.Command {
 			if err := e.show(t); err != nil {
 				return err
 			}
-			if isTerminal(e.stdout) {
+			if screen.IsTerminal(e.stdout) {
 				e.tell("* decides here: --llm NAME chooses another one")
 			}
 			return nil

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
@@ -32,7 +33,7 @@ func commandLines(command, indent string, width int) string {
 
 // sayCommand prints a sentence and its command on standard error, below each other on a terminal that is too narrow for both.
 func (e *env) sayCommand(sentence, command string) {
-	width := screenWidth(e.stderr)
+	width := screen.Width(e.stderr)
 	if width > 0 && table.Width(sentence)+1+table.Width(command) > width {
 		fmt.Fprintf(e.stderr, "%s\n%s\n", sentence, commandLines(command, "    ", width))
 		return

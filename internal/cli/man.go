@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 )
 
 // newMan returns a hidden command for packagers, who get the pages from the same source as the help.
@@ -13,7 +15,7 @@ func (e *env) newMan() *cobra.Command {
 		Use:     "man DIR",
 		Short:   "Write the manual pages into a folder",
 		Example: "  cortex man ~/.local/share/man/man1",
-		Args:    exactArgs("DIR"),
+		Args:    typed.Exact("DIR"),
 		Hidden:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/bridge/mcp"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -36,7 +37,7 @@ answer. What needs your yes and what agents want to know is put to you by the ho
 			"  code --add-mcp '{\"name\":\"cortex\",\"command\":\"cortex\",\"args\":[\"mcp\"]}'\n" +
 			"  claude mcp add --transport http cortex http://127.0.0.1:8420/mcp",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := exactArgs()(cmd, args); err != nil {
+			if err := typed.Exact()(cmd, args); err != nil {
 				return err
 			}
 			if wait < time.Second || wait > maxMCPWait {

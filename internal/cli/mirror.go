@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/mirror"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -42,7 +43,7 @@ the orchestrator: --creds, or those of the data folder.
 
 The same runs within a service: cortex serve --postgres URL.`,
 		Example: "  cortex mirror --postgres postgres://cortex@db.internal/audit\n  CORTEX_POSTGRES=postgres:///audit cortex mirror --postgres-content=false --postgres-retain 90d\n  cortex mirror check",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.withLog(cmd.Context(), o, true, func(ctx context.Context, l *link, store mirror.Store, log *slog.Logger) error {
 				opts := *o
@@ -70,7 +71,7 @@ func (e *env) newMirrorCheck() *cobra.Command {
 		Long: `Compare the mirror with the log, entry by entry: each one is there once, with the checksum that it has in the log now, and nothing else is.
 The exit status is 1 when something is missing, too much or different, or not mirrored yet. It reads the whole log.`,
 		Example: "  cortex mirror check --postgres postgres://cortex@db.internal/audit\n  cortex mirror check --wait 10s --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.withLog(cmd.Context(), o, false, func(ctx context.Context, _ *link, store mirror.Store, _ *slog.Logger) error {
 				r, err := mirror.Check(ctx, store, o, wait)

@@ -3,6 +3,8 @@ package cli
 import (
 	"io"
 	"sync"
+
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 )
 
 // output is a standard output that remembers its first write error, and ends the command with it. So commands that print need no checks, yet do not
@@ -18,7 +20,7 @@ type output struct {
 // checked wraps stdout, and returns the writer to use and its output. A terminal is returned unchanged, since commands ask for its width.
 func checked(stdout io.Writer, end func()) (io.Writer, *output) {
 	o := &output{w: stdout, end: end}
-	if isTerminal(stdout) {
+	if screen.IsTerminal(stdout) {
 		return stdout, o
 	}
 	return o, o

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -23,7 +25,7 @@ func (e *env) newReplicas() *cobra.Command {
 shared by whoever uses the same server: start another with ` + "`cortex serve --nats URL`" + `, and it takes its part; when one ends
 or is killed, the others take over.`,
 		Example: "  cortex replicas\n  cortex replicas --nats nats://127.0.0.1:4222 --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listReplicas(ctx, l, asJSON) })
 		},
@@ -67,7 +69,7 @@ func (e *env) showReplicas(owners []transport.Owner) error {
 		return err
 	}
 	if free := transport.Partitions - owned; free > 0 {
-		printText(e.stderr, "%d partitions change their owner just now", free)
+		screen.Print(e.stderr, "%d partitions change their owner just now", free)
 	}
 	return nil
 }

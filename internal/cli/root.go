@@ -11,13 +11,15 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/measure"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -118,7 +120,7 @@ var endCommand = regexp.MustCompile("[:?] (cortex ([a-z]+)[^`]*)$")
 // sayError prints an error. On a terminal a command at its end is not broken into lines, since users copy it.
 func (e *env) sayError(root *cobra.Command, err error) {
 	text := "cortex: " + oneLine(err)
-	width := screenWidth(e.stderr)
+	width := screen.Width(e.stderr)
 	if at := endCommand.FindStringSubmatchIndex(text); at != nil && table.Width(text) > width && width > 0 {
 		if c, _, err := root.Find([]string{text[at[4]:at[5]]}); err == nil && c != root {
 			e.say("%s", text[:at[2]])
@@ -160,7 +162,7 @@ and answers from their results. Start with:
 		Version:       buildVersion(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q: %s", args[0], cmp.Or(meant(cmd, args[0]), "`cortex help` lists them"))
+				return usagef("unknown command %q: %s", args[0], cmp.Or(typed.Meant(cmd, args[0]), "`cortex help` lists them"))
 			}
 			return nil
 		},
@@ -170,10 +172,10 @@ and answers from their results. Start with:
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if text := textNotFlag(err); text != "" {
+		if text := typed.TextNotFlag(err); text != "" {
 			return usagef("%.200q begins like a flag: put -- before it: %s -- %s", text, cmd.CommandPath(), shellWord(text))
 		}
-		return usagef("%w: %s", flagError(err), flagHint(cmd, err))
+		return usagef("%w: %s", flagError(err), typed.FlagHint(cmd, err))
 	})
 	root.SetVersionTemplate(versionLine())
 	root.SetUsageFunc(e.usage)
@@ -187,7 +189,7 @@ and answers from their results. Start with:
 		commands []*cobra.Command
 	}{
 		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newConsole(), e.newAgent(), e.newMCP(), e.newMirror(), e.newAuth()}},
-		{"look", []*cobra.Command{e.newAgents(), e.newConversations(), hidden(e.newHistory()), e.newWhy(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newConversations(), hidden(e.newHistory()), e.newWhy(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), measure.New(e.stdout, e.stderr), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
@@ -225,33 +227,6 @@ func (e *env) handleSignals(cmd *cobra.Command) {
 	context.AfterFunc(ctx, stop)
 	cmd.SetContext(ctx)
 	e.interrupted = func() bool { return ctx.Err() != nil }
-}
-
-// exactArgs is cobra.ExactArgs with an error that names the missing argument.
-func exactArgs(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < len(names) {
-			return usagef("%s is missing: cortex %s", names[len(args)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
-		}
-		if len(args) > len(names) {
-			if near := meant(cmd, args[len(names)]); near != "" {
-				return usagef("unknown command %q: %s", args[len(names)], near)
-			}
-			for _, page := range []string{"show", "history"} { // of what is listed
-				if page == "history" && cmd.Name() != "conversations" {
-					break // a measurement of bench
-				}
-				if len(names) == 0 && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == page }) {
-					return usagef("unexpected argument %q: did you mean `%s %s %s`?", args[0], cmd.CommandPath(), page, shellWord(args[0]))
-				}
-			}
-			if cmd.HasAvailableSubCommands() && len(names) == 0 {
-				return usagef("unknown command %q: `%s --help` lists them", args[0], cmd.CommandPath())
-			}
-			return usagef("unexpected argument %q: cortex %s", args[len(names)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
-		}
-		return nil
-	}
 }
 
 // hidden hides a command under its former name.

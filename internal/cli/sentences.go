@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
@@ -83,5 +84,5 @@ func (e *env) speaker() func(format string, args ...any) {
 		log := e.settings.logger(e.stderr, slog.LevelInfo)
 		return func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
 	}
-	return func(format string, args ...any) { printText(e.stderr, format, args...) }
+	return func(format string, args ...any) { screen.Print(e.stderr, format, args...) }
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
@@ -67,7 +68,7 @@ directory in place of url, an entry is a list of agents, a file or a URL:
 At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. Run
 cortex doctor to see what is lost, and to repair conversations.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --a2a 127.0.0.1:8421\n  cortex serve --nats nats://nats.internal:4222",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.serve(cmd.Context(), &at, roles)
 		},

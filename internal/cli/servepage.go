@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -27,7 +28,7 @@ type serving struct {
 }
 
 func (e *env) newServing() *serving {
-	s := &serving{e: e, person: isTerminal(e.stderr) && !e.settings.wantsLogs()}
+	s := &serving{e: e, person: screen.IsTerminal(e.stderr) && !e.settings.wantsLogs()}
 	if !s.person {
 		s.log = e.settings.logger(e.stderr, slog.LevelInfo)
 		return s
@@ -48,7 +49,7 @@ func isAside(message string, level slog.Level, attrs []slog.Attr) bool {
 // say shows a person a line, beside the time.
 func (s *serving) say(line string) {
 	at := repl.Quiet(s.e.stderr, s.e.settings.color.value, time.Now().Format(time.TimeOnly))
-	rows := table.Wrap(line, max(screenWidth(s.e.stderr)-len(time.TimeOnly)-2, 20))
+	rows := table.Wrap(line, max(screen.Width(s.e.stderr)-len(time.TimeOnly)-2, 20))
 	indent := "\n" + strings.Repeat(" ", len(time.TimeOnly)+2)
 	fmt.Fprintf(s.e.stderr, "%s  %s\n", at, strings.Join(rows, indent))
 }
@@ -67,7 +68,7 @@ func (s *serving) ready(n *node, open *ports) {
 	}
 	quiet := func(text string) string { return repl.Quiet(s.e.stderr, s.e.settings.color.value, text) }
 	fmt.Fprintf(s.e.stderr, "cortex is ready %s\n\n", quiet("· "+buildVersion()+" · Ctrl-C ends it"))
-	fmt.Fprint(s.e.stderr, s.page(n, open).Render(screenWidth(s.e.stderr), quiet))
+	fmt.Fprint(s.e.stderr, s.page(n, open).Render(screen.Width(s.e.stderr), quiet))
 	flags := s.e.settings.joinFlags()
 	s.e.advise("cortex chat"+flags, "talk to it", "cortex agent exec"+flags+" --card CARD -- PROGRAM", "have a program join")
 	fmt.Fprintln(s.e.stderr)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -179,7 +180,7 @@ func strangeVariables(root *cobra.Command) []string {
 			continue
 		}
 		hint := "`cortex help settings` lists them"
-		if near := nearest(name, names); near != "" {
+		if near := typed.Nearest(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		all = append(all, fmt.Sprintf("the variable %s is no setting: %s", prompt.Clean(name, 100), hint))

@@ -23,6 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
@@ -413,7 +414,7 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 		case known[k] == isAction:
 			err = fmt.Errorf("%s: this is no setting: it says what one command is to do, and is only given to that one as a flag", k)
 		default:
-			near := nearest(k, slices.Sorted(maps.Keys(known)))
+			near := typed.Nearest(k, slices.Sorted(maps.Keys(known)))
 			if near != "" {
 				near = fmt.Sprintf("did you mean %s? ", near)
 			}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/sdk"
 )
@@ -165,7 +167,7 @@ func (e *env) newAgentNew() *cobra.Command {
 		Long: `Write an agent that runs: a card, and a program in bash, python, typescript or go. They go into a new folder of its name. What is there is never
 written over. Say what it does in the card: by that Cortex finds it.`,
 		Example: "  cortex agent new weather\n  cortex agent new weather --lang python\n  cortex agent new weather --lang go --dir agents/weather",
-		Args:    exactArgs("NAME"),
+		Args:    typed.Exact("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			for _, c := range cmd.Parent().Commands() {
@@ -221,7 +223,7 @@ func (e *env) beginAgent(name, lang, dir string) error {
 	if filepath.IsAbs(dir) {
 		run = strings.Replace(run, "-- ./", "-- ", 1)
 	}
-	run = commandLines(run, "    ", screenWidth(e.stdout)) + "\n"
+	run = commandLines(run, "    ", screen.Width(e.stdout)) + "\n"
 	if lang == "go" {
 		files, from = append(files, starter{name: "go.mod", about: "its module"}), append(from, "go.mod.txt")
 		clone := ""

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"fmt"
 	"io"
-	"os"
 
-	"golang.org/x/term"
-
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -14,7 +11,7 @@ import (
 // show prints a table: fitted to a terminal, or in full elsewhere.
 func (e *env) show(t *table.Table) error {
 	quiet := func(text string) string { return repl.Quiet(e.stdout, e.settings.color.value, text) }
-	return e.write(t.Render(screenWidth(e.stdout), quiet))
+	return e.write(t.Render(screen.Width(e.stdout), quiet))
 }
 
 // showWhole prints a table in full, also on a terminal, where every column is needed.
@@ -31,29 +28,7 @@ func (e *env) write(text string) error {
 }
 
 // say prints a sentence on standard error, wrapped between words on a terminal.
-func (e *env) say(format string, args ...any) { _, _ = printText(e.stderr, format, args...) } // nobody is left to tell
+func (e *env) say(format string, args ...any) { _, _ = screen.Print(e.stderr, format, args...) } // nobody is left to tell
 
 // tell prints a sentence on standard output, like say.
-func (e *env) tell(format string, args ...any) { _, _ = printText(e.stdout, format, args...) } // which remembers that it failed
-
-// printText prints text, wrapped between words to the width of a terminal.
-func printText(w io.Writer, format string, args ...any) (int, error) {
-	text := fmt.Sprintf(format, args...) + "\n"
-	if width := screenWidth(w); width > 0 {
-		text = repl.WrapText(text, width)
-	}
-	return io.WriteString(w, text)
-}
-
-// screenWidth returns the width of a terminal in columns, or 0 when w is not a terminal.
-func screenWidth(w io.Writer) int {
-	if one, ok := w.(*oneAtATime); ok {
-		w = one.w
-	}
-	if f, ok := w.(*os.File); ok && isTerminal(f) {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return max(width, 0)
-		}
-	}
-	return 0
-}
+func (e *env) tell(format string, args ...any) { _, _ = screen.Print(e.stdout, format, args...) } // which remembers that it failed

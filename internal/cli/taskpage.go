@@ -10,13 +10,14 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 func (e *env) newTaskShow(asJSON *bool) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show what is known of a task, also of one that is done", Example: "  cortex tasks show 5f0c2a54", Args: exactArgs("ID"),
+		Use: "show ID", Short: "Show what is known of a task, also of one that is done", Example: "  cortex tasks show 5f0c2a54", Args: typed.Exact("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.showTask(ctx, b, args[0], *asJSON) })
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -19,7 +20,7 @@ func (e *env) newTasks() *cobra.Command {
 	list := func(c *cobra.Command) *cobra.Command {
 		var most limit
 		var all bool
-		c.Args = exactArgs()
+		c.Args = typed.Exact()
 		c.RunE = func(cmd *cobra.Command, _ []string) error {
 			if err := most.check(); err != nil {
 				return err
@@ -38,7 +39,7 @@ func (e *env) newTasks() *cobra.Command {
 		list(&cobra.Command{Use: "list", Short: "List what agents are working on", Example: "  cortex tasks list"}),
 		e.newTaskShow(&asJSON),
 		&cobra.Command{
-			Use: "cancel ID", Short: "Cancel a task", Example: "  cortex tasks cancel 5f0c2a54", Args: exactArgs("ID"),
+			Use: "cancel ID", Short: "Cancel a task", Example: "  cortex tasks cancel 5f0c2a54", Args: typed.Exact("ID"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.cancelTask(ctx, l, args[0], asJSON) })
 			},

@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/cli/measure"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/torture"
 )
 
@@ -27,8 +30,8 @@ them again, and check afterwards that every message has exactly one answer, the 
 status is 1 when anything is wrong; then everything that was written is kept.`,
 		Example: "  cortex torture --kills 50\n  cortex torture --kills 500 --topology cluster --seed 7 --json",
 		Hidden:  true,
-		Args:    exactArgs(),
-		PreRunE: ownServer,
+		Args:    typed.Exact(),
+		PreRunE: measure.OwnServer,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case cfg.Topology != torture.Single && cfg.Topology != torture.Replicas && cfg.Topology != torture.Cluster:
@@ -79,7 +82,7 @@ status is 1 when anything is wrong; then everything that was written is kept.`,
 // newTortured returns a hidden command that a torture run starts as a separate process.
 func (e *env) newTortured(use, short string, args []string, do func(ctx context.Context, args []string, log *slog.Logger) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Example: "  cortex torture " + use, Hidden: true, Args: exactArgs(args...),
+		Use: use, Short: short, Example: "  cortex torture " + use, Hidden: true, Args: typed.Exact(args...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return do(cmd.Context(), args, e.settings.logger(e.stderr, slog.LevelInfo))
 		},
@@ -101,7 +104,7 @@ func (e *env) torture(ctx context.Context, cfg torture.Config, keep string, asJS
 	}
 	cfg.Long = min(2, cfg.Conversations)
 	cfg.Logger = e.settings.logger(e.stderr, slog.LevelError)
-	shown := isTerminal(e.stderr)
+	shown := screen.IsTerminal(e.stderr)
 	if shown {
 		began := time.Now()
 		cfg.Progress = func(doing string, kills int) {

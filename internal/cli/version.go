@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 )
 
 // version, commit and date are set with -ldflags '-X …/internal/cli.version=1.2.3' in builds outside a repository. Otherwise they come from the build
@@ -37,7 +39,7 @@ func (e *env) newVersion() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version, and the commit that it was built of",
 		Example: "  cortex version --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if asJSON {

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -30,7 +32,7 @@ func (e *env) newWatch(asJSON *bool) *cobra.Command {
 capabilities-changed, draining, deregistered, instance-joined, instance-left, conflict and refused; with --seen also each time
 that one is heard of and nothing is new. --json prints an object a line, as Cortex publishes it on the cards topic.`,
 		Example: "  cortex agents watch\n  cortex agents watch --json --seen",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return e.watchAgents(cmd.Context(), *asJSON, seen) },
 	}
 	c.Flags().BoolVar(&seen, "seen", false, "also when an agent is merely heard of")
@@ -155,7 +157,7 @@ func printEvent(w io.Writer, e registry.Event, alike *view.Lookalikes) {
 	}
 	line := fmt.Sprintf("%s  %-20s  %s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, table.Pad(prompt.Clean(e.AgentID, 60), 24), detail)
 	line = strings.TrimRight(line, " ")
-	if width := screenWidth(w); width > 0 && e.Kind == registry.EventRegistered { // its description; of others all has to be read
+	if width := screen.Width(w); width > 0 && e.Kind == registry.EventRegistered { // its description; of others all has to be read
 		line = table.Fit(line, width)
 	}
 	fmt.Fprintln(w, line)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -49,7 +50,7 @@ your last one.`,
 				if err != nil {
 					return err
 				}
-				_, err = printText(e.stdout, "%s", repl.Sanitize(text))
+				_, err = screen.Print(e.stdout, "%s", repl.Sanitize(text))
 				return err
 			})
 		},

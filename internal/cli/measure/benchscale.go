@@ -1,4 +1,4 @@
-package cli
+package measure
 
 import (
 	"fmt"
@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 )
 
-func (e *env) newBenchHistory() *cobra.Command {
+func (e *streams) newBenchHistory() *cobra.Command {
 	var (
 		cfg bench.HistoryConfig
 		b   *bencher
@@ -20,7 +21,7 @@ func (e *env) newBenchHistory() *cobra.Command {
 		Long: `Measure what the length of a conversation costs: an append at its end, a load by a process that does not know it, with and
 without a snapshot, and a turn when it is half as long.`,
 		Example: "  cortex bench history\n  cortex bench history --entries 2000 --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkBound("entries", cfg.Entries, 100, maxBenchEntries); err != nil {
 				return err
@@ -40,7 +41,7 @@ without a snapshot, and a turn when it is half as long.`,
 	return c
 }
 
-func (e *env) newBenchRestart() *cobra.Command {
+func (e *streams) newBenchRestart() *cobra.Command {
 	var (
 		cfg bench.RestartConfig
 		b   *bencher
@@ -51,7 +52,7 @@ func (e *env) newBenchRestart() *cobra.Command {
 		Long: `Measure how long ` + "`cortex serve`" + ` needs until it is ready on a store with many conversations and agents, after it was
 stopped and after it was killed, and the memory that it needs. The store is built first, in a temporary folder, which takes a while.`,
 		Example: "  cortex bench restart\n  cortex bench restart --conversations 10000 --agents 100 --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := checkBound("agents", cfg.Agents, 1, maxBenchAgents); err != nil {
 				return err
@@ -74,7 +75,7 @@ stopped and after it was killed, and the memory that it needs. The store is buil
 	return c
 }
 
-func (e *env) newBenchDiscovery() *cobra.Command {
+func (e *streams) newBenchDiscovery() *cobra.Command {
 	var (
 		cfg bench.DiscoveryConfig
 		b   *bencher
@@ -85,7 +86,7 @@ func (e *env) newBenchDiscovery() *cobra.Command {
 		Long: `Measure what many agents cost: how long it takes from before a card is published until the agent is in the prompt of a
 request that it fits, how large the prompts are, and how much longer a turn takes than with one agent. The agents' heartbeats go on.`,
 		Example: "  cortex bench discovery\n  cortex bench discovery --agents 500 --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := checkBound("agents", cfg.Agents, 1, maxBenchAgents); err != nil {
 				return err

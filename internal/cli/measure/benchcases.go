@@ -1,4 +1,4 @@
-package cli
+package measure
 
 import (
 	"context"
@@ -11,11 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
-func (e *env) newBenchCases() *cobra.Command {
+func (e *streams) newBenchCases() *cobra.Command {
 	var (
 		cfg bench.CasesConfig
 		b   *bencher
@@ -32,11 +35,11 @@ Beside the times is what a turn costs: CPU of all processes but the model's, obj
 that the server stores, and bytes that are written to files. The row "stored" is a floor: as many messages as a turn stores, stored and
 acknowledged one after the other, with nothing else. What only another process or another system could tell is -.`,
 		Example: "  cortex bench cases\n  cortex bench cases --case one,agents --turns 5000\n  cortex bench cases --case stream-64 --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			for _, name := range cfg.Only {
 				if !slices.Contains(bench.CaseNames(), name) {
-					return usagef("--case %s: it is one of %s", name, names)
+					return usage.Errorf("--case %s: it is one of %s", name, names)
 				}
 			}
 			if cmd.Flags().Changed("turns") {
@@ -63,8 +66,8 @@ acknowledged one after the other, with nothing else. What only another process o
 // cases measures and prints turns in situations. It returns an error when a message was not answered, or answered twice.
 func (b *bencher) cases(ctx context.Context, cfg bench.CasesConfig) error {
 	t := table.New("CASE", "", "CONVERSATIONS", "TURNS", "LOST", "TWICE", "P50", "P99", "PER SECOND", "CPU", "OBJECTS", "SENT", "STORED", "KB WRITTEN")
-	bar := b.bar()
-	cfg.Progress = bar.draw
+	bar := screen.NewBar(b.e.stderr)
+	cfg.Progress = bar.Draw
 	lost, dup := 0, 0
 	var failed error
 	cfg.Row = func(r bench.Row) {
@@ -87,7 +90,7 @@ func (b *bencher) cases(ctx context.Context, cfg bench.CasesConfig) error {
 			fmt.Sprintf("%.0f", r.PerSecond), cpu, known("%.0f", r.Objects), known("%.1f", r.Sent), known("%.1f", r.Stored), known("%.1f", r.Written/1024))
 	}
 	figures, err := bench.Cases(ctx, cfg)
-	bar.erase()
+	bar.Erase()
 	if err == nil {
 		err = failed
 	}
@@ -107,9 +110,9 @@ func (b *bencher) cases(ctx context.Context, cfg bench.CasesConfig) error {
 }
 
 // newBenchModel returns the command with which `cortex bench cases` starts a model.
-func (e *env) newBenchModel() *cobra.Command {
+func (e *streams) newBenchModel() *cobra.Command {
 	return &cobra.Command{
-		Use: "model", Short: "Be the model of cortex bench cases", Example: "  cortex bench model", Hidden: true, Args: exactArgs(),
+		Use: "model", Short: "Be the model of cortex bench cases", Example: "  cortex bench model", Hidden: true, Args: typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", "127.0.0.1:0")
 			if err != nil {

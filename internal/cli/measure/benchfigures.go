@@ -1,18 +1,19 @@
-package cli
+package measure
 
 import (
 	"fmt"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 // measure runs a measurement with a progress bar and prints the figures.
 func (b *bencher) measure(f func(bench.Progress) ([]bench.Figure, error)) error {
-	bar := b.bar()
-	figures, err := f(bar.draw)
-	bar.erase()
+	bar := screen.NewBar(b.e.stderr)
+	figures, err := f(bar.Draw)
+	bar.Erase()
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (b *bencher) print(figures []bench.Figure, why string) error {
 		return err
 	}
 	fmt.Fprintln(b.e.stdout)
-	_, err := printText(b.e.stdout, "%s", why)
+	_, err := screen.Print(b.e.stdout, "%s", why)
 	return err
 }
 

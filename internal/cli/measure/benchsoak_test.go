@@ -1,4 +1,4 @@
-package cli
+package measure
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ missed: more has grown than may, or something was lost. ` + "`cortex bench soak 
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			b := &bencher{e: &env{stdout: &out, stderr: &bytes.Buffer{}}, asJSON: test.asJSON}
+			b := &bencher{e: &streams{stdout: &out, stderr: &bytes.Buffer{}}, asJSON: test.asJSON}
 			err := b.soak(t.Context(), bench.SoakConfig{}, func(_ context.Context, cfg bench.SoakConfig) (bench.SoakSum, []bench.Figure, error) {
 				for _, l := range lines {
 					cfg.Line(l)

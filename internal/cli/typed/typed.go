@@ -1,4 +1,4 @@
-package cli
+package typed
 
 import (
 	"errors"
@@ -9,6 +9,9 @@ import (
 	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/cortex-orchestrator/cortex/internal/usage"
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // otherWords are words of other programs for what commands do.
@@ -20,15 +23,15 @@ var otherWords = map[string][]string{
 	"list": {"ls"}, "agents": {"ls"}, "remove": {"rm", "delete", "del"}, "conversations": {"logs", "threads"},
 }
 
-// meant returns the command below c that word is probably a misspelling of, or "".
-func meant(c *cobra.Command, word string) string {
+// Meant returns the command below c that word is probably a misspelling of, or "".
+func Meant(c *cobra.Command, word string) string {
 	var names []string
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
 			names = append(names, sub.Name())
 		}
 	}
-	near := nearest(word, names)
+	near := Nearest(word, names)
 	for name, others := range otherWords {
 		if near == "" && slices.Contains(others, word) && slices.Contains(names, name) {
 			near = name
@@ -43,8 +46,8 @@ func meant(c *cobra.Command, word string) string {
 	return ""
 }
 
-// subcommands lists the names of the commands below c: "a, b or c".
-func subcommands(c *cobra.Command) string {
+// Subcommands lists the names of the commands below c: "a, b or c".
+func Subcommands(c *cobra.Command) string {
 	var names []string
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -55,8 +58,8 @@ func subcommands(c *cobra.Command) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// nearest returns the name that word is probably a misspelling of, or "".
-func nearest(word string, names []string) string {
+// Nearest returns the name that word is probably a misspelling of, or "".
+func Nearest(word string, names []string) string {
 	best, at := "", 1+min(2, len(word)/2) // the distance that is too far; smaller for short words
 	if len(word) == 4 {
 		at = 2 // "quit" is not init
@@ -80,9 +83,9 @@ func nearest(word string, names []string) string {
 
 func sorted(word string) string { return string(slices.Sorted(slices.Values([]rune(word)))) }
 
-// textNotFlag returns a text, such as "-40 C in F", that was taken for the unknown flag of err; "" when it may be a flag. No flag has a blank or begins
+// TextNotFlag returns a text, such as "-40 C in F", that was taken for the unknown flag of err; "" when it may be a flag. No flag has a blank or begins
 // with a digit.
-func textNotFlag(err error) string {
+func TextNotFlag(err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return ""
@@ -97,8 +100,8 @@ func textNotFlag(err error) string {
 	return ""
 }
 
-// flagHint returns what to do about a flag that c does not have.
-func flagHint(c *cobra.Command, err error) string {
+// FlagHint returns what to do about a flag that c does not have.
+func FlagHint(c *cobra.Command, err error) string {
 	lists := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -110,8 +113,35 @@ func flagHint(c *cobra.Command, err error) string {
 			names = append(names, f.Name)
 		}
 	})
-	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+	if near := Nearest(unknown.GetSpecifiedName(), names); near != "" {
 		return fmt.Sprintf("did you mean --%s? %s", near, lists)
 	}
 	return lists
+}
+
+// Exact is cobra.ExactArgs with an error that names the missing argument.
+func Exact(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usage.Errorf("%s is missing: cortex %s", names[len(args)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
+		}
+		if len(args) > len(names) {
+			if near := Meant(cmd, args[len(names)]); near != "" {
+				return usage.Errorf("unknown command %q: %s", args[len(names)], near)
+			}
+			for _, page := range []string{"show", "history"} { // of what is listed
+				if page == "history" && cmd.Name() != "conversations" {
+					break // a measurement of bench
+				}
+				if len(names) == 0 && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == page }) {
+					return usage.Errorf("unexpected argument %q: did you mean `%s %s %s`?", args[0], cmd.CommandPath(), page, prompt.ShellWord(args[0]))
+				}
+			}
+			if cmd.HasAvailableSubCommands() && len(names) == 0 {
+				return usage.Errorf("unknown command %q: `%s --help` lists them", args[0], cmd.CommandPath())
+			}
+			return usage.Errorf("unexpected argument %q: cortex %s", args[len(names)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
+		}
+		return nil
+	}
 }

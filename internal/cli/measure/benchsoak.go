@@ -1,4 +1,4 @@
-package cli
+package measure
 
 import (
 	"context"
@@ -8,7 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
@@ -17,7 +20,7 @@ const (
 	maxSoak = 7 * 24 * time.Hour
 )
 
-func (e *env) newBenchSoak() *cobra.Command {
+func (e *streams) newBenchSoak() *cobra.Command {
 	var (
 		cfg bench.SoakConfig
 		b   *bencher
@@ -34,10 +37,10 @@ its files grow (some GB in half an hour, in the folder for temporary files) and 
 conversation. All else that grows is a leak: the last third of the time is compared with the second one. A run of less than ten minutes
 is judged by what is lost only, since it is still warming up.`,
 		Example: "  cortex bench soak\n  cortex bench soak --for 12h --json > soak.jsonl",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cfg.For < minSoak || cfg.For > maxSoak {
-				return usagef("--for %v: it is from %v to %v", cfg.For, minSoak, maxSoak)
+				return usage.Errorf("--for %v: it is from %v to %v", cfg.For, minSoak, maxSoak)
 			}
 			return b.soak(cmd.Context(), cfg, bench.Soak)
 		},
@@ -56,9 +59,9 @@ func (b *bencher) soak(
 	if b.asJSON {
 		t = nil
 	}
-	bar := b.bar()
+	bar := screen.NewBar(b.e.stderr)
 	var failed error
-	cfg.Progress = bar.draw
+	cfg.Progress = bar.Draw
 	cfg.Line = func(l bench.SoakLine) {
 		if t == nil {
 			failed = view.NewJSON(b.e.stdout).Encode(l)
@@ -76,7 +79,7 @@ func (b *bencher) soak(
 			fmt.Sprintf("%.0f", l.Log), fmt.Sprint(l.Inbox), fmt.Sprintf("%.1f", l.InboxSize), fmt.Sprint(l.Lost), fmt.Sprint(l.Dup))
 	}
 	sum, figures, err := run(ctx, cfg)
-	bar.erase()
+	bar.Erase()
 	switch {
 	case sum.Turns == 0:
 		return err

@@ -1,4 +1,4 @@
-package cli
+package measure
 
 import (
 	"context"
@@ -7,14 +7,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 // maxBenchA2A bounds the conversations of `cortex bench a2a`.
 const maxBenchA2A = 1000
 
-func (e *env) newBenchA2A() *cobra.Command {
+func (e *streams) newBenchA2A() *cobra.Command {
 	var (
 		contexts []int
 		cfg      bench.A2AConfig
@@ -28,10 +31,10 @@ same turns without A2A, and the floor: calls of a server that does nothing but a
 are in one process, and speak over the loopback interface. Conversations have five turns each. What A2A adds to a turn at p50 is to be
 at most 1 ms with one conversation.`,
 		Example: "  cortex bench a2a\n  cortex bench a2a --conversations 1 --turns 10000\n  cortex bench a2a --conversations 64 --json",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(contexts) == 0 || len(contexts) > 16 {
-				return usagef("--conversations: name one number to sixteen, such as 1,8,64")
+				return usage.Errorf("--conversations: name one number to sixteen, such as 1,8,64")
 			}
 			for _, n := range contexts {
 				if err := checkBound("conversations", n, 1, maxBenchA2A); err != nil {
@@ -60,12 +63,12 @@ at most 1 ms with one conversation.`,
 func (b *bencher) a2a(ctx context.Context, cfg bench.A2AConfig, contexts []int) error {
 	var all []bench.Figure
 	t := table.New("CONVERSATIONS", "", "BINDING", "TURNS", "WRONG", "P50", "P99", "PER SECOND")
-	bar := b.bar()
-	cfg.Progress = bar.draw
+	bar := screen.NewBar(b.e.stderr)
+	cfg.Progress = bar.Draw
 	for _, n := range contexts {
 		cfg.Contexts = n
 		lines, figures, err := bench.A2A(ctx, cfg)
-		bar.erase()
+		bar.Erase()
 		for _, l := range lines {
 			if b.asJSON {
 				if err := view.NewJSON(b.e.stdout).Encode(l); err != nil {

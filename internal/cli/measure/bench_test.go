@@ -1,37 +1,13 @@
-package cli
+package measure
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 )
-
-func TestBar(t *testing.T) {
-	var out bytes.Buffer
-	b := &bar{w: &out}
-	b.draw("turns", 1, 4)
-	b.draw("turns", 2, 4) // too soon
-	b.draw("turns", 4, 4) // the end is always shown
-	b.draw("x\x1b[2Jy", 9, 3)
-	b.draw("nothing", 0, 0)
-	b.erase()
-	b.erase()
-	want := []string{"", "[######..................] turns", "[########################] turns", "[########################] xy", ""}
-	if diff := cmp.Diff(want, strings.Split(out.String(), "\r\x1b[K")); diff != "" {
-		t.Errorf("drawn (-want +got)\n%s", diff)
-	}
-	quiet := (&bencher{e: &env{stderr: &out}}).bar()
-	out.Reset()
-	quiet.draw("turns", 1, 4)
-	quiet.erase()
-	if out.Len() > 0 {
-		t.Errorf("drawn on what is no terminal: %q", out.String())
-	}
-}
 
 func TestFigures(t *testing.T) {
 	figures := []bench.Figure{
@@ -57,7 +33,7 @@ missed: the value is not as required. What else the machine does slows Cortex, t
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			b := &bencher{e: &env{stdout: &out}, asJSON: test.asJSON}
+			b := &bencher{e: &streams{stdout: &out}, asJSON: test.asJSON}
 			if err := b.print(figures, missedSpeed); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package cli
+package screen
 
 import (
 	"fmt"
@@ -24,15 +24,16 @@ type bar struct {
 	drawn time.Time
 }
 
-func (b *bencher) bar() *bar {
-	if !isTerminal(b.e.stderr) {
+// NewBar returns a bar on a standard error.
+func NewBar(w io.Writer) *bar {
+	if !IsTerminal(w) {
 		return &bar{}
 	}
-	return &bar{w: b.e.stderr}
+	return &bar{w: w}
 }
 
-// draw shows that done of total units of what are done.
-func (b *bar) draw(what string, done, total int) {
+// Draw shows that done of total units of what are done.
+func (b *bar) Draw(what string, done, total int) {
 	if b.w == nil || total <= 0 {
 		return
 	}
@@ -47,8 +48,8 @@ func (b *bar) draw(what string, done, total int) {
 	fmt.Fprintf(b.w, "\r\x1b[K[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), prompt.Clean(what, 50))
 }
 
-// erase clears the line.
-func (b *bar) erase() {
+// Erase clears the line.
+func (b *bar) Erase() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.w != nil && !b.drawn.IsZero() {

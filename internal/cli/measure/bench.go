@@ -1,15 +1,19 @@
-package cli
+package measure
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
@@ -23,7 +27,18 @@ const (
 	maxBenchDelay    = time.Minute
 )
 
-func (e *env) newBench() *cobra.Command {
+// streams are those of the command.
+type streams struct{ stdout, stderr io.Writer }
+
+// showWhole prints a table in full, also on a terminal, since every column is needed.
+func (e *streams) showWhole(t *table.Table) error {
+	_, err := io.WriteString(e.stdout, t.Render(0, nil))
+	return err
+}
+
+// New returns `cortex bench`.
+func New(stdout, stderr io.Writer) *cobra.Command {
+	e := &streams{stdout, stderr}
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine",
@@ -33,7 +48,7 @@ asked.
 Each speed is shown beside its floor, measured in the same run in short pieces that alternate, so that whatever else the machine
 does slows both alike: the ratio counts, not the time.`,
 		Example: "  cortex bench turns\n  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench cases\n  cortex bench a2a\n  cortex bench restart --conversations 100000",
-		Args:    exactArgs(),
+		Args:    typed.Exact(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery(), e.newBenchCases(), e.newBenchA2A(), e.newBenchSoak(), e.newBenchModel())
@@ -42,14 +57,14 @@ does slows both alike: the ratio counts, not the time.`,
 
 // bencher holds what the commands below bench have in common.
 type bencher struct {
-	e      *env
+	e      *streams
 	asJSON bool
 	limit  time.Duration
 }
 
-func (e *env) newBencher(c *cobra.Command, limited string) *bencher {
+func (e *streams) newBencher(c *cobra.Command, limited string) *bencher {
 	b := &bencher{e: e}
-	c.PreRunE = ownServer
+	c.PreRunE = OwnServer
 	c.Flags().BoolVar(&b.asJSON, "json", false, "as JSON, one object on each line")
 	if limited != "" {
 		c.Flags().DurationVar(&b.limit, "time-limit", time.Minute, "`TIME`: start nothing new after this time for "+limited)
@@ -57,12 +72,12 @@ func (e *env) newBencher(c *cobra.Command, limited string) *bencher {
 	return b
 }
 
-// ownServer refuses flags that select a Cortex, for commands that start their own. The environment and the config file are ignored: their settings
+// OwnServer refuses flags that select a Cortex, for commands that start their own. The environment and the config file are ignored: their settings
 // are for other commands.
-func ownServer(cmd *cobra.Command, _ []string) error {
+func OwnServer(cmd *cobra.Command, _ []string) error {
 	for _, flag := range []string{"data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "transport", "store"} {
 		if cmd.Flags().Changed(flag) {
-			return usagef("--%s is nothing for `%s`: it starts a Cortex of its own", flag, cmd.CommandPath())
+			return usage.Errorf("--%s is nothing for `%s`: it starts a Cortex of its own", flag, cmd.CommandPath())
 		}
 	}
 	return nil
@@ -70,7 +85,7 @@ func ownServer(cmd *cobra.Command, _ []string) error {
 
 func (b *bencher) check() error {
 	if b.limit <= 0 {
-		return usagef("--time-limit %v: it must be more than nothing, such as 1m", b.limit)
+		return usage.Errorf("--time-limit %v: it must be more than nothing, such as 1m", b.limit)
 	}
 	return nil
 }
@@ -78,12 +93,12 @@ func (b *bencher) check() error {
 // checkBound returns an error unless the value n of a flag is between least and most.
 func checkBound(flag string, n, least, most int) error {
 	if n < least || n > most {
-		return usagef("--%s %d: it is from %d to %d", flag, n, least, most)
+		return usage.Errorf("--%s %d: it is from %d to %d", flag, n, least, most)
 	}
 	return nil
 }
 
-func (e *env) newBenchTurns() *cobra.Command {
+func (e *streams) newBenchTurns() *cobra.Command {
 	var (
 		contexts []int
 		cfg      bench.TurnsConfig
@@ -100,10 +115,10 @@ The agents do nothing but say back what they are told, and the decisions are mad
 decisions of a turn takes that long; there is no floor then but the ideal, in which nothing else takes time.`,
 		Example: "  cortex bench turns\n  cortex bench turns --conversations 1 --tcp\n" +
 			"  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench turns --conversations 64 --turns 20000 --json",
-		Args: exactArgs(),
+		Args: typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(contexts) == 0 || len(contexts) > 16 {
-				return usagef("--conversations: name one number to sixteen, such as 1,8,64,256")
+				return usage.Errorf("--conversations: name one number to sixteen, such as 1,8,64,256")
 			}
 			for _, n := range contexts {
 				if err := checkBound("conversations", n, 1, maxBenchContexts); err != nil {
@@ -119,7 +134,7 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 				return err
 			}
 			if cfg.Delay < 0 || cfg.Delay > maxBenchDelay {
-				return usagef("--llm-delay %v: it is from 0s to %v", cfg.Delay, maxBenchDelay)
+				return usage.Errorf("--llm-delay %v: it is from 0s to %v", cfg.Delay, maxBenchDelay)
 			}
 			if err := b.check(); err != nil {
 				return err
@@ -144,13 +159,13 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 	if b.asJSON {
 		t = nil
 	}
-	bar := b.bar()
-	cfg.Progress = bar.draw
+	bar := screen.NewBar(b.e.stderr)
+	cfg.Progress = bar.Draw
 	lost, dup := 0, 0
 	for _, n := range contexts {
 		cfg.Contexts = n
 		floor, turn, err := bench.Turns(ctx, cfg)
-		bar.erase()
+		bar.Erase()
 		for _, l := range []bench.Line{floor, turn} {
 			if l.Case == "" {
 				continue
