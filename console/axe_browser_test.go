@@ -115,9 +115,24 @@ func TestAccessible(t *testing.T) {
 	notFound := "404 (Not Found)" // of the last page
 	p.open(w.url + "login")
 	pages := []struct{ name, path string }{
-		{"login", "login"}, {"new", ""}, {"chat", "c/x"}, {"open", "c/open"}, {"search", "c/none?q=none"}, {"turn-open", "c/open/t/" + (&client.Client{}).ID(begun)}, {"turn", "c/y/t/" + failed},
-		{"prompt", "c/y/p/1"}, {"agents", "agents"}, {"agent", "agents/worker"}, {"agent-hostile", "agents/" + url.PathEscape(must1(transport.AgentID("<script>alert(1)</script>"))(t))}, {"activity", "activity"}, {"tasks", "tasks"}, {"tasks-all", "tasks?all"}, {"dead", "dead"},
-		{"cost", "cost"}, {"system", "system"}, {"error", "nothing"},
+		{"login", "login"},
+		{"new", ""},
+		{"chat", "c/x"},
+		{"open", "c/open"},
+		{"search", "c/none?q=none"},
+		{"turn-open", "c/open/t/" + (&client.Client{}).ID(begun)},
+		{"turn", "c/y/t/" + failed},
+		{"prompt", "c/y/p/1"},
+		{"agents", "agents"},
+		{"agent", "agents/worker"},
+		{"agent-hostile", "agents/" + url.PathEscape(must1(transport.AgentID("<script>alert(1)</script>"))(t))},
+		{"activity", "activity"},
+		{"tasks", "tasks"},
+		{"tasks-all", "tasks?all"},
+		{"dead", "dead"},
+		{"cost", "cost"},
+		{"system", "system"},
+		{"error", "nothing"},
 	}
 	for _, page := range pages {
 		if page.name == "error" {

@@ -1,14 +1,14 @@
 package datadir
 
 import (
-	"github.com/cortex-orchestrator/cortex/internal/home/nats"
-
 	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )

@@ -25,6 +25,7 @@ func (m *meter) Called(c middleware.Call) { m.calls = append(m.calls, c) }
 func (m *meter) Retried(e middleware.Endpoint, err error) {
 	m.told = append(m.told, "retried "+e.Model+": "+err.Error())
 }
+
 func (m *meter) FellBack(e middleware.Endpoint, err error) {
 	m.told = append(m.told, "fell back "+e.Model+": "+err.Error())
 }
