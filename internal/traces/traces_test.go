@@ -347,6 +347,17 @@ func TestReply(t *testing.T) {
 				w.ends(receive(t, w.tasks, "the task"), a2a.TaskStateInputRequired)
 			}
 			receive(t, w.answered, "the question")
+			if c.confirm { // a yes that names nothing counts only then
+				eventually(t, "the question is delivered", func() bool {
+					conv := conversation.NewConversation("", "c")
+					for entry, err := range w.store.Load(t.Context(), "", "c", 0) {
+						if err != nil || conv.Apply(entry) != nil {
+							t.Fatal("the log cannot be read", err)
+						}
+					}
+					return conv.Turns[0].Delivered
+				})
+			}
 			before := time.Now()
 			w.reply("m2", c.text, c.parent, c.to)
 			var task *transport.Event
