@@ -87,7 +87,7 @@ type ending struct {
 func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.log.Error("handler panicked", "task_id", t.ID, "panic", p, "stack", string(debug.Stack()))
+			a.log.ErrorContext(ctx, "handler panicked", "task_id", t.ID, "panic", p, "stack", string(debug.Stack()))
 			end, err = nil, errors.New("the agent crashed while working on this")
 		}
 	}()

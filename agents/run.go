@@ -172,13 +172,15 @@ func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) outcome {
 }
 
 // do works on a task. It returns false when the agent stopped before the task was done.
-func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
+func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok bool) {
 	t := newTask(e, m)
 	t.Deadline = r.time.deadline()
+	ctx, end := a.traced(r.ctx, t, attemptOf(m))
+	defer func() { end(out, ok) }()
 	started := time.Now()
 	log := a.log.With("task_id", t.ID, "context_id", t.ContextID)
 	failed := func(state a2a.TaskState, text string) (outcome, bool) {
-		log.Info("task not started", "state", state, "reason", text)
+		log.InfoContext(ctx, "task not started", "state", state, "reason", text)
 		return outcome{state: state, parts: words(text)}, true
 	}
 	if most := a.o.Deliveries; most > 0 && t.Delivery > most {
@@ -191,18 +193,18 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	telling, stop := context.WithCancel(r.ctx)
 	var teller sync.WaitGroup
 	teller.Go(func() { t.pulse.reportLoop(telling) })
-	log.Debug("task started", "skill", t.Skill, "delivery", t.Delivery, "attempt", attemptOf(m))
-	end, err := a.execute(r.ctx, t)
+	log.DebugContext(ctx, "task started", "skill", t.Skill, "delivery", t.Delivery, "attempt", attemptOf(m))
+	ended, err := a.execute(ctx, t)
 	stop()
 	t.live.close()
 	teller.Wait()
 
 	cause := context.Cause(r.ctx)
 	if errors.Is(cause, ErrStopping) && err != nil {
-		log.Info("task handed back", "after", time.Since(started))
+		log.InfoContext(ctx, "task handed back", "after", time.Since(started))
 		return outcome{}, false
 	}
-	out := outcome{artifacts: t.outputs()}
+	out = outcome{artifacts: t.outputs()}
 	switch {
 	case errors.Is(cause, ErrCanceled):
 		out.state, out.parts = a2a.TaskStateCanceled, words(cause.Error())
@@ -213,22 +215,21 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	case err != nil:
 		out.state, out.parts = a2a.TaskStateFailed, words(errorText(err))
 	default:
-		out.state = end.state
-		if out.parts, _ = cleanParts(end.parts, MaxResultText); len(out.parts) == 0 {
+		out.state = ended.state
+		if out.parts, _ = cleanParts(ended.parts, MaxResultText); len(out.parts) == 0 {
 			out.parts = t.streamed()
 		}
 		if t.store() != nil {
-			out.whole = whole(end.parts)
+			out.whole = whole(ended.parts)
 		}
 		if len(out.parts) == 0 && (out.state == a2a.TaskStateFailed || out.state == a2a.TaskStateRejected) {
 			out.parts = words("the agent gave no reason")
 		}
 	}
-	out, ok := a.stored(r, t.ContextID, out)
-	if !ok {
+	if out, ok = a.stored(r, t.ContextID, out); !ok {
 		return outcome{}, false
 	}
-	log.Info("task done", "state", out.state, "after", time.Since(started))
+	log.InfoContext(ctx, "task done", "state", out.state, "after", time.Since(started))
 	return out, true
 }
 

@@ -77,6 +77,8 @@ type Options struct {
 	// Forget is called with each erased conversation that this agent has worked for, if it runs then, so that what it keeps of it elsewhere is erased
 	// too, such as by [ForgetQuestions]; nil if it keeps nothing. An error is logged. An agent of a [Host] hears it only while it has tasks.
 	Forget func(tenant, contextID string) error
+	// Tracer makes spans of tasks, whose trace context is then that of their span; nil makes none.
+	Tracer Tracer
 	// Logger logs tasks and problems; nil discards.
 	Logger *slog.Logger
 }

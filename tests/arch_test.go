@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/httpclient":            {},
 	"internal/httpserver":            {"internal/document", "internal/openfiles"},
 	"internal/metrics":               {"cortex", "cortex/conversation", "llm", "llm/middleware", "transport"},
-	"internal/traces":                {"cortex/conversation", "internal/shorten", "prompt", "transport"},
+	"internal/traces":                {"agents", "cortex/conversation", "internal/shorten", "prompt", "transport"},
 	"internal/rest":                  {},
 	"internal/usage":                 {},
 	"internal/llms":                  {"internal/document", "internal/keycommand", "internal/openfiles", "internal/usage", "llm", "llm/anthropic", "llm/gemini", "llm/middleware", "llm/openai", "llm/vertex", "llm/provider"},

@@ -194,7 +194,7 @@ func TestTraceKilled(t *testing.T) {
 	w.agent("washer", "description: Washes the floor\nspec:\n  max_retries: 1\nskills:\n  - id: wash\n    name: Wash the floor\n    examples: [\"wash the kitchen floor\"]\n",
 		`cat >/dev/null; echo "$TRACEPARENT" >>$DIR/washer.told; [ -e $DIR/failed ] || { touch $DIR/failed; exit 1; }; while [ ! -e $DIR/released ]; do sleep 0.05; done; echo washed`)
 	w.agent("painter", "description: Paints doors\nskills:\n  - id: paint\n    name: Paint a door\n    examples: [\"paint the garden door\"]\n",
-		`cat >/dev/null; echo "$TRACEPARENT" >>$DIR/painter.told; while [ ! -e $DIR/released ]; do sleep 0.05; done; echo painted`)
+		`cat >/dev/null; echo "$TRACEPARENT" >>$DIR/painter.told; while [ ! -e $DIR/released ]; do sleep 0.05; done; echo painted`, w.exporting()...)
 	ask := exec.Command(w.cortex, "ask", "--data", w.data, "wash the kitchen floor, and paint the garden door")
 	if err := ask.Start(); err != nil {
 		t.Fatal(err)
@@ -209,19 +209,23 @@ func TestTraceKilled(t *testing.T) {
 	if err := os.WriteFile(w.path("released"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the trace is there", func() bool { return len(w.collector.all()) >= 6 })
+	w.eventually("the trace is there", func() bool { return len(w.collector.all()) >= 7 })
 	w.end()
 	spans := w.collector.all()
 	got, names := tree(t, spans)
 	want := []string{
+		"invoke_agent painter > invoke_agent painter", // which has traces of its own
 		"invoke_workflow cortex", "invoke_workflow cortex > chat fake", "invoke_workflow cortex > chat fake",
 		"invoke_workflow cortex > invoke_agent painter", "invoke_workflow cortex > invoke_agent washer", "invoke_workflow cortex > invoke_agent washer (failed)",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}
-	if name := told(w.lines("painter.told")[0], spans, names); name != "invoke_agent painter" {
-		t.Errorf("the painter was told of %q", name)
+	at := slices.IndexFunc(spans, func(s *otlp.Span) bool {
+		return strings.Contains(w.lines("painter.told")[0], hex.EncodeToString(s.SpanId))
+	})
+	if at < 0 || spans[at].Name != "invoke_agent painter" || spans[at].Kind != otlp.Span_SPAN_KIND_INTERNAL {
+		t.Errorf("the painter was told %s, want the span of its agent in %v", w.lines("painter.told")[0], names)
 	}
 	attempts := w.lines("washer.told")
 	for _, attempt := range attempts {

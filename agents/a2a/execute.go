@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 const (
@@ -291,11 +293,14 @@ func (w *work) post(ctx context.Context, m *a2a.Message) (settled bool, err erro
 	none := 0
 	ctx = a2aclient.AttachServiceParams(ctx, a2aclient.ServiceParams{idempotencyKey: []string{m.ID}})
 	req := &a2a.SendMessageRequest{Message: m, Config: &a2a.SendMessageConfig{HistoryLength: &none}}
-	if c.streams && !w.plain {
+	streams := c.streams && !w.plain
+	ctx, end := w.span(ctx, m, streams)
+	defer func() { end(err) }()
+	if streams {
 		return w.listen(ctx, func(ctx context.Context) iter.Seq2[a2a.Event, error] { return c.SendStreamingMessage(ctx, req) })
 	}
 	req.Config.ReturnImmediately = true
-	e, err := c.SendMessage(w.traced(ctx), req)
+	e, err := c.SendMessage(ctx, req)
 	if err != nil {
 		return false, err
 	}
@@ -304,7 +309,7 @@ func (w *work) post(ctx context.Context, m *a2a.Message) (settled bool, err erro
 
 // listen handles the events of a stream, until the task is settled or the stream ends, or says nothing for too long.
 func (w *work) listen(ctx context.Context, open func(context.Context) iter.Seq2[a2a.Event, error]) (settled bool, err error) {
-	ctx, cancel := context.WithCancelCause(w.traced(ctx))
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
 	defer silence.Stop()
@@ -330,14 +335,41 @@ var (
 
 // traced adds the task's trace to requests.
 func (w *work) traced(ctx context.Context) context.Context {
+	return withTrace(ctx, w.t.Traceparent, w.t.Tracestate)
+}
+
+func withTrace(ctx context.Context, parent, state string) context.Context {
 	p := a2aclient.ServiceParams{}
-	if w.t.Traceparent != "" {
-		p["traceparent"] = []string{w.t.Traceparent}
+	if parent != "" {
+		p["traceparent"] = []string{parent}
 	}
-	if w.t.Tracestate != "" {
-		p["tracestate"] = []string{w.t.Tracestate}
+	if state != "" {
+		p["tracestate"] = []string{state}
 	}
 	return a2aclient.AttachServiceParams(ctx, p)
+}
+
+// span begins the span of a message that is sent, in whose trace the request then is. The attributes are those that are proposed for A2A.
+func (w *work) span(ctx context.Context, m *a2a.Message, streams bool) (in context.Context, end func(error)) {
+	method := "SendMessage"
+	if streams {
+		method = "SendStreamingMessage"
+	}
+	attrs := []slog.Attr{
+		slog.String("a2a.method.name", method), slog.String("a2a.message.id", m.ID), slog.String("a2a.protocol.version", string(a2a.Version)),
+		slog.String("gen_ai.conversation.id", w.t.ContextID), slog.String("gen_ai.agent.name", w.a.ID()),
+	}
+	parent, state, ended := w.t.Span(ctx, method, attrs...)
+	return withTrace(ctx, parent, state), func(err error) {
+		failure := ""
+		switch {
+		case err != nil && ctx.Err() != nil:
+			failure = "canceled"
+		case err != nil:
+			failure = "_OTHER"
+		}
+		ended(failure, slog.String("a2a.task.id", shorten.Line(string(w.r.Task), 128)))
+	}
 }
 
 // event handles an event. It returns true if the task is settled: it has ended, or its peer asks for something.

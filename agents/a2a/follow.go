@@ -28,7 +28,7 @@ func (w *work) follow(ctx context.Context) (*agents.Result, error) {
 		seen := w.events
 		if c.streams && subscribes && w.until.IsZero() {
 			req := &a2a.SubscribeToTaskRequest{ID: w.r.Task}
-			settled, err := w.listen(ctx, func(ctx context.Context) iter.Seq2[a2a.Event, error] { return c.SubscribeToTask(ctx, req) })
+			settled, err := w.listen(w.traced(ctx), func(ctx context.Context) iter.Seq2[a2a.Event, error] { return c.SubscribeToTask(ctx, req) })
 			if settled {
 				return w.settle(ctx)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
 )
@@ -62,7 +63,15 @@ func newPeer(t *testing.T, binding string, streams bool) *peer {
 		t.Fatal(err)
 	}
 	p.address = l.Addr().String()
-	p.grpc = grpc.NewServer()
+	p.grpc = grpc.NewServer(
+		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			p.note(ctx)
+			return next(ctx, req)
+		}),
+		grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			p.note(s.Context())
+			return next(srv, s)
+		}))
 	p.restart()
 	h := p.sdk()
 	if strings.HasSuffix(binding, "0.3") {
@@ -102,6 +111,18 @@ func (p *peer) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handler = mux
+}
+
+// note keeps the metadata of a request over gRPC.
+func (p *peer) note(ctx context.Context) {
+	h := http.Header{}
+	meta, _ := metadata.FromIncomingContext(ctx)
+	for k, v := range meta {
+		h[http.CanonicalHeaderKey(k)] = v
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.headers = append(p.headers, h)
 }
 
 func (p *peer) serve(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
+	"github.com/cortex-orchestrator/cortex/agents/agentstest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -57,6 +58,45 @@ func TestRequest(t *testing.T) {
 					if h.Get("Traceparent") != task.Traceparent {
 						t.Errorf("traceparent %q", h.Get("Traceparent"))
 					}
+				}
+			})
+		}
+	}
+}
+
+// TestSpans has a span for each message that is sent, whose trace goes along.
+func TestSpans(t *testing.T) {
+	for _, binding := range bindings {
+		for streams, method := range map[bool]string{false: "SendMessage", true: "SendStreamingMessage"} {
+			t.Run(binding+" "+method, func(t *testing.T) {
+				t.Parallel()
+				p := newPeer(t, binding, streams)
+				var spans agentstest.Spans
+				c := agentstest.ServeWith(t, open(t, t.TempDir(), &peers.Peer{URL: p.server.URL}), nil, &agents.Options{Tracer: &spans})
+				c.Do("say sun")
+				all := spans.Take()
+				if len(all) != 2 {
+					t.Fatalf("%d spans, want a message and a task: %+v", len(all), all)
+				}
+				call, task := all[0], all[1]
+				if call.Name != method || call.Failure != "" || call.Traceparent != task.Own || !call.Call || call.More["a2a.method.name"] != method {
+					t.Errorf("%+v below %s, want %s", call, task.Own, method)
+				}
+				if call.More["a2a.message.id"] == "" || call.More["a2a.task.id"] == "" {
+					t.Errorf("attributes %v", call.More)
+				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				told := map[string]int{}
+				for _, h := range p.headers {
+					if v := h.Values("Traceparent"); len(v) == 1 {
+						told[v[0]]++
+					} else {
+						t.Errorf("traceparent %q", v)
+					}
+				}
+				if told[call.Own] != 1 {
+					t.Errorf("the peer was told %v, want %s once", told, call.Own)
 				}
 			})
 		}

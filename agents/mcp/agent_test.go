@@ -168,6 +168,40 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// Each call is a span, whose trace goes along.
+func TestSpans(t *testing.T) {
+	for name, reach := range servers(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var spans agentstest.Spans
+			c := agentstest.ServeWith(t, open(t, reach(t), t.TempDir(), nil), nil, &agents.Options{Tracer: &spans})
+			transport := "tcp"
+			if name == "program" {
+				transport = "pipe"
+			}
+			for _, test := range []struct{ skill, input, failure string }{{"trace", "{}", ""}, {"fail", "{}", "tool_error"}} {
+				got := c.DoSkill(test.skill, map[string]any{})
+				all := spans.Take()
+				if len(all) != 2 {
+					t.Fatalf("%d spans, want a call and a task: %+v", len(all), all)
+				}
+				call, task := all[0], all[1]
+				if call.Name != "tools/call "+test.skill || call.Failure != test.failure || call.Traceparent != task.Own || !call.Call {
+					t.Errorf("%+v below %s, want a call of %s with the error %q", call, task.Own, test.skill, test.failure)
+				}
+				for k, want := range map[string]string{"mcp.method.name": "tools/call", "gen_ai.tool.name": test.skill, "gen_ai.operation.name": "execute_tool", "network.transport": transport} {
+					if call.More[k] != want {
+						t.Errorf("%s is %q, want %q", k, call.More[k], want)
+					}
+				}
+				if test.skill == "trace" && got.Text != call.Own {
+					t.Errorf("the server was told %q, want %q", got.Text, call.Own)
+				}
+			}
+		})
+	}
+}
+
 // The trace of a task goes along.
 func TestTrace(t *testing.T) {
 	a := open(t, program(t), t.TempDir(), nil)

@@ -155,22 +155,18 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		if err != nil {
 			return nil, err
 		}
-		p.Meta = sdk.Meta{}
-		if t.Traceparent != "" {
-			p.Meta["traceparent"] = t.Traceparent
-		}
-		if t.Tracestate != "" {
-			p.Meta["tracestate"] = t.Tracestate
-		}
 		r.State = sent
 		if err := a.keep(t, of, r); err != nil {
 			return nil, err
 		}
+		end := a.span(ctx, t, of, p)
 		one, err := s.calls.begin(ctx, s, uuid.NewString(), p, t.Progress)
 		if err != nil {
+			end(nil, err)
 			return nil, a.unsent(t, of, r, err)
 		}
 		res, err := a.follow(ctx, t, of, r, one)
+		end(res, err)
 		switch {
 		case err != nil && (one.posts.isUnsent(err) || of.repeatable() && errors.Is(err, sdk.ErrConnectionClosed)):
 			if !isScoped(err) {

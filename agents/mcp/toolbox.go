@@ -63,15 +63,15 @@ func (a *Agent) Call(ctx context.Context, t *agents.Task, name string, arguments
 		if err != nil {
 			return "", err
 		}
-		p := &sdk.CallToolParams{Name: of.Name, Arguments: arguments, Meta: sdk.Meta{}}
-		if t.Traceparent != "" {
-			p.Meta["traceparent"] = t.Traceparent
-		}
+		p := &sdk.CallToolParams{Name: of.Name, Arguments: arguments}
+		end := a.span(ctx, t, of, p)
 		one, err := s.calls.begin(ctx, s, uuid.NewString(), p, t.Progress)
 		if err != nil {
+			end(nil, err)
 			return "", err
 		}
 		res, err := a.wait(ctx, one)
+		end(res, err)
 		var answered *jsonrpc.Error
 		switch {
 		case err == nil && res.NeedsInput() && len(res.InputRequests) > 0:

@@ -307,6 +307,11 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	if e.settings.agent, _ = transport.AgentID(card.Name); e.settings.agent == "" {
 		e.settings.agent = card.Name // an invalid name is refused later
 	}
+	tracer, closed, err := e.agentTracer(ctx, e.settings.agent, log)
+	if err != nil {
+		return err
+	}
+	defer closed()
 	conn := &patient{tell: func(away error) {
 		switch {
 		case ctx.Err() != nil: // interrupted: the agent leaves
@@ -350,7 +355,7 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 			return err
 		}
 	}
-	o := &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(quietUnavailable{log.Handler()})}
+	o := &agents.Options{Tenant: e.settings.tenant, Tracer: tracer, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(quietUnavailable{log.Handler()})}
 	if f.waits {
 		o.Deliveries, o.Grace = -1, 2*time.Second
 	}

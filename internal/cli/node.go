@@ -165,7 +165,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	for _, k := range kits {
 		n.agents.Go(func() error {
-			return agents.Serve(agentsCtx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, MaxFile: int64(s.node.maxFile), Logger: log})
+			return agents.Serve(agentsCtx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, Tracer: s.node.tracer, MaxFile: int64(s.node.maxFile), Logger: log})
 		})
 	}
 	if err := n.await(ctx, kits); err != nil {

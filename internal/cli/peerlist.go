@@ -207,7 +207,7 @@ func (n *node) runEntry(ctx context.Context, s *settings, p *peerEntry) {
 			return err
 		}
 		return agents.Serve(ctx, n.bus, a.Card(), a, &agents.Options{
-			Tenant: n.tenant, Concurrency: p.Concurrency, MaxFile: int64(s.node.maxFile), Logger: n.log, Changes: a.Changes(),
+			Tenant: n.tenant, Tracer: s.node.tracer, Concurrency: p.Concurrency, MaxFile: int64(s.node.maxFile), Logger: n.log, Changes: a.Changes(),
 			Deliveries: -1, Grace: peerGrace, // their tasks go on when this process is started again
 			Forget: func(tenant, contextID string) error { return datadir.Forget(s.data, tenant, contextID) },
 		})

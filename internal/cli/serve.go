@@ -121,6 +121,7 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 	if spans != nil {
 		defer spans.Close()
 		m.TraceOf = spans.TraceOf
+		e.settings.node.tracer = spans.Agents()
 		e.settings.node.observers = append(e.settings.node.observers, spans)
 	}
 	g, ctx := errgroup.WithContext(ctx)

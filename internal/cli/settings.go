@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
@@ -92,6 +93,7 @@ type nodeSettings struct {
 	// Not settings.
 	observers []cortex.Observer // of each entry
 	meter     middleware.Meter  // of the calls of models; nil: none
+	tracer    agents.Tracer     // of agents in this process; nil: none
 
 	flags   *pflag.FlagSet
 	keyless bool              // --auth none: nobody needs keys, even where there were keys before; see keepKeys

@@ -6,9 +6,20 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/traces"
 )
+
+// agentTracer starts the traces of an agent in its own process, likewise; nil: none are asked for.
+func (e *env) agentTracer(ctx context.Context, name string, log *slog.Logger) (agents.Tracer, func(), error) {
+	if !traces.Wanted(os.Getenv) {
+		return nil, func() {}, nil
+	}
+	return traces.OpenAgent(ctx, name, traces.Options{
+		Version: buildVersion(), Instance: processLabel(), Tenant: e.settings.tenant, Getenv: os.Getenv, Logger: log,
+	})
+}
 
 // openTraces starts the traces that OpenTelemetry's standard environment asks for; nil: it asks for none. running returns the node, nil until it is
 // ready.

@@ -2,6 +2,7 @@ package traces
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 
@@ -71,17 +72,27 @@ type planned struct {
 	span  trace.SpanID
 }
 
-// generator gives spans the ids that are planned in their context.
+// generator gives spans the ids that are planned in their context, or else random ones.
 type generator struct{}
 
 // NewIDs implements sdktrace.IDGenerator.
 func (generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	p, _ := ctx.Value(plannedKey{}).(planned)
-	return p.trace, p.span
+	if !p.trace.IsValid() {
+		_, _ = rand.Read(p.trace[:]) // it never fails
+	}
+	return p.trace, p.spanID()
 }
 
 // NewSpanID implements sdktrace.IDGenerator.
 func (generator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	p, _ := ctx.Value(plannedKey{}).(planned)
+	return p.spanID()
+}
+
+func (p planned) spanID() trace.SpanID {
+	if !p.span.IsValid() {
+		_, _ = rand.Read(p.span[:])
+	}
 	return p.span
 }

@@ -36,17 +36,36 @@ type Options struct {
 	Tenant   string
 	Getenv   func(string) string
 	Logger   *slog.Logger
-	Load     Load
+	Load     Load // of an orchestrator
 }
 
-// Open starts Traces as the environment says; the exporter and the SDK read most of it themselves. Exporting begins in the background: a collector
-// that is not there, refuses or hangs costs spans, and is logged at most once a minute. An error names a variable that has a wrong value.
+// Open starts the Traces of an orchestrator as the environment says; the exporter and the SDK read most of it themselves. Exporting begins in the
+// background: a collector that is not there, refuses or hangs costs spans, and is logged at most once a minute. An error names a variable that has a
+// wrong value.
 func Open(ctx context.Context, o Options) (*Traces, error) {
-	if exporter := o.Getenv("OTEL_TRACES_EXPORTER"); exporter != "" && exporter != "otlp" {
-		return nil, fmt.Errorf("OTEL_TRACES_EXPORTER=%q: it is otlp or none", exporter)
+	exporter, res, err := o.open(ctx, "cortex")
+	if err != nil {
+		return nil, err
 	}
-	var exporter sdktrace.SpanExporter
-	var err error
+	content := strings.EqualFold(o.Getenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"), "true")
+	return start(exporter, content, o.Load, o.Logger, sdktrace.WithResource(res)), nil
+}
+
+// OpenAgent is [Open] for the process of an agent. close exports what is left, for at most two seconds.
+func OpenAgent(ctx context.Context, name string, o Options) (a *Agents, closed func(), err error) {
+	exporter, res, err := o.open(ctx, "cortex-agent-"+name)
+	if err != nil {
+		return nil, nil, err
+	}
+	a = newAgents(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
+	return a, func() { shutDown(a.provider, o.Logger) }, nil
+}
+
+// open makes the exporter and the resource of a service that has this name unless the environment says otherwise.
+func (o Options) open(ctx context.Context, name string) (exporter sdktrace.SpanExporter, res *resource.Resource, err error) {
+	if exporter := o.Getenv("OTEL_TRACES_EXPORTER"); exporter != "" && exporter != "otlp" {
+		return nil, nil, fmt.Errorf("OTEL_TRACES_EXPORTER=%q: it is otlp or none", exporter)
+	}
 	variable := "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
 	if o.Getenv(variable) == "" {
 		variable = "OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -57,23 +76,21 @@ func Open(ctx context.Context, o Options) (*Traces, error) {
 	case "http/protobuf":
 		exporter, err = otlptracehttp.New(ctx)
 	default:
-		return nil, fmt.Errorf("%s=%q: it is grpc or http/protobuf", variable, protocol)
+		return nil, nil, fmt.Errorf("%s=%q: it is grpc or http/protobuf", variable, protocol)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("traces: %w", err)
+		return nil, nil, fmt.Errorf("traces: %w", err)
 	}
 	rarely := rate.Sometimes{First: 1, Interval: complained}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		rarely.Do(func() { o.Logger.Warn("traces are not exported", "err", err) })
 	}))
-	name := cmp.Or(o.Getenv("OTEL_SERVICE_NAME"), "cortex")
-	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
-		attribute.String("service.name", name), attribute.String("service.version", o.Version),
+	res, err = resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		attribute.String("service.name", cmp.Or(o.Getenv("OTEL_SERVICE_NAME"), name)), attribute.String("service.version", o.Version),
 		attribute.String("service.instance.id", o.Instance), attribute.String("service.namespace", cmp.Or(o.Tenant, "default")),
 	), resource.WithFromEnv())
 	if err != nil {
-		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return nil, nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	content := strings.EqualFold(o.Getenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"), "true")
-	return start(exporter, content, o.Load, o.Logger, sdktrace.WithResource(res)), nil
+	return exporter, res, nil
 }

@@ -39,6 +39,7 @@ type Traces struct {
 	unread   chan finished
 	lost     rate.Sometimes
 	slow     *slowest
+	agents   *Agents
 
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
@@ -47,11 +48,12 @@ type Traces struct {
 
 // start returns Traces that export to e. content adds the words of people and models.
 func start(e sdktrace.SpanExporter, content bool, load Load, log *slog.Logger, options ...sdktrace.TracerProviderOption) *Traces {
+	options = append(slices.Clip(options), sdktrace.WithSpanProcessor(sdktrace.NewBatchSpanProcessor(e)))
 	ids := sdktrace.WithIDGenerator(generator{})
-	provider := sdktrace.NewTracerProvider(append(options, ids, sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithBatcher(e))...)
+	provider := sdktrace.NewTracerProvider(append(slices.Clip(options), ids, sdktrace.WithSampler(sdktrace.AlwaysSample()))...)
 	t := &Traces{
 		log: log, load: load, recorder: newRecorder(content), unread: make(chan finished, maxUnread), slow: new(slowest),
-		probe: sdktrace.NewTracerProvider(ids).Tracer(scope), emitter: provider.Tracer(scope), provider: provider,
+		probe: sdktrace.NewTracerProvider(ids).Tracer(scope), emitter: provider.Tracer(scope), provider: provider, agents: newAgents(options...),
 		lost: rate.Sometimes{First: 1, Interval: complained},
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())
@@ -66,12 +68,19 @@ const scope = "github.com/cortex-orchestrator/cortex"
 func (t *Traces) Close() {
 	t.end()
 	t.work.Wait()
+	shutDown(t.provider, t.log)
+}
+
+func shutDown(p *sdktrace.TracerProvider, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	if err := t.provider.Shutdown(ctx); err != nil {
-		t.log.Warn("the last spans are not exported", "err", err)
+	if err := p.Shutdown(ctx); err != nil {
+		log.Warn("the last spans are not exported", "err", err)
 	}
 }
+
+// Agents makes the spans of agents in this process. They are exported by t until that is closed.
+func (t *Traces) Agents() *Agents { return t.agents }
 
 // Appended records an entry, and hands the spans of the turns that it answered to the exporter. It does not wait for the exporter.
 func (t *Traces) Appended(conv *conversation.Conversation, entry *conversation.Entry) {
