@@ -51,6 +51,7 @@ func (e *env) newMetrics(running func() *node, owned *ownership) *metrics.Metric
 		Inbox:      func(ctx context.Context) (int, time.Time, error) { return running().inbox(ctx) },
 		Dead:       func(ctx context.Context) (int, error) { return running().dead(ctx) },
 		BudgetLeft: left,
+		Events:     agentEventKinds(),
 		Ready:      func() bool { return running() != nil && owned.lost(time.Now()) == nil },
 		Instances: func() (instances int) {
 			if n := running(); n != nil {
@@ -76,6 +77,17 @@ func (e *env) newMetrics(running func() *node, owned *ownership) *metrics.Metric
 		},
 	})
 	return m
+}
+
+// agentEventKinds returns the kinds of events of agents.
+func agentEventKinds() (kinds []string) {
+	for _, k := range []registry.EventKind{
+		registry.EventRegistered, registry.EventUpdated, registry.EventCapabilities, registry.EventSeen, registry.EventDraining, registry.EventJoined,
+		registry.EventLeft, registry.EventDeregistered, registry.EventConflict, registry.EventRefused,
+	} {
+		kinds = append(kinds, string(k))
+	}
+	return kinds
 }
 
 // errUnknown is why a number of a node is not known.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func expressions(t *testing.T) map[string]string {
 
 var (
 	metricName = regexp.MustCompile(`\b(?:cortex|go|process)_[a-z0-9_]+`)
-	selector   = regexp.MustCompile(`([a-z_]+)(?:=~|=)"`)
+	selector   = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
 	grouping   = regexp.MustCompile(`by \(([^)]*)\)`)
 )
 
@@ -108,6 +109,46 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
+// TestReadme checks that the README names each metric, and no others.
+func TestReadme(t *testing.T) {
+	m := metrics.New("1.2.3")
+	runTurn(t, m, budget.Limits{Day: llm.Budget{Tokens: 1000}}).watch(func() []int { return nil })
+	runCalls(t, m)
+	families, err := m.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{"cortex_task_attempts_total": true} // there were none
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "cortex_") {
+			known[f.GetName()] = true
+		}
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for line := range strings.Lines(string(readme)) {
+		if !strings.HasPrefix(line, "| `cortex_") { // the table
+			continue
+		}
+		for _, name := range regexp.MustCompile("`(cortex_[a-z_]+)`").FindAllStringSubmatch(line, -1) {
+			named[name[1]] = true
+		}
+	}
+	for name := range known {
+		if !named[name] {
+			t.Errorf("the README does not name %s", name)
+		}
+	}
+	for name := range named {
+		if !known[name] {
+			t.Errorf("the README names %s, which is no metric", name)
+		}
+	}
+}
+
 // TestRules has promtool check the alerts.
 func TestRules(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
@@ -121,4 +162,46 @@ func TestRules(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", rulesFile).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+	rules, err := filepath.Abs(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := filepath.Join(t.TempDir(), "test.yml")
+	if err := os.WriteFile(test, []byte(strings.ReplaceAll(alerting, "RULES", rules)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", test).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }
+
+// alerting is a test for promtool: what makes the alerts fire that people set their day by, and what does not.
+const alerting = `rule_files: [RULES]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'cortex_inbox_oldest_seconds{instance="a"}', values: '0+10x30'}
+      - {series: 'cortex_budget_remaining_ratio{scope="day"}', values: '0.5-0.02x25'}
+      - {series: 'cortex_llm_requests_total{provider="p",model="bad",kind="ok"}', values: '0+7x30'}
+      - {series: 'cortex_llm_requests_total{provider="p",model="bad",kind="quota"}', values: '0+3x30'}
+      - {series: 'cortex_llm_requests_total{provider="p",model="good",kind="ok"}', values: '0+7x30'}
+      - {series: 'cortex_llm_requests_total{provider="p",model="good",kind="canceled"}', values: '0+7x30'}
+      - {series: 'cortex_llm_requests_total{provider="p",model="good",kind="quota"}', values: '0+1x30'}
+      - {series: 'cortex_task_queue_seconds_bucket{agent="busy",le="10"}', values: '0+1x30'}
+      - {series: 'cortex_task_queue_seconds_bucket{agent="busy",le="60"}', values: '0+9x30'}
+      - {series: 'cortex_task_queue_seconds_bucket{agent="busy",le="+Inf"}', values: '0+9x30'}
+      - {series: 'cortex_task_queue_seconds_bucket{agent="idle",le="10"}', values: '0+9x30'}
+      - {series: 'cortex_task_queue_seconds_bucket{agent="idle",le="60"}', values: '0+9x30'}
+      - {series: 'cortex_task_queue_seconds_bucket{agent="idle",le="+Inf"}', values: '0+9x30'}
+    promql_expr_test:
+      - expr: count by (alertname) (ALERTS{alertstate="firing"})
+        eval_time: 5m
+      - expr: count by (alertname, agent, model) (ALERTS{alertstate="firing"})
+        eval_time: 24m
+        exp_samples:
+          - {labels: '{alertname="CortexInboxOld"}', value: 1}
+          - {labels: '{alertname="CortexBudgetLow"}', value: 1}
+          - {labels: '{alertname="CortexModelErrors",model="bad"}', value: 1}
+          - {labels: '{alertname="CortexTasksWait",agent="busy"}', value: 1}
+`

@@ -57,8 +57,10 @@ func (m *Metrics) waited(conv *conversation.Conversation, entry *conversation.En
 	if t == nil || !ok || t.SettledSeq != entry.Seq || t.Agent != entry.Cause.From || t.Sent.IsZero() {
 		return
 	}
-	all := max(entry.Time.Sub(t.Sent), 0)
-	waits := all - time.Duration(min(max(worked, 0), all.Seconds())*float64(time.Second))
+	waits, all := time.Duration(0), max(entry.Time.Sub(t.Sent), 0)
+	if worked < all.Seconds() { // else it says what cannot be
+		waits = all - time.Duration(max(worked, 0)*float64(time.Second))
+	}
 	observe(m.taskQueue.WithLabelValues(m.agents.of(t.Agent)), waits, m.trace(conv, conv.Turn(t.Turn)))
 }
 

@@ -178,7 +178,7 @@ func (m *Metrics) gauges(name, help, label string, read func() map[string]int) {
 	m.registry.MustRegister(group{prometheus.NewDesc(name, help, []string{label}, nil), read})
 }
 
-// AgentEvent counts what became known about an agent. kind is one of a few.
+// AgentEvent counts what became known about an agent. kind is one of [Process].Events.
 func (m *Metrics) AgentEvent(kind string) { m.agentEvents.WithLabelValues(kind).Inc() }
 
 // Registry returns the registry, for programs that add their own metrics and for tests.

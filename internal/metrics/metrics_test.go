@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -80,9 +81,9 @@ func runTurn(t *testing.T, m *metrics.Metrics, limits budget.Limits) (r run) {
 	r.watch = func(owned func() []int) {
 		m.Watch(metrics.Process{
 			Stats: o.Stats, Owned: owned, Ready: func() bool { return true }, Deciding: o.Deciding, Instances: func() int { return 3 },
-			Agents: func() map[string]int { return map[string]int{"active": 2} },
-			Inbox:  func(context.Context) (int, time.Time, error) { return 7, time.Now().Add(-time.Minute), nil },
-			Dead:   func(context.Context) (int, error) { return 0, errors.New("not now") },
+			Agents: func() map[string]int { return map[string]int{"active": 2} }, Events: []string{"registered"},
+			Inbox: func(context.Context) (int, time.Time, error) { return 7, time.Now().Add(-time.Minute), nil },
+			Dead:  func(context.Context) (int, error) { return 0, errors.New("not now") },
 			BudgetLeft: func(ctx context.Context) (float64, error) {
 				left, _, err := o.BudgetLeft(ctx)
 				return left, err
@@ -212,9 +213,10 @@ func manyAgents(m *metrics.Metrics, n int) *conversation.Conversation {
 	return conv
 }
 
-// manyWaiting has the tasks that manyAgents has ended wait again, half of them for an answer, after a time in a queue.
+// manyWaiting has tasks that manyAgents has ended wait again, half of them for an answer, after a time in a queue: of all agents that have a label
+// value, and of some others.
 func manyWaiting(m *metrics.Metrics, conv *conversation.Conversation) {
-	n := len(conv.Tasks)
+	const n = 3 * metrics.MaxAgents
 	for i := range n {
 		id := a2a.TaskID(fmt.Sprint("t", i))
 		conv.Tasks[id].Phase, conv.Tasks[id].SettledSeq = []conversation.Phase{conversation.Given, conversation.Asking}[i/2%2], uint64(i+3)
@@ -303,6 +305,22 @@ func TestCalls(t *testing.T) {
 	}
 	if strings.Contains(text, `cortex_llm_time_to_first_chunk_seconds_count{model="big"`) {
 		t.Error("a call without an answer has a time to its first chunk")
+	}
+}
+
+// TestExemplars checks that what is slow names its trace, where there is one.
+func TestExemplars(t *testing.T) {
+	m := metrics.New("1.2.3")
+	m.TraceOf = func(_ *conversation.Conversation, turn *conversation.Turn) string { return "trace-of-" + turn.Message }
+	runTurn(t, m, budget.Limits{})
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+	r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	m.Handler().ServeHTTP(w, r)
+	for _, name := range []string{"cortex_turn_duration_seconds", "cortex_turn_first_token_seconds", "cortex_task_duration_seconds", "cortex_task_queue_seconds"} {
+		if !regexp.MustCompile(`(?m)^` + name + `_bucket\{.*# \{trace_id="trace-of-m"\}`).MatchString(w.Body.String()) {
+			t.Errorf("%s has no exemplar", name)
+		}
 	}
 }
 

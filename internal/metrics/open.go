@@ -46,7 +46,7 @@ type open struct {
 	byConv map[uint64]*work // by a hash of the key
 	owned  func() []int     // partitions; nil, or a nil result: all count
 	swept  time.Time
-	shown  map[string]*[len(states)]bool // what a scrape had, by agent: it stays, with 0
+	shown  map[string]*[len(states)]bool // what was open once, by agent: a scrape has it, also with 0
 
 	turns, active, tasks *prometheus.Desc
 }
@@ -111,7 +111,12 @@ func (o *open) follow(conv *conversation.Conversation, now time.Time, appended b
 		if t.Phase.Over() {
 			continue
 		}
-		w.tasks = append(w.tasks, openTask{o.agents.of(t.Agent), stateOf(t.Phase)})
+		open := openTask{o.agents.of(t.Agent), stateOf(t.Phase)}
+		w.tasks = append(w.tasks, open)
+		if o.shown[open.agent] == nil {
+			o.shown[open.agent] = new([len(states)]bool)
+		}
+		o.shown[open.agent][open.state] = true
 		if t.Deadline.After(w.until) {
 			w.until = t.Deadline
 		}
@@ -165,10 +170,6 @@ func (o *open) Collect(ch chan<- prometheus.Metric) {
 		}
 		for _, t := range w.tasks {
 			tasks[t]++
-			if o.shown[t.agent] == nil {
-				o.shown[t.agent] = new([len(states)]bool)
-			}
-			o.shown[t.agent][t.state] = true
 		}
 	}
 	gauge := func(desc *prometheus.Desc, n int, labels ...string) {

@@ -17,6 +17,7 @@ type Process struct {
 	Owned  func() []int          // partitions; nil: unknown
 	Ready  func() bool           // whether it takes work, and each partition has an owner
 	Agents func() map[string]int // by state; the same states each time
+	Events []string              // the kinds of [Metrics.AgentEvent]
 	// Instances returns how many processes of agents there are.
 	Instances func() int
 	// Deciding returns how many decisions are being made, and how many turns wait for one.
@@ -99,6 +100,9 @@ func (m *Metrics) Watch(p Process) {
 		}, number(kept(p.BudgetLeft))))
 	}
 	m.gauges("cortex_agents", "Agents in the registry, by state.", "state", p.Agents)
+	for _, kind := range p.Events {
+		m.agentEvents.WithLabelValues(kind)
+	}
 	m.gauge("cortex_agent_instances", "Processes of agents in the registry.", func() float64 { return float64(p.Instances()) })
 }
 
