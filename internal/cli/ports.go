@@ -24,6 +24,7 @@ import (
 type openAt struct {
 	http, a2a, grpc string
 	pprof           string
+	flight          bool
 	old             bool     // A2A 0.3 at a2a as well
 	pushTo          []string // hosts of A2A clients in this network
 	cert, key       string   // files, for TLS at all of them

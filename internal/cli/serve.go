@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
+	"github.com/cortex-orchestrator/cortex/internal/flight"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
@@ -76,14 +78,15 @@ cortex doctor to see what is lost, and to repair conversations.`,
 	e.settings.addNode(c, ownAgents...)
 	c.Flags().StringVar(&at.http, "http", defaultHTTP, "`ADDRESS`: where the console, /healthz, /readyz and /mcp are served, or none")
 	c.Flags().StringVar(&at.pprof, "pprof", none, "`ADDRESS`: where profiles of the process are served, on this machine only, or none")
+	c.Flags().BoolVar(&at.flight, "flight-recorder", false, "keep what the process does in the last seconds, and write it to the data folder when a turn takes ten times as long as others")
 	c.Flags().StringVar(&at.a2a, "a2a", none, "`ADDRESS`: where Cortex and its agents are served to A2A clients, or none")
 	c.Flags().StringVar(&at.grpc, "a2a-grpc", none, "`ADDRESS`: where A2A clients have gRPC, or none")
 	c.Flags().BoolVar(&at.old, "a2a-03", false, "serve clients of A2A 0.3 at --a2a as well")
 	c.Flags().StringSliceVar(&at.pushTo, "a2a-push-host", nil, "`HOST`: host to which push notifications may go although it is in this network, or has no TLS")
 	c.Flags().StringVar(&at.cert, "http-cert", "", "`FILE`: certificate for TLS at --http, --a2a and --a2a-grpc (PEM); a changed file is read again")
 	c.Flags().StringVar(&at.key, "http-key", "", "`FILE`: its private key (PEM)")
-	setting(c.Flags(), "http", "pprof", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
-	group(c.Flags(), groupKeep, "http", "pprof", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
+	setting(c.Flags(), "http", "pprof", "flight-recorder", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
+	group(c.Flags(), groupKeep, "http", "pprof", "flight-recorder", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
 	roles = e.settings.addRoles(c)
 	return c
 }
@@ -125,6 +128,14 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 		e.settings.node.observers = append(e.settings.node.observers, spans)
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	if at.flight {
+		recorder := flight.New(filepath.Join(e.settings.data, "flight"), log)
+		e.settings.node.observers = append(e.settings.node.observers, recorder)
+		g.Go(func() error {
+			recorder.Run(ctx)
+			return nil
+		})
+	}
 	if open.http != nil {
 		g.Go(func() error {
 			handlers := map[string]http.Handler{
