@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 )
 
-// Process is what a scrape reads of the process. Its functions are called concurrently, and return at once but for Waiting and Dead.
+// Process is what a scrape reads of the process. Its functions are called concurrently, and return at once but for Inbox, Dead and BudgetLeft.
 type Process struct {
 	Stats  func() cortex.Stats
 	Owned  func() []int          // partitions; nil: unknown
@@ -22,7 +22,7 @@ type Process struct {
 	Instances func() int
 	// Deciding returns how many decisions are being made, and how many turns wait for one.
 	Deciding func() (deciding, waiting int)
-	// Inbox returns how many events wait for Cortex, and when the oldest was sent; zero when none waits. It may ask a server: the result is kept for some
+	// Inbox returns how many events wait for Cortex, and when the oldest was sent; zero when none waits, or it is unknown. It may ask a server: the result is kept for some
 	// seconds. After an error the metrics are not numbers.
 	Inbox func(context.Context) (waiting int, oldest time.Time, err error)
 	// Dead returns how many dead letters there are, like Inbox.
@@ -85,7 +85,7 @@ func (m *Metrics) Watch(p Process) {
 	m.gauge("cortex_inbox_oldest_seconds", "How long ago the oldest of these events was sent; 0 when there is none.", func() float64 {
 		in, err := inbox()
 		switch {
-		case err != nil:
+		case err != nil, in.oldest.IsZero() && in.waiting > 0:
 			return math.NaN()
 		case in.oldest.IsZero():
 			return 0
