@@ -27,7 +27,7 @@ import (
 const (
 	maxTurns   = 50   // that a chat shows
 	maxListed  = 100  // conversations in the list
-	maxScanned = 5000 // conversations that are searched
+	maxScanned = 5000 // conversations whose titles and messages are searched
 	uploadTime = 5 * time.Minute
 )
 
@@ -60,11 +60,12 @@ type turnData struct {
 
 // listData is the list of conversations.
 type listData struct {
-	Query string
-	At    string
-	Rows  []storage.ContextInfo
-	More  bool
-	Now   time.Time
+	Query  string
+	At     string
+	Rows   []listRow
+	More   bool
+	Unread int // conversations that could not be searched, or not in time
+	Now    time.Time
 }
 
 func (c *Console) newChat(w http.ResponseWriter, r *http.Request, _ Person) error {
@@ -77,28 +78,6 @@ func (c *Console) newChat(w http.ResponseWriter, r *http.Request, _ Person) erro
 		ContextID: own.NextID(), MessageID: own.NextID(), List: list, New: true, Agents: len(c.cfg.Agents().Routable()),
 	}})
 	return nil
-}
-
-// list returns the latest conversations whose title or id has the words of a query.
-func (c *Console) list(ctx context.Context, query, at string) (*listData, error) {
-	l := &listData{Query: prompt.Clean(query, maxWord), At: at, Now: c.cfg.Now()}
-	words := strings.Fields(strings.ToLower(l.Query))
-	n := 0
-	for info, err := range c.cfg.Store.Contexts(ctx, c.cfg.Client.Tenant) {
-		if err != nil {
-			return nil, err
-		}
-		if n++; n > maxScanned || len(l.Rows) == maxListed {
-			l.More = true
-			break
-		}
-		text := strings.ToLower(info.Title + " " + info.ContextID)
-		if slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
-			continue
-		}
-		l.Rows = append(l.Rows, info)
-	}
-	return l, nil
 }
 
 // conversations answers with the list alone, for programs and for the page, which brings its list up to date.
@@ -258,7 +237,10 @@ func (d *turnData) Lasted() time.Duration {
 	return d.Answer.Time.Sub(d.Began)
 }
 
-// Questions reports whether the answer is a question to which a reply is expected without a task that waits for it.
+// InChat reports whether the turn is in a chat, where those that follow appear by themselves.
+func (d *turnData) InChat() bool { return true }
+
+// Stoppable reports whether the person may stop the turn.
 func (d *turnData) Stoppable() bool { return d.Mine && d.Open() }
 
 // logLines answers with the log, as `cortex conversations history --json` prints it.

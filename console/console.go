@@ -61,6 +61,7 @@ type Console struct {
 	keys    sessionKeys
 	streams counter
 	pending pending
+	said    sayings
 	known   atomic.Pointer[names]
 	links   links
 	logins  *pacer

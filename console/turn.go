@@ -5,13 +5,20 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
+
+// shortWait is how long a message may wait for Cortex without a row in the waterfall, unless that is much of all.
+const shortWait = 100 * time.Millisecond
 
 // waterfallWidth is the width of the bars of a waterfall, in units of its pictures, which are as wide as there is room.
 const waterfallWidth = 1000
@@ -44,6 +51,51 @@ type tick struct {
 	X    float64
 	Text string
 }
+
+// Percent is where the mark is, of the width.
+func (t tick) Percent() float64 { return math.Round(1000*t.X/waterfallWidth) / 10 }
+
+// trouble is what went wrong in a turn.
+type trouble struct {
+	Label, Anchor string // of what
+	What, Why     string
+}
+
+// Has reports whether a row of the waterfall has a class.
+func (d *fallData) Has(class string) bool {
+	return slices.ContainsFunc(d.Rows, func(r fallRow) bool { return strings.Contains(r.Class, class) })
+}
+
+// InChat reports whether the page shows a turn that comes without being loaded again.
+func (d *fallData) InChat() bool { return false }
+
+// Failed reports whether the turn has an answer which says that it failed.
+func (d *fallData) Failed() bool { return d.Answer != nil && d.Answer.Failed }
+
+// Troubles returns what went wrong, in the order of the waterfall.
+func (d *fallData) Troubles() []trouble {
+	var all []trouble
+	for i, s := range d.Turn.Steps {
+		if s.Failure != "" {
+			all = append(all, trouble{fmt.Sprint("Decision ", i+1), fmt.Sprint("step-", i+1), "failed", s.Failure})
+		}
+	}
+	for _, t := range d.Tasks {
+		anchor := "task-" + string(t.TaskID)
+		for i, a := range t.Attempts {
+			if a.Why != "" {
+				all = append(all, trouble{d.Alike(a.Agent), anchor, fmt.Sprintf("was given up in attempt %d", i+1), a.Why})
+			}
+		}
+		if t.State == a2a.TaskStateFailed || t.State == a2a.TaskStateRejected {
+			all = append(all, trouble{d.Alike(t.Agent), anchor, client.StateName(t.State), t.Result})
+		}
+	}
+	return all[:min(len(all), maxTroubles)]
+}
+
+// maxTroubles bounds the troubles that are shown above a waterfall; all are in it.
+const maxTroubles = 8
 
 // stepData is a decision.
 type stepData struct {
@@ -202,7 +254,7 @@ func (d *fallData) lay(now time.Time) {
 		row.Took = took(to.Sub(from))
 		d.Rows = append(d.Rows, row)
 	}
-	if wait := d.Began.Sub(d.Begins); wait >= time.Millisecond {
+	if wait := d.Began.Sub(d.Begins); wait >= shortWait || wait > d.Total/20 {
 		bar(fallRow{Label: "waits for Cortex", Class: "is-wait"}, d.Begins, d.Began)
 	}
 	given := make(map[string]bool)

@@ -45,8 +45,10 @@ func TestTurnPage(t *testing.T) {
 	p.size(1280, 800)
 	p.open(w.url + "c/x")
 	p.do(chromedp.Click(chromedp.CSS(".turn .meta a")))
-	p.says("the printer is out of paper")
+	p.says("worker failed: the printer is out of paper")
 	p.picture("turn-failed")
+	p.do(chromedp.Click(chromedp.CSS(".again button")))
+	p.await("location.pathname === '/c/x' && document.querySelectorAll('.turn').length === 3 && document.querySelectorAll('.again').length === 2")
 }
 
 // TestTurnJSON gets the entries of a turn as JSON, and an error as a line.

@@ -29,6 +29,9 @@ export function talk(turns) {
   const attempts = new Map()
   const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80
   const follow = was => { if (was) scroll.scrollTop = scroll.scrollHeight }
+  let end = true // also when the window becomes smaller, such as by the keyboard of a phone
+  scroll.addEventListener('scroll', () => { end = atEnd() })
+  addEventListener('resize', () => follow(end))
   const drafts = () => turns.querySelectorAll('.is-open .draft')
   const missed = new WeakSet(drafts()) // whose beginning was perhaps written before the page was there
   let source = null
@@ -44,8 +47,10 @@ export function talk(turns) {
         const same = fresh.querySelector('#' + CSS.escape(said.parentElement.id) + ':has(form) .progress')
         if (same) same.textContent = said.textContent
       }
+      for (const row of old.querySelectorAll('.task:has(.is-working)')) works(fresh.querySelector('#' + CSS.escape(row.id)))
       old.replaceWith(fresh)
       refocus()
+      if (!document.querySelector('#history [aria-current]')) history_() // it is in the log now
     } else {
       turns.append(fresh)
       history_()
@@ -63,8 +68,16 @@ export function talk(turns) {
     follow(end)
   }
   function progress({ task, text }) {
-    const to = document.getElementById('k-' + task)?.querySelector('.progress')
+    const row = document.getElementById('k-' + task), to = row?.querySelector('.progress')
     if (to) to.textContent = text
+    works(row)
+  }
+  // works says of a task that was given out that its agent is working on it, which only the agent says.
+  function works(row) {
+    const state = row?.querySelector('.is-submitted')
+    if (!state) return
+    state.className = 'state is-working'
+    state.textContent = 'working'
   }
 
   function offline(is) {

@@ -86,9 +86,12 @@ document.addEventListener('keydown', e => {
 })
 document.getElementById('open-palette')?.addEventListener('click', palette)
 
+document.querySelector('.side nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+
 // On a narrow window, the list of conversations is folded.
-const fold = document.querySelector('.fold')
-if (fold && matchMedia('(max-width: 56rem)').matches) fold.removeAttribute('open')
+const fold = document.querySelector('.fold'), narrow = matchMedia('(max-width: 56rem)')
+if (fold && narrow.matches) fold.open = false
+if (fold) narrow.addEventListener('change', () => { fold.open = !narrow.matches })
 
 talk(document.getElementById('turns'))
 for (const el of document.querySelectorAll('[data-reload]')) import('./reload.js').then(m => m.reload(el))
