@@ -27,6 +27,10 @@ type Config struct {
 	Agents func() *registry.Snapshot
 	// Identify returns who a bearer token is for. With nil nobody has one, and only programs on this machine are let in.
 	Identify func(token string) (Person, error)
+	// Login is the identity provider with which people log in, too; nil: there is none. It needs Identify.
+	Login Login
+	// URL is the address of the console for browsers, where it is not the one that their requests name, such as behind a proxy that ends TLS.
+	URL string
 	// Gate redeems links, which let operators in; nil: there are none.
 	Gate    *Gate
 	Version string
@@ -96,6 +100,8 @@ func (c *Console) Handler() http.Handler {
 	open.HandleFunc("GET /login", c.loginPage)
 	open.HandleFunc("POST /login", c.login)
 	open.HandleFunc("POST /login/link", c.makeLink)
+	open.HandleFunc("GET /login/provider", c.startLogin)
+	open.HandleFunc("GET "+loginCallback, c.finishLogin)
 	open.HandleFunc("POST /logout", c.logout)
 	inside := http.NewServeMux() // for those who are logged in
 	pages := map[string]func(http.ResponseWriter, *http.Request, Person) error{
@@ -118,6 +124,7 @@ func (c *Console) Handler() http.Handler {
 		"POST /dead":                  c.settleDead,
 		"GET /cost":                   c.cost,
 		"GET /system":                 c.system,
+		"POST /system/end":            c.endSessions,
 		"GET /conversations":          c.conversations,
 	}
 	for pattern, page := range pages {

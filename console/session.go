@@ -70,20 +70,26 @@ func (k *sessionKeys) get(ctx context.Context) ([]byte, error) {
 }
 
 // cookieName returns the name of the session's cookie. Cookies do not distinguish the ports of a host, so the name does.
-func cookieName(r *http.Request) string {
+func (c *Console) cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		port = "web"
 	}
-	if r.TLS != nil {
+	if c.secure(r) {
 		return "__Host-cortex_" + port
 	}
 	return "cortex_" + port
 }
 
-func setSession(w http.ResponseWriter, r *http.Request, value string, age int) {
+// secure reports whether the browser of a request uses TLS, perhaps only to a proxy.
+func (c *Console) secure(r *http.Request) bool {
+	host, proxied := strings.CutPrefix(strings.TrimSuffix(c.cfg.URL, "/"), "https://")
+	return r.TLS != nil || proxied && strings.EqualFold(host, r.Host)
+}
+
+func (c *Console) setSession(w http.ResponseWriter, r *http.Request, value string, age int) {
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode,
+		Name: c.cookieName(r), Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: c.secure(r), SameSite: http.SameSiteLaxMode,
 	})
 }
 
@@ -102,13 +108,13 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	setSession(w, r, sign(key, c.cfg.Now().Add(sessionLife)), int(sessionLife.Seconds()))
+	c.setSession(w, r, sign(key, c.cfg.Now().Add(sessionLife)), int(sessionLife.Seconds()))
 	return nil
 }
 
 // session returns who has sent a request; false if nobody is logged in.
 func (c *Console) session(w http.ResponseWriter, r *http.Request) (Person, bool, error) {
-	cookie, err := r.Cookie(cookieName(r))
+	cookie, err := r.Cookie(c.cookieName(r))
 	if err != nil || cookie.Value == "" {
 		return Person{}, false, nil
 	}
@@ -119,6 +125,8 @@ func (c *Console) session(w http.ResponseWriter, r *http.Request) (Person, bool,
 	until, ok := verify(key, cookie.Value)
 	now := c.cfg.Now()
 	switch {
+	case !ok && c.cfg.Login != nil && strings.HasPrefix(cookie.Value, loginPrefix):
+		return c.loggedIn(r.Context(), cookie.Value)
 	case !ok && c.cfg.Identify != nil:
 		who, err := c.cfg.Identify(cookie.Value)
 		return who, err == nil && who.User != "", nil
@@ -189,7 +197,7 @@ func (discard) WriteHeader(int)             {}
 func (c *Console) redeem(w http.ResponseWriter, r *http.Request, token string) {
 	if c.cfg.Identify != nil {
 		if bearer, ok := c.links.take(token, c.cfg.Now()); ok {
-			setSession(w, r, bearer, 0)
+			c.setSession(w, r, bearer, 0)
 			c.bare(w, r)
 			return
 		}
@@ -236,10 +244,15 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 
 // loginWith shows the page that says how to log in.
 func (c *Console) loginWith(w http.ResponseWriter, r *http.Request, code int, why string) {
+	to, provider := inside(r.URL.Query().Get("to")), ""
+	if c.cfg.Login != nil {
+		provider = c.cfg.Login.Name()
+	}
 	c.show(w, r, code, &page{Name: "login", Title: "Log in", Bare: true, Data: struct {
-		Why, To string
-		Keys    bool
-	}{why, inside(r.URL.Query().Get("to")), c.cfg.Identify != nil}})
+		Why, To         string
+		Keys            bool
+		Provider, Login string
+	}{why, to, c.cfg.Identify != nil, provider, c.loginLink(to)}})
 }
 
 // login begins a session with a bearer token.
@@ -262,7 +275,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	case len(token) > maxToken:
 		c.loginWith(w, r, http.StatusBadRequest, "This token is too long for a browser.")
 	default:
-		setSession(w, r, token, 0)
+		c.setSession(w, r, token, 0)
 		http.Redirect(w, r, inside(r.PostFormValue("to")), http.StatusSeeOther)
 	}
 }
@@ -286,7 +299,14 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	setSession(w, r, "", -1)
+	if cookie, err := r.Cookie(c.cookieName(r)); err == nil && c.cfg.Login != nil && strings.HasPrefix(cookie.Value, loginPrefix) {
+		if err := c.leave(r.Context(), sessionKey(cookie.Value)); err != nil {
+			c.cfg.Logger.Warn("a session cannot end", "err", err)
+			http.Error(w, "Cortex cannot write to its store now, so you are still logged in: try again", http.StatusServiceUnavailable)
+			return
+		}
+	}
+	c.setSession(w, r, "", -1)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 

@@ -102,6 +102,10 @@ const NoteReply = "reply"
 // NoteConsole is the kind of the note with the key that signs the sessions of the console in the browser, where there are no keys.
 const NoteConsole = "console"
 
+// NoteLogin is the kind of the notes about who is logged in to the console by an identity provider: the key is the hash of the session's cookie, the
+// value says who it is, and until when. Deleting a note ends the session.
+const NoteLogin = "login"
+
 // NoteCall is the kind of the notes that say that somebody else was perhaps called for a task, where a second call would be too many: the key is derived
 // from the task. They hold none of its words, so a store that encrypts notes may leave them in plain text.
 const NoteCall = "call"

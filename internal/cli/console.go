@@ -85,12 +85,19 @@ func (d *consoleDoor) link(life time.Duration, keys bool) string {
 	return d.URL + "?token=" + console.Token(d.Key, time.Now().Add(life))
 }
 
-// openConsole returns the console of a node. Its streams end when done is closed.
-func (s *settings) openConsole(n *node, d *consoleDoor, done <-chan struct{}) http.Handler {
-	return console.New(console.Config{
+// openConsole returns the console of a node. Its streams end when done is closed. p is nil for a chat's.
+func (s *settings) openConsole(n *node, d *consoleDoor, p *ports, done <-chan struct{}) http.Handler {
+	cfg := console.Config{
 		Client: n.forMany(), Store: n.store, Agents: n.Registry.Snapshot, Identify: s.persons(n), Gate: console.NewGate(d.Key, nil),
 		Version: buildVersion(), MaxFile: int64(s.node.maxFile), Checks: n.checks, Done: done, Logger: n.log, Prompt: s.render(n.templates),
-	}).Handler()
+	}
+	if p != nil {
+		cfg.URL = p.consoleURL
+		if cfg.Identify != nil {
+			cfg.Login = p.login
+		}
+	}
+	return console.New(cfg).Handler()
 }
 
 // render returns what renders prompts as the decider of --llm does.
@@ -155,7 +162,7 @@ func (e *env) chatConsole(ctx context.Context, b *backend, at string) (link stri
 		return "", nothing, err
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	h := s.openConsole(b.node, d, ctx.Done())
+	h := s.openConsole(b.node, d, nil, ctx.Done())
 	var served sync.WaitGroup
 	served.Go(func() {
 		_ = httpserver.Serve(ctx, l, h, &httpserver.Options{Connections: openfiles.HTTP(1), Body: console.MaxBody, Logger: b.node.log})
@@ -257,5 +264,5 @@ const maxHTTPBody = console.MaxBody
 
 // consoleHandler returns the console of the node that running returns.
 func (e *env) consoleHandler(open *ports, running func() *node, waits error, done <-chan struct{}) http.Handler {
-	return whenReady(running, waits, func(n *node) http.Handler { return e.settings.openConsole(n, open.door, done) })
+	return whenReady(running, waits, func(n *node) http.Handler { return e.settings.openConsole(n, open.door, open, done) })
 }

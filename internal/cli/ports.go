@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
@@ -28,6 +29,7 @@ type openAt struct {
 	old             bool     // A2A 0.3 at a2a as well
 	pushTo          []string // hosts of A2A clients in this network
 	cert, key       string   // files, for TLS at all of them
+	oidc            oidcFlags
 }
 
 // ports are the open ports of a service; nil where it does not listen.
@@ -39,6 +41,8 @@ type ports struct {
 	tls             *tls.Config // nil: without TLS
 	bearer          func() (*auth.Bearer, error)
 	door            *consoleDoor // nil without http
+	login           console.Login
+	consoleURL      string // "": that of http
 }
 
 // openPorts opens the ports of a service.
@@ -70,6 +74,13 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 	if len(at.pushTo) > 0 && at.a2a == none {
 		return nil, e.settings.wrong("a2a-push-host", ": give --a2a as well")
 	}
+	if p.login, err = at.oidc.login(&e.settings); err != nil {
+		return nil, err
+	}
+	if at.oidc.issuer != "" && at.http == none {
+		return nil, e.settings.wrong("oidc-issuer", ": give --http as well, where the console is")
+	}
+	p.consoleURL = at.oidc.url
 	for _, host := range at.pushTo {
 		if err := webhook.CheckHost(host); err != nil {
 			return nil, e.settings.wrong("a2a-push-host", ": %w", err)

@@ -67,6 +67,11 @@ directory in place of url, an entry is a list of agents, a file or a URL:
       - https://agents.example.com/weather
       - {url: https://agents.example.com/maps, prefix: acme., credentials: keys.yaml, refresh: 1m}
 
+With --auth and --oidc-issuer, people log in to the console with an identity provider, and speak in their own name, user:NAME. Register the
+console there as a client that redirects to its address with /login/callback, which is --console-url behind a proxy. A name is the verified
+email address, or the claim of --oidc-user: choose one that nobody can give themselves. A session is over after 12 hours, when its person
+logs out, and when an operator ends it on the page System.
+
 At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. Run
 cortex doctor to see what is lost, and to repair conversations.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --a2a 127.0.0.1:8421\n  cortex serve --nats nats://nats.internal:4222",
@@ -87,6 +92,7 @@ cortex doctor to see what is lost, and to repair conversations.`,
 	c.Flags().StringVar(&at.key, "http-key", "", "`FILE`: its private key (PEM)")
 	setting(c.Flags(), "http", "pprof", "flight-recorder", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
 	group(c.Flags(), groupKeep, "http", "pprof", "flight-recorder", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
+	at.oidc.add(c.Flags())
 	roles = e.settings.addRoles(c)
 	return c
 }

@@ -22,6 +22,7 @@ var settingFlags = strings.Fields(`
 	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color theme keys console
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http pprof flight-recorder a2a a2a-grpc a2a-03 a2a-push-host http-cert http-key card spec concurrency timeout own-role
+	oidc-issuer oidc-client oidc-secret-file oidc-user oidc-allow oidc-operator oidc-scope console-url
 	postgres postgres-content postgres-retain`)
 
 // actionFlags belong to one call of a command.

@@ -20,7 +20,7 @@ const maxSecret = 64 << 10
 // key returns the endpoint's API key, from its file or from the first of its variables that is set; "" for endpoints without keys.
 func (ep *Endpoint) key() (string, error) {
 	if ep.KeyFile != "" {
-		key, err := readSecret(ep.KeyFile)
+		key, err := ReadSecret(ep.KeyFile)
 		if err != nil {
 			return "", fmt.Errorf("llms.%s: api_key_file: %w", ep.Name, err)
 		}
@@ -105,8 +105,8 @@ func lacksModel(name, aside string) error {
 	return lacks(name, "--model", "%s", what)
 }
 
-// readSecret reads a file that only its owner may read.
-func readSecret(path string) (string, error) {
+// ReadSecret reads a file of one line that only its owner may read, such as a key.
+func ReadSecret(path string) (string, error) {
 	b, info, err := document.ReadRegular(path, maxSecret)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
