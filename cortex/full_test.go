@@ -1,6 +1,7 @@
 package cortex_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,15 @@ func TestFullConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
 		w := newWorld(t, d)
+		const before = 40 // so many that a snapshot is looked for
+		last := conversation.Version(0)
+		for i := range before {
+			e := &conversation.Entry{Seq: uint64(i + 1), Time: time.Now(), Turn: fmt.Sprint("old", i), Cause: userEvent(fmt.Sprint("old", i), "hi"), Failure: "no"}
+			var err error
+			if last, err = w.store.Append(t.Context(), "", theContext, last, e); err != nil {
+				t.Fatal(err)
+			}
+		}
 		w.say("m1", "go")
 		conv := w.load()
 		conv.Seq = conversation.MaxEntries
@@ -47,7 +57,7 @@ func TestFullConversation(t *testing.T) {
 			}
 			dead++
 		}
-		if n := len(entries(t, w.store)); n != 1 || dead != 2 || len(w.decisions()) != 1 {
+		if n := len(entries(t, w.store)) - before; n != 1 || dead != 2 || len(w.decisions()) != 1 {
 			t.Errorf("%d entries, %d dead letters, %d decisions; want 1, 2 and 1", n, dead, len(w.decisions()))
 		}
 		w.publish(resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "A"))
