@@ -76,6 +76,14 @@ func refresh(ctx context.Context, s storage.Store, conv *conversation.Conversati
 	if conv.Version == 0 || conv.Undated() {
 		return false, nil
 	}
+	if ends, ok := s.(storage.Ends); ok {
+		switch end, err := ends.End(ctx, conv.Tenant, conv.ContextID); {
+		case err != nil:
+			return false, transport.Temporary(err)
+		case end != nil && conv.EndsWith(end):
+			return true, nil
+		}
+	}
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version-1) {
 		switch {
 		case errors.Is(err, conversation.ErrDamaged):

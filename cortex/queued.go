@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -163,13 +164,9 @@ func releaseUntil(given, due time.Time) time.Time {
 
 // sendQueued sends a task that has waited, unless it is no longer wanted.
 func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
-	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
-	if err != nil {
-		return err
-	}
-	out, ok := conv.Sending(t.task, t.id)
-	if !ok {
-		return nil // canceled, given to another agent, or erased
+	then, out, wanted, err := o.sending(ctx, t)
+	if err != nil || !wanted {
+		return err // it was canceled, given to another agent, or erased
 	}
 	if !o.cfg.Now().Before(t.due) {
 		return transport.Temporary(fmt.Errorf("task %s: its time was over before it could be sent to %s", t.task, t.agent))
@@ -177,28 +174,83 @@ func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	err = o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	switch {
 	case errors.Is(err, transport.ErrInvalid):
+		conv, lerr := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
+		if lerr != nil || !conv.Wants(t.task, t.id) {
+			return lerr
+		}
 		return o.unsent(ctx, conv, conv.Tasks[t.task].SentSeq, out, err)
 	case err != nil:
 		return transport.Temporary(fmt.Errorf("send to %s: %w", t.agent, err))
 	}
-	return o.recallLate(ctx, conv, t)
+	return o.recallLate(ctx, t, then)
 }
 
-// recallLate withdraws a task that was stopped after conv was loaded and before the task was sent: whoever stopped it did not find it in its
-// agent's inbox. A later stop finds it there.
-func (o *Orchestrator) recallLate(ctx context.Context, conv *conversation.Conversation, t *queuedTask) error {
+// sending returns what sends a task, and the end of the log that says so; wanted is false when it is not to be sent. It reads the log only if the
+// conversation in memory does not end as the log does.
+func (o *Orchestrator) sending(ctx context.Context, t *queuedTask) (end *conversation.Entry, out conversation.Effect, wanted bool, err error) {
+	end, err = o.endOf(ctx, t.contextID)
+	if err != nil || o.asStored(t.contextID, end, func(conv *conversation.Conversation) { out, wanted = conv.Sending(t.task, t.id) }) && wanted {
+		return end, out, wanted, err
+	}
+	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
+	if err == nil {
+		out, wanted = conv.Sending(t.task, t.id)
+	}
+	if end != nil && (err != nil || !conv.EndsWith(end)) {
+		end = nil // it has gone on
+	}
+	return end, out, wanted, err
+}
+
+// endOf returns the last entry of a conversation, or nil when the store does not say it.
+func (o *Orchestrator) endOf(ctx context.Context, contextID string) (*conversation.Entry, error) {
+	ends, ok := o.cfg.Store.(storage.Ends)
+	if !ok {
+		return nil, nil
+	}
+	end, err := ends.End(ctx, o.cfg.Tenant, contextID)
+	if err != nil {
+		return nil, transport.Temporary(err)
+	}
+	return end, nil
+}
+
+// asStored calls f with the conversation in memory if that ends with this entry. f changes nothing.
+func (o *Orchestrator) asStored(contextID string, end *conversation.Entry, f func(*conversation.Conversation)) (is bool) {
+	if end == nil {
+		return false
+	}
+	o.folds.Look(conversation.Key{Tenant: o.cfg.Tenant, ContextID: contextID}, func(conv *cache.Fold) {
+		if is = conv.EndsWith(end); is {
+			f(conv.Conversation)
+		}
+	})
+	return is
+}
+
+// recallLate withdraws a task that was stopped after the log ended with then, and before the task was sent: whoever stopped it did not find it in its
+// agent's inbox. A later stop finds it there. then is nil when it is unknown.
+func (o *Orchestrator) recallLate(ctx context.Context, t *queuedTask, then *conversation.Entry) error {
 	w, ok := o.cfg.Transport.(transport.Withdrawer)
 	if !ok {
 		return nil
 	}
-	stands, err := refresh(ctx, o.cfg.Store, conv)
-	if err == nil && !stands {
-		conv, err = storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
-	}
+	now, err := o.endOf(ctx, t.contextID)
 	if err != nil {
 		return err
 	}
-	if conv.Wants(t.task, t.id) {
+	if now != nil && then != nil && now.Version == then.Version && now.Seq == then.Seq && now.Time.Equal(then.Time) {
+		return nil
+	}
+	wanted := false
+	if !o.asStored(t.contextID, now, func(conv *conversation.Conversation) { wanted = conv.Wants(t.task, t.id) }) {
+		conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
+		if err != nil {
+			return err
+		}
+		wanted = conv.Wants(t.task, t.id)
+	}
+	if wanted {
 		return nil
 	}
 	if err := w.Withdraw(ctx, transport.Inbox(o.cfg.Tenant, t.agent), t.contextID, transport.Cortex, t.id); err != nil {

@@ -3,8 +3,10 @@ package cortex_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -214,6 +218,47 @@ func TestQueuedTaskIsWithdrawnOnItsWay(t *testing.T) {
 		pass(time.Minute)
 		if agent.count() != 5 || depthOf(t, w.bus, transport.Queue) != 0 {
 			t.Errorf("done: %q, want five of six", agent.done)
+		}
+	})
+}
+
+// reads is a store that counts how often a log is read.
+type reads struct {
+	*memstore.Store
+	n atomic.Int64
+}
+
+func (r *reads) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	r.n.Add(1)
+	return r.Store.Load(ctx, tenant, contextID, after)
+}
+
+// TestQueuedTaskIsKnown has tasks wait whose conversations are in memory: they are sent without reading the logs, but not after somebody else has
+// erased one of them.
+func TestQueuedTaskIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, toSlow)
+		store := &reads{Store: memstore.New()}
+		w.restart(cortex.Config{Store: store, Decider: toSlow, Agents: slowAgents})
+		for i := range 20 {
+			w.publish(requestOf("bob", i))
+		}
+		pass(time.Second)
+		if n := depthOf(t, w.bus, transport.Queue); n < 4 {
+			t.Fatalf("%d tasks are in the queue, want most of 20", n)
+		}
+		if err := store.Erase(t.Context(), "", "bob19"); err != nil {
+			t.Fatal(err)
+		}
+		before := store.n.Load()
+		agent := &slowAgent{}
+		agent.run(w)
+		pass(time.Minute)
+		if agent.count() != 19 || agent.place("bob19") != 0 {
+			t.Errorf("done: %q, want all but bob19, whose log is erased", agent.done)
+		}
+		if n := store.n.Load() - before; n > 2 { // of the erased one
+			t.Errorf("the logs were read %d times", n)
 		}
 	})
 }

@@ -45,6 +45,18 @@ func (c *Folds) Take(k conversation.Key) *Fold {
 	return conv
 }
 
+// Look calls f with the fold, and reports whether there is one that nobody has taken out. f is quick, changes nothing and keeps nothing of the fold
+// that may change.
+func (c *Folds) Look(k conversation.Key, f func(*Fold)) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conv, ok := c.folds.Get(k)
+	if ok {
+		f(conv)
+	}
+	return ok
+}
+
 // Drop removes a fold.
 func (c *Folds) Drop(k conversation.Key) { c.Take(k) }
 

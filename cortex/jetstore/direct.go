@@ -275,11 +275,21 @@ func (s *Store) get(ctx context.Context, subject string, from uint64) (stored, e
 	if err != nil {
 		return stored{}, err
 	}
+	return s.getOne(ctx, Stream, subject, req)
+}
+
+// lastHere returns the last message of subject that the server has which answers, or errNotFound.
+func (s *Store) lastHere(ctx context.Context, subject string) (stored, error) {
+	return s.getOne(ctx, Stream+"."+subject, subject, nil)
+}
+
+// getOne returns the message of subject for which a request at this place asks, or errNotFound.
+func (s *Store) getOne(ctx context.Context, place, subject string, req []byte) (stored, error) {
 	if err := s.reading.enter(ctx); err != nil {
 		return stored{}, err
 	}
 	defer s.reading.leave()
-	m, err := s.request(ctx, s.reads, "DIRECT.GET.", Stream, req)
+	m, err := s.request(ctx, s.reads, "DIRECT.GET.", place, req)
 	if err != nil {
 		return stored{}, err
 	}
@@ -291,7 +301,7 @@ func (s *Store) get(ctx context.Context, subject string, from uint64) (stored, e
 		return stored{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 	}
 	seq, err := number(m, jetstream.SequenceHeader)
-	return stored{seq: seq, subject: subject, data: m.Data, key: m.Header.Get(keyHeader)}, err
+	return stored{seq: seq, subject: subject, data: m.Data, key: m.Header.Get(keyHeader), sum: m.Header.Get(sumHeader)}, err
 }
 
 // lastOf returns the sequence of the last message of a subject, from the stream's leader; 0 when there is none.

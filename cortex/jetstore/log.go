@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -130,4 +131,28 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 		case <-time.After(lagStep):
 		}
 	}
+}
+
+var _ storage.Ends = (*Store)(nil)
+
+// End implements [storage.Ends]. With several replicas it asks the leader, since another one may be behind.
+func (s *Store) End(ctx context.Context, tenant, contextID string) (*conversation.Entry, error) {
+	subject := subjectOf(tenant, contextID)
+	last := s.lastHere
+	if s.replicated {
+		last = s.last
+	}
+	m, err := last(ctx, subject)
+	if err != nil && !errors.Is(err, errNotFound) {
+		return nil, fmt.Errorf("the end of %q: %w", contextID, away(ctx, err))
+	}
+	if m.seq == 0 {
+		return nil, nil
+	}
+	c := chain{started: true}
+	e, err := c.next(&m)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a load says what is damaged
+	}
+	return e, nil
 }

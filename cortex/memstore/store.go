@@ -92,6 +92,20 @@ func (s *Store) Load(ctx context.Context, tenant, contextID string, after conver
 	}
 }
 
+// End implements [storage.Ends].
+func (s *Store) End(ctx context.Context, tenant, contextID string) (*conversation.Entry, error) {
+	all := s.since(tenant, contextID, 0)
+	if err := ctx.Err(); err != nil || len(all) == 0 {
+		return nil, err
+	}
+	e, last := &conversation.Entry{}, all[len(all)-1]
+	if err := e.UnmarshalJSON(last.data); err != nil {
+		return nil, fmt.Errorf("the end of %q at version %d: %w", contextID, last.version, err)
+	}
+	e.Version = last.version
+	return e, nil
+}
+
 func (s *Store) since(tenant, contextID string, after conversation.Version) []record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -27,6 +27,13 @@ type Store interface {
 	Contexts(ctx context.Context, tenant string) iter.Seq2[ContextInfo, error]
 }
 
+// Ends is implemented by stores that find the end of a log without reading what is before it.
+type Ends interface {
+	// End returns the last entry of a conversation, with Version set, or nil when its log is empty or the entry cannot be read. It includes every
+	// entry whose Append had returned before End was called. That a log is empty is for Load to say.
+	End(ctx context.Context, tenant, contextID string) (*conversation.Entry, error)
+}
+
 // Snapshots is implemented by stores that keep a fold of a conversation beside its log, so that a long log loads fast.
 // A snapshot is a cache: losing one only costs time.
 type Snapshots interface {

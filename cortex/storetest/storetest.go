@@ -30,7 +30,7 @@ type Harness struct {
 	Damage func(t *testing.T, s storage.Store, contextID string, place uint64) storage.Store
 }
 
-// Run tests the stores that h makes. It runs the parts for [storage.Snapshots], [storage.SpendLog], [storage.Notes],
+// Run tests the stores that h makes. It runs the parts for [storage.Snapshots], [storage.Ends], [storage.SpendLog], [storage.Notes],
 // [storage.Outlines], [storage.Eraser], Reopen and Damage if the store or the harness has them.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
@@ -60,6 +60,12 @@ func Run(t *testing.T, h Harness) {
 			name string
 			test func(t *testing.T, s storage.Store)
 		}{"snapshots", testSnapshots})
+	}
+	if _, ok := h.Open(t).(storage.Ends); ok {
+		tests = append(tests, struct {
+			name string
+			test func(t *testing.T, s storage.Store)
+		}{"ends", testEnds})
 	}
 	if _, ok := h.Open(t).(storage.SpendLog); ok {
 		tests = append(tests, []struct {
