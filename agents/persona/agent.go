@@ -146,7 +146,8 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	default:
 		w.take(message) // another attempt, or another delivery: it goes on where it was
 	}
-	return w.run(ctx)
+	result, err := w.run(ctx)
+	return result, w.told(err)
 }
 
 // continues reports whether a task's message is the user's reply to a question.

@@ -88,7 +88,37 @@ func (w *work) keep() error {
 	now := time.Now()
 	w.r.Worked += now.Sub(w.began)
 	w.began = now
-	return w.a.journal.write(w.task, w.r)
+	if err := w.a.journal.write(w.task, w.r); err != nil {
+		return &unkeptError{err}
+	}
+	return nil
+}
+
+// unkeptError is the error of a record that cannot be written.
+type unkeptError struct{ error }
+
+func (e *unkeptError) Unwrap() error { return e.error }
+
+// told adds to the error of a record that cannot be written what was done before: the task fails, and nobody else would say it.
+func (w *work) told(err error) error {
+	if _, ok := errors.AsType[*unkeptError](err); ok {
+		if made := w.effects(); made != "" {
+			return fmt.Errorf("%w. What was done before: %s", err, made)
+		}
+	}
+	return err
+}
+
+// passOn ends the task with out. It is the result also when it cannot be kept: it is there, and paid for, and all that had an effect is in the record as
+// far as that could be written.
+func (w *work) passOn(out *outcome) (*agents.Result, error) {
+	w.r.Outcome = out
+	err := w.keep()
+	if _, ok := errors.AsType[*unkeptError](err); ok {
+		w.a.log.Error("the result of a task is not kept", "task_id", w.task.ID, "err", err)
+		err = nil
+	}
+	return w.result(), err
 }
 
 // errForgotten ends the work on a task whose conversation was erased meanwhile: nothing more is kept of it.
@@ -250,8 +280,10 @@ func (w *work) call(ctx context.Context, calls []call) error {
 	for i := range calls {
 		w.task.Progress(calls[i].words())
 		if t := w.find(calls[i].Tool); t.effect == writes {
+			was := calls[i].State
 			calls[i].State = begun
 			if err := w.keep(); err != nil {
+				calls[i].State = was
 				return err
 			}
 		}
@@ -317,8 +349,7 @@ func (w *work) reply(said string) (*agents.Result, error) {
 	w.r.Asked = nil
 	switch yes := isYes(said); {
 	case q.Release != nil && yes:
-		w.r.Outcome = q.Release
-		return w.result(), w.keep()
+		return w.passOn(q.Release)
 	case q.Release != nil:
 		return w.refused("the result was not passed on, since the user does not want it")
 	default:

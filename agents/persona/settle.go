@@ -63,8 +63,7 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 			return agents.InputRequired(w.r.Asked.Text), w.keep()
 		}
 	}
-	w.r.Outcome = out
-	return w.result(), w.keep()
+	return w.passOn(out)
 }
 
 // check applies the evaluators to out, and redacts it. A text is checked as people see it, too, without invisible characters, and data also string by
