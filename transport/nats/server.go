@@ -65,6 +65,7 @@ type Server struct {
 	memory *memory       // nil when the server was started from a configuration file
 	files  *fileWatch    // likewise
 	room   *diskRoom     // likewise
+	trust  *trustWatch   // nil without keys
 	done   chan struct{} // closed by Shutdown
 	end    sync.Once
 	work   sync.WaitGroup
@@ -153,9 +154,9 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.work.Go(func() { s.files.serve(s.done) })
 	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
 	if o.Auth != "" {
-		trust := &trustWatch{ns: asked, dir: o.Auth, log: log.logger, known: map[string]string{}}
-		trust.look() // what is changed from now on is noticed
-		s.work.Go(func() { trust.serve(s.done) })
+		s.trust = &trustWatch{ns: asked, dir: o.Auth, log: log.logger, known: map[string]string{}}
+		s.trust.look() // what is changed from now on is noticed
+		s.work.Go(func() { s.trust.serve(s.done) })
 	}
 	s.room.look() // before anybody works
 	s.work.Go(func() { s.room.serve(s.done) })

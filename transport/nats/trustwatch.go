@@ -1,7 +1,10 @@
 package nats
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -17,8 +20,26 @@ type trustWatch struct {
 	dir   string
 	log   *slog.Logger
 	known map[string]string // JWTs, by account
-	told  string            // the last error
+
+	mu   sync.Mutex
+	told string // the last error
 }
+
+// Untrusted returns an error while the folder of keys cannot be read: credentials that are revoked then keep their connections, until it can be read
+// again or the server is started again.
+func (s *Server) Untrusted() error {
+	if s.trust == nil {
+		return nil
+	}
+	s.trust.mu.Lock()
+	defer s.trust.mu.Unlock()
+	if s.trust.told == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errUntrusted, s.trust.told)
+}
+
+var errUntrusted = errors.New("the folder of keys cannot be read, and what is revoked is not noticed")
 
 // serve looks until done is closed.
 func (w *trustWatch) serve(done <-chan struct{}) {
@@ -52,8 +73,11 @@ func (w *trustWatch) look() {
 	if err != nil {
 		text = err.Error()
 	}
-	if text != "" && text != w.told && w.log != nil {
+	w.mu.Lock()
+	before := w.told
+	w.told = text
+	w.mu.Unlock()
+	if text != "" && text != before && w.log != nil {
 		w.log.Warn("the folder of keys cannot be read: what is revoked is not noticed", "err", text)
 	}
-	w.told = text
 }

@@ -84,6 +84,9 @@ func (s *server) Damage() []string {
 	if _, err := s.Missing(); err != nil {
 		lines = append(lines, "missing: "+err.Error())
 	}
+	if err := s.Untrusted(); err != nil {
+		lines = append(lines, "keys: "+err.Error())
+	}
 	if lost := s.audit.all().Lost; lost > 0 {
 		lines = append(lines, fmt.Sprintf("lost: %d entries of conversations; see `cortex doctor`", lost))
 	}
