@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Bounds of Named.
@@ -65,11 +66,27 @@ func (x *Index) Addressed(text string) bool {
 func (x *Index) addressed(text string) []string {
 	var ids []string
 	for _, id := range x.mentioned(text) {
-		if strings.ContainsAny(id, "_.-0123456789") || strings.Contains(strings.ToLower(text), "@"+strings.ToLower(id)) {
+		if strings.ContainsAny(id, "_.-0123456789") || hasAt(strings.ToLower(text), strings.ToLower(id)) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+// hasAt reports whether text has id behind an @, and not the beginning of a longer id.
+func hasAt(text, id string) bool {
+	for {
+		_, rest, ok := strings.Cut(text, "@"+id)
+		if !ok {
+			return false
+		}
+		after, n := utf8.DecodeRuneInString(rest)
+		next, _ := utf8.DecodeRuneInString(rest[n:])
+		if !idRune(after) && !(strings.ContainsRune(".-", after) && idRune(next)) {
+			return true
+		}
+		text = rest
+	}
 }
 
 // idRune reports whether an id can begin or end with r.

@@ -81,3 +81,26 @@ func TestSearchHasTheNamedFirst(t *testing.T) {
 		t.Errorf("Search found a named agent that Keep does not keep: %s", ids(hits))
 	}
 }
+
+// TestAddressed says what an @ before an id, which is a word as well, is for.
+func TestAddressed(t *testing.T) {
+	x := router.New(nil)
+	for _, id := range []string{"a", "echo"} {
+		x.Put(id, nil)
+	}
+	for text, want := range map[string]bool{
+		"is this a house?":            false,
+		"@a, is this a house?":        true,
+		"is this a house, @abel?":     false,
+		"is this a house, @a.b?":      false,
+		"is this a house? Ask @a.":    true,
+		"@abel or @A: is it a house?": true,
+		"say echo":                    false,
+		"@echo-2 has no echo":         false,
+		"@echo - hi":                  true,
+	} {
+		if got := x.Addressed(text); got != want {
+			t.Errorf("Addressed(%q) = %t, want %t", text, got, want)
+		}
+	}
+}
