@@ -292,7 +292,7 @@ func (s *Server) SendMessage(ctx context.Context, req *a2a.SendMessageRequest) (
 		if err := s.enter(c); err != nil {
 			return nil, err
 		}
-		defer s.waiting.leave(c.user())
+		defer s.waiting.Leave(c.user())
 	}
 	b, err := s.begin(ctx, c, req)
 	if err != nil {
@@ -338,7 +338,7 @@ func (s *Server) stream(ctx context.Context, begin func(*caller) (*begun, error)
 			yield(nil, err)
 			return
 		}
-		defer s.waiting.leave(c.user())
+		defer s.waiting.Leave(c.user())
 		b, err := begin(c)
 		if err == nil {
 			_, err = s.follow(ctx, c, b, on, func(e a2a.Event) bool { return yield(e, nil) })
@@ -350,7 +350,7 @@ func (s *Server) stream(ctx context.Context, begin func(*caller) (*begun, error)
 }
 
 func (s *Server) enter(c *caller) error {
-	if !s.waiting.enter(c.user()) {
+	if !s.waiting.Enter(c.user(), mostWaiting) {
 		return exhausted("too many calls of yours are waiting: make it again when some have ended")
 	}
 	return nil

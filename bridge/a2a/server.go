@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
@@ -34,7 +35,7 @@ type Config struct {
 // Server is Cortex as an A2A server. Its methods are safe for concurrent use.
 type Server struct {
 	cfg      Config
-	waiting  waiting
+	waiting  kit.Calls // that wait
 	pending  pending
 	readings readings
 	outbox   *outbox // nil: notifications are not pushed
@@ -107,34 +108,6 @@ func (c *caller) user() string {
 
 // mostWaiting bounds the calls of a user that wait, streams among them.
 const mostWaiting = 1024
-
-// waiting counts the calls that wait, by user.
-type waiting struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-// enter reports whether a user may have one more call that waits; leave is called when it is over.
-func (w *waiting) enter(user string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of[user] >= mostWaiting {
-		return false
-	}
-	if w.of == nil {
-		w.of = make(map[string]int)
-	}
-	w.of[user]++
-	return true
-}
-
-func (w *waiting) leave(user string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of[user]--; w.of[user] == 0 {
-		delete(w.of, user)
-	}
-}
 
 const (
 	mostPending  = 4096

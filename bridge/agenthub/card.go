@@ -66,13 +66,7 @@ func slug(text string) string {
 }
 
 // few returns words within their bounds.
-func few(words []string) []string {
-	some := make([]string, 0, min(len(words), maxWords))
-	for _, w := range words[:min(len(words), maxWords)] {
-		some = append(some, shorten.To(w, maxWord))
-	}
-	return some
-}
+func few(words []string) []string { return shorten.Words(words, maxWords, maxWord) }
 
 // taskType returns the name of the skill that a task is for, as the agent has it: the only one when the task names none.
 func taskType(card *a2a.AgentCard, given string) (string, error) {

@@ -1,8 +1,8 @@
 package agenthub
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"net"
 	"runtime/debug"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 )
@@ -28,7 +29,6 @@ const (
 	helloTime = 10 * time.Second
 	pingTime  = time.Minute // after which a silent connection is looked after
 	pongTime  = 20 * time.Second
-	stopTime  = 2 * time.Second // for running calls at the end
 )
 
 // serve serves the hub on l until ctx ends.
@@ -65,20 +65,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 		}),
 	)
 	hubpb.RegisterAgentHubServer(s, h)
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(guard) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	hard := time.AfterFunc(stopTime, s.Stop)
-	defer hard.Stop()
-	s.GracefulStop()
-	if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return err
-	}
-	return ctx.Err()
+	return cmp.Or(kit.ServeGRPC(ctx, s, guard), ctx.Err())
 }
 
 // isStream has the methods that last.

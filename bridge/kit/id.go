@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Space is the name space of the ids that a bridge derives from those of the other side. Each bridge has one of its own, which never changes: after a
@@ -29,4 +31,13 @@ func (s Space) id(words []string) uuid.UUID {
 		b = strconv.AppendQuote(b, w)
 	}
 	return uuid.NewSHA1(uuid.UUID(s), b)
+}
+
+// Sender returns the sender that somebody with a name on the other side is in Cortex: the name behind a prefix, or, if that can be no id, what follows
+// from it and from kind.
+func (s Space) Sender(prefix, kind, name string) string {
+	if transport.CheckID(prefix+name) != nil {
+		return prefix + s.ID(kind, name)
+	}
+	return prefix + name
 }

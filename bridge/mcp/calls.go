@@ -3,6 +3,8 @@ package mcp
 import (
 	"sync"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 type calls struct {
 	mu      sync.Mutex
 	of      map[string]*call // by a digest of what was asked, and by whom
-	running map[string]int   // calls that wait, by caller
+	running kit.Calls        // that wait
 }
 
 type call struct {
@@ -65,26 +67,4 @@ func (c *calls) drop() {
 		}
 	}
 	delete(c.of, oldest)
-}
-
-// enter reports whether a caller may have one more call that waits; leave is called when it is over.
-func (c *calls) enter(user string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.running[user] >= maxRunning {
-		return false
-	}
-	if c.running == nil {
-		c.running = make(map[string]int)
-	}
-	c.running[user]++
-	return true
-}
-
-func (c *calls) leave(user string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.running[user]--; c.running[user] == 0 {
-		delete(c.running, user)
-	}
 }

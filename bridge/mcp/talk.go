@@ -44,10 +44,10 @@ func (s *Server) talk(req *sdk.CallToolRequest, seconds int) *talk {
 // run sends m, unless it is nil, and returns what has become of turn t when it is answered, or when the call has waited long enough. A question
 // is put to the user of a host that can do that, and what comes of the reply is returned.
 func (k *talk) run(ctx context.Context, m *client.Message, t client.Turn) (*sdk.CallToolResult, *answer, error) {
-	if !k.calls.enter(k.c.user()) {
+	if !k.calls.running.Enter(k.c.user(), maxRunning) {
 		return nil, nil, errors.New("too many calls of yours are waiting: make it again when some have ended")
 	}
-	defer k.calls.leave(k.c.user())
+	defer k.calls.running.Leave(k.c.user())
 	for {
 		said, err := k.await(ctx, m, t)
 		if err != nil {

@@ -54,13 +54,7 @@ func cardOf(c *card, prefix string) (*a2a.AgentCard, error) {
 }
 
 // few returns words within their bounds.
-func few(words []string) []string {
-	some := make([]string, 0, min(len(words), maxWords))
-	for _, w := range words[:min(len(words), maxWords)] {
-		some = append(some, shorten.To(w, maxWord))
-	}
-	return some
-}
+func few(words []string) []string { return shorten.Words(words, maxWords, maxWord) }
 
 // skillOf returns the skill that a task is for, as the agent has it: the only one when the task names none.
 func skillOf(c *a2a.AgentCard, given string) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -31,14 +32,7 @@ func dataOf(ctx context.Context, at *role.Site, turn client.Turn) (values []json
 }
 
 func valuesOf(t *a2a.Task) (values []json.RawMessage) {
-	var parts a2a.ContentParts
-	if t.Status.Message != nil {
-		parts = t.Status.Message.Parts
-	}
-	for _, a := range t.Artifacts {
-		parts = append(parts, a.Parts...)
-	}
-	for _, p := range parts {
+	for _, p := range kit.Parts(t) {
 		if d, ok := p.Content.(a2a.Data); ok {
 			if b, err := transport.EncodeValue(d.Value); err == nil {
 				values = append(values, b)

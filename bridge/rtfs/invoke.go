@@ -14,6 +14,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
@@ -222,14 +223,7 @@ func (i *invocation) data(ctx context.Context) (data json.RawMessage) {
 		if !ok || task.Status.State != a2a.TaskStateCompleted {
 			continue
 		}
-		var parts a2a.ContentParts
-		if task.Status.Message != nil {
-			parts = task.Status.Message.Parts
-		}
-		for _, a := range task.Artifacts {
-			parts = append(parts, a.Parts...)
-		}
-		for _, p := range parts {
+		for _, p := range kit.Parts(task) {
 			if d, ok := p.Content.(a2a.Data); ok {
 				text, err := transport.EncodeValue(d.Value)
 				if err != nil || data != nil {

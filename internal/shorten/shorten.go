@@ -15,6 +15,15 @@ func To(s string, n int) string {
 	return s[:end]
 }
 
+// Words returns the first words, at most most of them, each truncated to n bytes. It is never nil.
+func Words(words []string, most, n int) []string {
+	some := make([]string, 0, min(len(words), most))
+	for _, w := range words[:min(len(words), most)] {
+		some = append(some, To(w, n))
+	}
+	return some
+}
+
 // Marked returns s if it has at most n bytes, else To(s, n) followed by mark.
 func Marked(s string, n int, mark string) string {
 	if len(s) <= n {

@@ -28,13 +28,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 )
 
 const (
 	helloTime  = 5 * time.Second // for a connection to become one of HTTP/2
 	idleTime   = 5 * time.Minute // of a connection without calls
-	stopTime   = 2 * time.Second // for running calls when Serve ends
 	maxStreams = 100             // of a connection
 	maxHeader  = 16 << 10        // bytes of the metadata of a call
 
@@ -99,20 +99,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 		}),
 	)
 	handler.NewHandler(cortex.Requests()).RegisterWith(s)
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(guard) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	hard := time.AfterFunc(stopTime, s.Stop)
-	defer hard.Stop()
-	s.GracefulStop()
-	if err := <-done; err != nil && !errors.Is(err, sdk.ErrServerStopped) {
-		return err
-	}
-	return nil
+	return kit.ServeGRPC(ctx, s, guard)
 }
 
 // check returns an error for what the SDK leaves out of a call without a word: a history of less than nothing.
