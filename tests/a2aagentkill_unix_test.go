@@ -64,10 +64,7 @@ func TestForeignTaskIsBegunOnce(t *testing.T) {
 			t.Fatalf("A2A_KILLS: %v", err)
 		}
 	}
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	peer, mux := &slowCrier{begun: map[string]int{}}, http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,10 +41,7 @@ type mortal struct {
 
 func newMortal(t *testing.T) *mortal {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	dir := t.TempDir()
 	m := &mortal{t: t, gate: filepath.Join(dir, "gate"), done: filepath.Join(dir, "done"), card: filepath.Join(dir, "card.yaml")}
 	writeFile(t, m.card, "name: slow\ndescription: takes its time\nskills: [{id: dawdle, name: dawdle, description: takes its time}]\n")
@@ -247,25 +243,10 @@ func TestA2AKilled(t *testing.T) {
 // a2aKills is the number of kills in TestA2AKillLoop; A2A_KILLS overrides it, and A2A_SEED what is random. A2A_DIR is an empty folder in which the logs stay.
 const a2aKills = 6
 
-// numberVar returns the number in an environment variable.
-func numberVar(t *testing.T, name string, otherwise int64) int64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
 // TestA2AKillLoop kills Cortex, its agent, a bridge, its peer and the peer's agent at random while people send, stream, subscribe, reply and cancel in
 // all bindings. Each message is answered once, by its own answer, however often it was sent.
 func TestA2AKillLoop(t *testing.T) {
-	kills, seed := int(numberVar(t, "A2A_KILLS", a2aKills)), uint64(numberVar(t, "A2A_SEED", time.Now().UnixNano()))
-	t.Logf("A2A_SEED=%d", seed)
+	kills, seed := killing(t, "A2A", a2aKills)
 	people := []string{"ada", "bob"}
 	p := newPair(t, people...)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Duration(kills)*5*time.Second)

@@ -33,10 +33,7 @@ type crew struct {
 
 func newCrew(t *testing.T) *crew {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	dir := t.TempDir()
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0"})
 	if err != nil {

@@ -115,10 +115,7 @@ func endOf(path string) string {
 // newPair starts a pair, of which these people have keys.
 func newPair(t *testing.T, people ...string) *pair {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	p := &pair{
 		t: t, dir: cmp.Or(os.Getenv("A2A_DIR"), t.TempDir()), tokens: map[string]string{}, processes: map[string]*process{},
 		web: map[string]string{ofCortex: freeAddress(t), ofPeer: freeAddress(t)}, rpc: map[string]string{ofCortex: freeAddress(t), ofPeer: freeAddress(t)},

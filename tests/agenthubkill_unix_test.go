@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,22 +35,9 @@ type hubWorld struct {
 
 func newHubWorld(t *testing.T) *hubWorld {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	w := &hubWorld{t: t, address: freeAddress(t), cut: map[string]func(){}, done: map[string]int{}, said: map[string][]string{}, sent: map[string]string{}}
-	w.cortex = &process{log: filepath.Join(dir, "cortex.log"), start: func() *exec.Cmd {
-		return exec.Command(cortex, "serve", "--http", "none", "--agents", "none", "--sync", "always", "--agenthub", w.address, "--data", filepath.Join(dir, "data"))
-	}}
-	w.cortex.begin(t, "Cortex")
-	t.Cleanup(func() {
-		w.cortex.kill()
-		if t.Failed() {
-			t.Log(endOf(w.cortex.log))
-		}
-	})
+	w.cortex = serveKilled(t, dir, nil, "--agenthub", w.address)
 	return w
 }
 
@@ -182,8 +167,7 @@ func (w *hubWorld) hear(c *hubtest.CLI, d time.Duration, message ...string) bool
 // TestAgentHubKillLoop kills Cortex and cuts off programs at random while agents work and people chat over AgentHub's wire, who all connect again. Each message that was accepted
 // has one answer.
 func TestAgentHubKillLoop(t *testing.T) {
-	kills, seed := int(numberVar(t, "AGENTHUB_KILLS", agenthubKills)), uint64(numberVar(t, "AGENTHUB_SEED", time.Now().UnixNano()))
-	t.Logf("AGENTHUB_SEED=%d", seed)
+	kills, seed := killing(t, "AGENTHUB", agenthubKills)
 	w := newHubWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Duration(kills)*10*time.Second)
 	defer cancel()
@@ -206,15 +190,7 @@ func TestAgentHubKillLoop(t *testing.T) {
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
-	more := func() {
-		t.Helper()
-		before, end := answered.Load(), time.Now().Add(time.Minute)
-		for ; answered.Load() == before; <-time.After(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("nothing is answered")
-			}
-		}
-	}
+	more := func() { awaitMore(ctx, t, &answered) }
 	more()
 	for n := range kills {
 		<-time.After(time.Duration(random.IntN(1000)) * time.Millisecond)

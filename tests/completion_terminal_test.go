@@ -21,10 +21,7 @@ func TestTabRunsNothing(t *testing.T) {
 		t.Log("there is no bash, whose completion this is about")
 		return
 	}
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	dir := t.TempDir()
 	env := []string{"CORTEX_LLM=fake", "CORTEX_DATA=" + filepath.Join(dir, "data"), "HOME=" + dir}
 	chat := openWith(t, env, "chat")

@@ -14,10 +14,7 @@ import (
 // TestSignalsAreHeardWhileConnecting checks that a command ends on a signal while it is connected to a server that sends nothing.
 func TestSignalsAreHeardWhileConnecting(t *testing.T) {
 	hearHangup(t)
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	for name, sig := range map[string]os.Signal{"interrupt": os.Interrupt, "terminate": syscall.SIGTERM, "hang up": syscall.SIGHUP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

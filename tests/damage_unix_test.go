@@ -222,10 +222,7 @@ func damageFolder(t *testing.T, rnd *rand.Rand, dir string) string {
 // runService starts a service on a data folder.
 func runService(t *testing.T, data string) *service {
 	t.Helper()
-	path, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := cortexPath(t)
 	s := &service{t: t, path: path, data: data, log: new(lines), ended: make(chan struct{})}
 	s.cmd = exec.Command(path, "serve", "--data", data, "--http", "127.0.0.1:0", "--agents", "echo")
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log

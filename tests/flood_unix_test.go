@@ -129,10 +129,7 @@ type service struct {
 
 func serveLimited(t *testing.T, keys bool, files int, more ...string) *service {
 	t.Helper()
-	path, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := cortexPath(t)
 	s := &service{t: t, path: path, data: t.TempDir(), log: new(lines), ended: make(chan struct{})}
 	args := append([]string{"serve", "--data", s.data, "--http", "127.0.0.1:0", "--agents", "echo"}, more...)
 	if keys {

@@ -36,10 +36,7 @@ func TestChatTakesOverWhole(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()
 	keys, templates := filepath.Join(dir, "keys"), filepath.Join(dir, "templates")
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	if out, err := exec.CommandContext(t.Context(), cortex, "auth", "init", keys).CombinedOutput(); err != nil {
 		t.Fatalf("auth init: %v: %s", err, out)
 	}
@@ -204,10 +201,7 @@ func TestChatTakesOverWithItsOwn(t *testing.T) {
 func TestKeysWaitForAChat(t *testing.T) {
 	t.Parallel()
 	data, keys := t.TempDir(), filepath.Join(t.TempDir(), "keys")
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	if out, err := exec.CommandContext(t.Context(), cortex, "auth", "init", keys).CombinedOutput(); err != nil {
 		t.Fatalf("auth init: %v: %s", err, out)
 	}
@@ -260,10 +254,7 @@ func TestChatSucceedsTheNext(t *testing.T) {
 func TestKeysUnderAChat(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	for _, args := range [][]string{{"init"}, {"add", "agent", "clock"}} {
 		if out, err := exec.CommandContext(t.Context(), cortex, append([]string{"auth", "--data", data}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("auth %s: %v: %s", args, err, out)

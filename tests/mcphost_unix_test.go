@@ -69,10 +69,7 @@ func (h *host) call(tool string, args map[string]any) (turn mcpTurn, err error) 
 // TestMCPHost has hosts of each revision ask a real Cortex, by cortex mcp and over HTTP: something that needs a yes, and something that takes longer
 // than they wait, while Cortex is killed. Each gets its answer, and nothing is asked twice.
 func TestMCPHost(t *testing.T) {
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	dir := t.TempDir()
 	gate, card, policy := filepath.Join(dir, "gate"), filepath.Join(dir, "card.yaml"), filepath.Join(dir, "policy.yaml")
 	writeFile(t, card, "name: slow\ndescription: takes its time\nskills: [{id: dawdle, name: dawdle, description: takes its time}]\n")

@@ -28,10 +28,7 @@ func TestToolIsCalledOnce(t *testing.T) {
 			t.Fatalf("MCP_KILLS: %v", err)
 		}
 	}
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	dir := t.TempDir()
 	notes, pid, policy := filepath.Join(dir, "notes"), filepath.Join(dir, "pid"), filepath.Join(dir, "policy.yaml")
 	writeFile(t, policy, "rules: [{agents: [mcp_box], confirm: false}]\n")

@@ -48,10 +48,8 @@ type mirrorWorld struct {
 
 func newMirrorWorld(ctx context.Context, t *testing.T) *mirrorWorld {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
+	var err error
 	w := &mirrorWorld{t: t}
 	if w.db, err = mirrortest.New(false); err != nil {
 		t.Fatal(err)
@@ -61,26 +59,16 @@ func newMirrorWorld(ctx context.Context, t *testing.T) *mirrorWorld {
 		t.Fatal(err)
 	}
 	dir, address := t.TempDir(), freeAddress(t)
-	w.cortex = &process{log: filepath.Join(dir, "cortex.log"), start: func() *exec.Cmd {
+	w.cortex = beginKilled(t, "Cortex", filepath.Join(dir, "cortex.log"), func() *exec.Cmd {
 		return exec.Command(cortex, "serve", "--http", "none", "--agents", "echo", "--listen", address, "--data", filepath.Join(dir, "data"))
-	}}
-	w.cortex.begin(t, "Cortex")
+	})
 	for i := range w.mirrors {
-		w.mirrors[i] = &process{log: filepath.Join(dir, fmt.Sprintf("mirror%d.log", i)), start: func() *exec.Cmd {
+		w.mirrors[i] = beginKilled(t, "a mirror", filepath.Join(dir, fmt.Sprintf("mirror%d.log", i)), func() *exec.Cmd {
 			c := exec.Command(cortex, "mirror", "--nats", "nats://"+address, "--data", filepath.Join(dir, fmt.Sprint("none", i)))
 			c.Env = append(os.Environ(), "CORTEX_POSTGRES="+w.url)
 			return c
-		}}
-		w.mirrors[i].begin(t, "a mirror")
+		})
 	}
-	t.Cleanup(func() {
-		for _, p := range []*process{w.cortex, w.mirrors[0], w.mirrors[1]} {
-			p.kill()
-			if t.Failed() {
-				t.Log(p.log + ":\n" + endOf(p.log))
-			}
-		}
-	})
 	w.again(ctx, func(ctx context.Context) (err error) {
 		w.bus, err = nats.Dial(ctx, &nats.Options{URL: "nats://" + address, Name: "users"})
 		return err
@@ -149,8 +137,7 @@ func TestMirrorKilled(t *testing.T) {
 	} else if !here {
 		return
 	}
-	kills, seed := int(numberVar(t, "MIRROR_KILLS", mirrorKills)), uint64(numberVar(t, "MIRROR_SEED", time.Now().UnixNano()))
-	t.Logf("MIRROR_SEED=%d", seed)
+	kills, seed := killing(t, "MIRROR", mirrorKills)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(kills)*10*time.Second)
 	defer cancel()
 	w := newMirrorWorld(ctx, t)

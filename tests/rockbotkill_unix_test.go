@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -56,10 +55,6 @@ type rockWorld struct {
 
 func newRockWorld(t *testing.T, seed uint64) *rockWorld {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	w := &rockWorld{t: t, rabbit: rabbitMQ(t), done: map[string]int{}, sent: map[string]string{}}
 	var mu sync.Mutex // guards random
@@ -79,18 +74,7 @@ func newRockWorld(t *testing.T, seed uint64) *rockWorld {
 	if err := os.WriteFile(policy, []byte("rules:\n  - agents: ['rockbot:*']\n    requests_per_minute: 1000000\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.cortex = &process{log: filepath.Join(dir, "cortex.log"), start: func() *exec.Cmd {
-		c := exec.Command(cortex, "serve", "--http", "none", "--agents", "none", "--sync", "always", "--task-timeout", "30s", "--policy", policy, "--data", filepath.Join(dir, "data"))
-		c.Env = append(os.Environ(), "CORTEX_ROCKBOT="+w.rabbit.URL())
-		return c
-	}}
-	w.cortex.begin(t, "Cortex")
-	t.Cleanup(func() {
-		w.cortex.kill()
-		if t.Failed() {
-			t.Log(endOf(w.cortex.log))
-		}
-	})
+	w.cortex = serveKilled(t, dir, []string{"CORTEX_ROCKBOT=" + w.rabbit.URL()}, "--task-timeout", "30s", "--policy", policy)
 	return w
 }
 
@@ -125,8 +109,7 @@ func (w *rockWorld) ask(ctx context.Context, who int, stop <-chan struct{}) {
 // TestRockBotKilled kills Cortex, RabbitMQ, and RockBot's agent and caller at random, while the caller has Cortex do what the agent is good at. Each task
 // that RabbitMQ has accepted has one answer of Cortex, which may be sent twice, and for good.
 func TestRockBotKilled(t *testing.T) {
-	kills, seed := int(numberVar(t, "ROCKBOT_KILLS", rockbotKills)), uint64(numberVar(t, "ROCKBOT_SEED", time.Now().UnixNano()))
-	t.Logf("ROCKBOT_SEED=%d", seed)
+	kills, seed := killing(t, "ROCKBOT", rockbotKills)
 	w := newRockWorld(t, seed)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Duration(kills)*20*time.Second)
 	defer cancel()
@@ -158,14 +141,7 @@ func TestRockBotKilled(t *testing.T) {
 		callers.Go(func() { w.ask(ctx, i, stop) })
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
-	more := func() {
-		t.Helper()
-		for before := w.answered.Load(); w.answered.Load() == before; <-time.After(20 * time.Millisecond) {
-			if ctx.Err() != nil {
-				t.Fatal("nothing is answered")
-			}
-		}
-	}
+	more := func() { awaitMore(ctx, t, &w.answered) }
 	more()
 	counts := map[string]int{}
 	for n := range kills {

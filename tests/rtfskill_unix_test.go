@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -38,10 +37,6 @@ type rtfsWorld struct {
 
 func newRTFSWorld(t *testing.T, seed uint64) *rtfsWorld {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	w := &rtfsWorld{t: t, address: freeAddress(t), done: map[string]int{}, said: map[string]string{}}
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -66,16 +61,7 @@ func newRTFSWorld(t *testing.T, seed uint64) *rtfsWorld {
 	if err := os.WriteFile(policy, []byte("rules:\n  - agents: ['rtfs:*']\n    requests_per_minute: 1000000\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.cortex = &process{log: filepath.Join(dir, "cortex.log"), start: func() *exec.Cmd {
-		return exec.Command(cortex, "serve", "--http", "none", "--agents", "none", "--sync", "always", "--policy", policy, "--rtfs", w.address, "--data", filepath.Join(dir, "data"))
-	}}
-	w.cortex.begin(t, "Cortex")
-	t.Cleanup(func() {
-		w.cortex.kill()
-		if t.Failed() {
-			t.Log(endOf(w.cortex.log))
-		}
-	})
+	w.cortex = serveKilled(t, dir, nil, "--policy", policy, "--rtfs", w.address)
 	return w
 }
 
@@ -128,8 +114,7 @@ func (w *rtfsWorld) call(ctx context.Context, what string) (said string) {
 // TestRTFSKilled kills Cortex at random while its agents are called with keys, which all go on to the agent that has registered. The registration outlives
 // each kill, nothing is done twice, and each call has one answer for good.
 func TestRTFSKilled(t *testing.T) {
-	kills, seed := int(numberVar(t, "RTFS_KILLS", rtfsKills)), uint64(numberVar(t, "RTFS_SEED", time.Now().UnixNano()))
-	t.Logf("RTFS_SEED=%d", seed)
+	kills, seed := killing(t, "RTFS", rtfsKills)
 	w := newRTFSWorld(t, seed)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(kills)*10*time.Second)
 	defer cancel()
@@ -158,14 +143,7 @@ func TestRTFSKilled(t *testing.T) {
 		})
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
-	more := func() {
-		t.Helper()
-		for before := w.answered.Load(); w.answered.Load() == before; <-time.After(20 * time.Millisecond) {
-			if ctx.Err() != nil {
-				t.Fatal("nothing is answered")
-			}
-		}
-	}
+	more := func() { awaitMore(ctx, t, &w.answered) }
 	more()
 	for range kills {
 		<-time.After(time.Duration(random.IntN(700)) * time.Millisecond)

@@ -53,11 +53,9 @@ type yard struct {
 
 func newYard(t *testing.T, worker string) *yard {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cortex := cortexPath(t)
 	y := &yard{t: t, cortex: cortex, dir: t.TempDir(), worker: worker}
+	var err error
 	if y.log, err = os.Create(filepath.Join(y.dir, "log")); err != nil {
 		t.Fatal(err)
 	}

@@ -203,10 +203,7 @@ func newActor(t *testing.T, dir, name string, args ...string) *actor {
 
 func (a *actor) start() {
 	a.t.Helper()
-	path, err := exec.LookPath("cortex")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	path := cortexPath(a.t)
 	cmd := exec.Command(path, a.args...)
 	cmd.Env = []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "HOME=" + a.dir}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = a.dir, a.log, a.log

@@ -122,10 +122,7 @@ func openWith(t *testing.T, env []string, args ...string) *terminal {
 // openSized is openWith on a terminal with this many columns.
 func openSized(t *testing.T, cols int, env []string, args ...string) *terminal {
 	t.Helper()
-	path, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := cortexPath(t)
 	return openProgram(t, cols, path, env, args...)
 }
 

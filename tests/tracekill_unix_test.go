@@ -69,11 +69,7 @@ type traceWorld struct {
 
 func newTraceWorld(t *testing.T) *traceWorld {
 	t.Helper()
-	cortex, err := exec.LookPath("cortex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &traceWorld{t: t, collector: newSpanCollector(t), cortex: cortex, dir: t.TempDir()}
+	w := &traceWorld{t: t, collector: newSpanCollector(t), cortex: cortexPath(t), dir: t.TempDir()}
 	w.data = w.path("data")
 	if err := os.Mkdir(w.data, 0o700); err != nil {
 		t.Fatal(err)
