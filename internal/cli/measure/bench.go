@@ -98,6 +98,27 @@ func checkBound(flag string, n, least, most int) error {
 	return nil
 }
 
+// checkConversations checks a list of numbers of conversations, each of which is at most most. such is an example.
+func checkConversations(list []int, most int, such string) error {
+	if len(list) == 0 || len(list) > 16 {
+		return usage.Errorf("--conversations: name one number to sixteen, such as %s", such)
+	}
+	for _, n := range list {
+		if err := checkBound("conversations", n, 1, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTurns checks the value of --turns, if it was given.
+func checkTurns(cmd *cobra.Command, n int) error {
+	if !cmd.Flags().Changed("turns") {
+		return nil
+	}
+	return checkBound("turns", n, 1, maxBenchTurns)
+}
+
 func (e *streams) newBenchTurns() *cobra.Command {
 	var (
 		contexts []int
@@ -117,18 +138,11 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 			"  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench turns --conversations 64 --turns 20000 --json",
 		Args: typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(contexts) == 0 || len(contexts) > 16 {
-				return usage.Errorf("--conversations: name one number to sixteen, such as 1,8,64,256")
+			if err := checkConversations(contexts, maxBenchContexts, "1,8,64,256"); err != nil {
+				return err
 			}
-			for _, n := range contexts {
-				if err := checkBound("conversations", n, 1, maxBenchContexts); err != nil {
-					return err
-				}
-			}
-			if cmd.Flags().Changed("turns") {
-				if err := checkBound("turns", cfg.Turns, 1, maxBenchTurns); err != nil {
-					return err
-				}
+			if err := checkTurns(cmd, cfg.Turns); err != nil {
+				return err
 			}
 			if err := checkBound("delegations", cfg.Delegations, 1, conversation.MaxParallel); err != nil {
 				return err

@@ -10,7 +10,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
-	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
@@ -33,18 +32,11 @@ at most 1 ms with one conversation.`,
 		Example: "  cortex bench a2a\n  cortex bench a2a --conversations 1 --turns 10000\n  cortex bench a2a --conversations 64 --json",
 		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(contexts) == 0 || len(contexts) > 16 {
-				return usage.Errorf("--conversations: name one number to sixteen, such as 1,8,64")
+			if err := checkConversations(contexts, maxBenchA2A, "1,8,64"); err != nil {
+				return err
 			}
-			for _, n := range contexts {
-				if err := checkBound("conversations", n, 1, maxBenchA2A); err != nil {
-					return err
-				}
-			}
-			if cmd.Flags().Changed("turns") {
-				if err := checkBound("turns", cfg.Turns, 1, maxBenchTurns); err != nil {
-					return err
-				}
+			if err := checkTurns(cmd, cfg.Turns); err != nil {
+				return err
 			}
 			if err := b.check(); err != nil {
 				return err

@@ -42,10 +42,8 @@ acknowledged one after the other, with nothing else. What only another process o
 					return usage.Errorf("--case %s: it is one of %s", name, names)
 				}
 			}
-			if cmd.Flags().Changed("turns") {
-				if err := checkBound("turns", cfg.Turns, 1, maxBenchTurns); err != nil {
-					return err
-				}
+			if err := checkTurns(cmd, cfg.Turns); err != nil {
+				return err
 			}
 			if err := b.check(); err != nil {
 				return err
