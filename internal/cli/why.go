@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
+	"github.com/cortex-orchestrator/cortex/internal/traces"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -120,6 +122,11 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		offered = e.Shortlist
 		whyPatterns(&out, e, alike)
 		fmt.Fprintf(&out, "   %s\n", costLine(d))
+	}
+	if len(last) > 0 && traces.Wanted(os.Getenv) {
+		if turn := conv.Turn(last[0].Turn); turn != nil {
+			fmt.Fprintf(&out, "trace %s\n", traces.ID(conv, turn))
+		}
 	}
 	if total := conv.Usage; total != (llm.Usage{}) {
 		fmt.Fprintf(&out, "this conversation: %s\n", view.UsageLine(total))

@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/evaluate"
+	"github.com/cortex-orchestrator/cortex/internal/traces"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -85,6 +86,11 @@ func TestWhyTellsOfRetries(t *testing.T) {
    by m 9. respond`
 	if got, err = b.why(t.Context(), "c"); err != nil || got != want {
 		t.Errorf("why of what a model wrote =\n%s, %v\nwant\n%s", got, err, want)
+	}
+	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
+	want += "\ntrace " + traces.ID(conv, conv.Turns[len(conv.Turns)-1])
+	if got, err = b.why(t.Context(), "c"); err != nil || got != want {
+		t.Errorf("why with traces =\n%s, %v\nwant\n%s", got, err, want)
 	}
 }
 
