@@ -131,6 +131,9 @@ func TestPrune(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if files, err := os.ReadDir(dir); err != nil || len(files) > maxFiles+len(other) {
+					t.Fatalf("%d files after writing one, %v", len(files), err)
+				}
 				if err := os.Truncate(file, size); err != nil {
 					t.Fatal(err)
 				}
