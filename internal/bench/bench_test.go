@@ -180,6 +180,21 @@ func TestInterruption(t *testing.T) {
 	empty(t, folder)
 }
 
+// TestCaseWithoutTime leaves no time for a case: it has rows, and no figures of nothing.
+func TestCaseWithoutTime(t *testing.T) {
+	folder := temporary(t)
+	rows := 0
+	figures, err := Cases(t.Context(), CasesConfig{Only: []string{"one"}, Limit: time.Nanosecond, Row: func(r Row) {
+		if rows++; r.Turns != 0 {
+			t.Errorf("%d turns of %s", r.Turns, r.Name)
+		}
+	}})
+	if err != nil || len(figures) != 0 || rows == 0 {
+		t.Errorf("Cases = %+v, %v after %d rows", figures, err, rows)
+	}
+	empty(t, folder)
+}
+
 func TestHistory(t *testing.T) {
 	temporary(t)
 	figures, err := History(t.Context(), HistoryConfig{Entries: 100})

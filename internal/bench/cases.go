@@ -153,7 +153,7 @@ func CaseNames() (names []string) {
 }
 
 // Cases measures turns in situations in which people are, beside plain turns, on nodes of their own in temporary folders. A row with answers that were
-// lost, or came twice, is returned like others.
+// lost, or came twice, is returned like others. A case with a row for which no time was left has no figures.
 func Cases(ctx context.Context, cfg CasesConfig) (figures []Figure, err error) {
 	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
 	for _, k := range comparisons {
@@ -162,7 +162,7 @@ func Cases(ctx context.Context, cfg CasesConfig) (figures []Figure, err error) {
 		}
 		err := withFolder(func(dir string) error {
 			by, err := k.measure(ctx, cfg, dir)
-			if err == nil {
+			if err == nil && len(by) == len(k.rows) {
 				figures = append(figures, k.figures(by)...)
 			}
 			return err
@@ -191,6 +191,7 @@ type measured struct {
 	mu    sync.Mutex // of users
 }
 
+// measure returns the rows of which turns were measured, by their names.
 func (c *comparison) measure(ctx context.Context, cfg CasesConfig, dir string) (by map[string]Row, err error) {
 	places := map[string]*place{}
 	defer func() {
@@ -233,7 +234,9 @@ func (c *comparison) measure(ctx context.Context, cfg CasesConfig, dir string) (
 		if cfg.Row != nil {
 			cfg.Row(r)
 		}
-		by[r.Name] = r
+		if r.Turns > 0 {
+			by[r.Name] = r
+		}
 	}
 	return by, nil
 }
