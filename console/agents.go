@@ -41,6 +41,7 @@ type agentsData struct {
 	Paged             bool
 	States            []string
 	Wrong             string
+	Counted           bool // all conversations of the last day
 }
 
 // agentRow is an agent in the list.
@@ -48,6 +49,8 @@ type agentRow struct {
 	ID, Mark, About, State, Seen, Version string
 	Instances                             int
 	Skills                                []string
+	Work                                  *view.Work // nil: it was given nothing
+	Share                                 string
 }
 
 func (c *Console) agents(w http.ResponseWriter, r *http.Request, _ Person) error {
@@ -91,9 +94,15 @@ func (c *Console) agents(w http.ResponseWriter, r *http.Request, _ Person) error
 		found = found[:perPage]
 		d.After = found[perPage-1].ID
 	}
+	work, counted, err := c.work(r.Context())
+	if err != nil {
+		return err
+	}
+	d.Counted = counted
 	now := c.cfg.Now()
 	for _, r := range found {
 		row := agentRow{
+			Work: work[r.ID], Share: shareText(work[r.ID]),
 			ID: r.ID, Mark: alike.mark(r), About: r.Card.Description, State: view.AgentState(r, now), Seen: view.SeenText(r, now), Version: r.Version,
 			Instances: len(r.Instances),
 		}
@@ -157,6 +166,10 @@ type agentData struct {
 	Given             url.Values
 	Operator          bool
 	Routable          bool
+	Tasks             []view.Task // the last ones
+	Work              *view.Work
+	Share             string
+	Now               time.Time
 }
 
 // skillData is a skill, with the form by which it can be tried.
@@ -216,6 +229,16 @@ func (c *Console) showAgent(w http.ResponseWriter, r *http.Request, who Person, 
 		d.Raw = prompt.CleanText(raw.String(), maxText)
 	}
 	if err := c.lessons(r.Context(), d); err != nil {
+		return err
+	}
+	work, _, err := c.work(r.Context())
+	if err != nil {
+		return err
+	}
+	d.Work, d.Share, d.Now = work[rec.ID], shareText(work[rec.ID]), now
+	reading, stop := context.WithTimeout(r.Context(), workTime)
+	defer stop()
+	if d.Tasks, err = view.TasksOf(reading, c.reader(), rec.ID, now.Add(-workAge), maxRecent); err != nil {
 		return err
 	}
 	c.show(w, r, code, &page{Name: "agent", Title: prompt.Clean(rec.ID, maxWord), Section: "agents", Data: d})

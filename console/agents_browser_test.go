@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/chromedp/chromedp"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -102,5 +103,37 @@ func TestTenThousandAgents(t *testing.T) {
 	var all []json.RawMessage
 	if _, text := status(t, b, "GET", w.url+"agents", "", "Accept", "application/json"); json.Unmarshal([]byte(text), &all) != nil || len(all) != many {
 		t.Errorf("as JSON there are %d agents", len(all))
+	}
+}
+
+// TestWorkOfAgents shows what agents were given: what is open, done and failed, and the last tasks of one.
+func TestWorkOfAgents(t *testing.T) {
+	w := newWorld(t)
+	defer close(w.gate)
+	w.ask("x", "hello")
+	w.ask("x", "again")
+	w.ask("y", "fail")
+	must1((&client.Client{Transport: w.bus}).Send(t.Context(), client.Text("z", "slow work")))(t)
+	b := w.browser()
+	until(t, "the slow task is with its agent", func() bool {
+		_, text := status(t, b, "GET", w.url+"tasks", "")
+		return strings.Contains(text, "slow work")
+	})
+	_, text := status(t, b, "GET", w.url+"agents", "")
+	if !strings.Contains(text, `<td class="num">1</td><td class="num optional nowrap" title="2 done, 1 failed">66 %</td>`) {
+		t.Errorf("the agents are:\n%s", text)
+	}
+	_, text = status(t, b, "GET", w.url+"agents/worker", "")
+	for _, want := range []string{"2 done, 1 failed (66 % done)", "1 open now", "the printer is out of paper", `href="/c/z">slow work</a>`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the agent's page has no %q", want)
+		}
+	}
+	if i, j := strings.Index(text, ">slow work<"), strings.Index(text, ">hello<"); i < 0 || j < i {
+		t.Error("its last task is not the first one of the list")
+	}
+	_, text = status(t, b, "GET", w.url+"agents/danger", "")
+	if strings.Contains(text, "Its last tasks") {
+		t.Error("an agent that was given nothing has tasks")
 	}
 }

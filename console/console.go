@@ -71,6 +71,7 @@ type Console struct {
 	logins  *pacer
 	// operators signs the sessions of operators where there are keys.
 	operators []byte
+	works     works
 	feed      *feed // nil: the store has no journal
 }
 
