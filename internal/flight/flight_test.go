@@ -82,7 +82,9 @@ func TestSlowTurn(t *testing.T) {
 		t.Error("the trace has nothing of this test")
 	}
 
-	turns(r, 1, time.Hour) // too soon
+	if r.slow(time.Hour) > 0 {
+		t.Error("a slow turn a moment after another one has a file of its own")
+	}
 	now = now.Add(pause)
 	turns(r, 1, time.Hour)
 	if line := <-out; !strings.Contains(line, "slow-turn-20260102T030505.000Z.trace") {
