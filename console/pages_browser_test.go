@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -85,5 +86,19 @@ func TestOperators(t *testing.T) {
 		if code, text := status(t, b, method, w.url+path, "", ada...); code != 403 || !strings.Contains(text, "operator") {
 			t.Errorf("%s %s answers %d", method, path, code)
 		}
+	}
+}
+
+// TestSystemSaysWhatIsWrong shows what is wrong first, and what to do about it.
+func TestSystemSaysWhatIsWrong(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Checks = func(context.Context) []console.Check {
+			return []console.Check{{Name: "takes and keeps work", OK: true, Text: "yes"}, {Name: "trouble", Text: "the disk is full"}}
+		}
+	})
+	_, text := status(t, w.browser(), "GET", w.url+"system", "")
+	wrong, well := strings.Index(text, "the disk is full"), strings.Index(text, "takes and keeps work")
+	if wrong < 0 || well < wrong || !strings.Contains(text, "One thing needs a look") || !strings.Contains(text, "cortex doctor") {
+		t.Errorf("the page is:\n%s", text)
 	}
 }

@@ -22,6 +22,16 @@ type systemData struct {
 	Routable int
 }
 
+// Wrong is how many checks say that something is wrong.
+func (d *systemData) Wrong() (n int) {
+	for _, is := range d.Checks {
+		if !is.OK {
+			n++
+		}
+	}
+	return n
+}
+
 // Partitions is how many parts the conversations are divided into.
 func (*systemData) Partitions() int { return transport.Partitions }
 
@@ -58,6 +68,15 @@ func (c *Console) system(w http.ResponseWriter, r *http.Request, who Person) err
 	d := &systemData{Waiting: -1, Agents: len(c.cfg.Agents().Agents()), Routable: len(c.cfg.Agents().Routable()), Replicas: []view.ReplicaJSON{}}
 	if c.cfg.Checks != nil {
 		d.Checks = c.cfg.Checks(ctx)
+		slices.SortStableFunc(d.Checks, func(a, b Check) int { // what is wrong comes first
+			switch {
+			case a.OK == b.OK:
+				return 0
+			case b.OK:
+				return -1
+			}
+			return 1
+		})
 	}
 	if known, ok := c.cfg.Client.Transport.(transport.Owners); ok {
 		owners, err := known.Owners(ctx, inbox)
