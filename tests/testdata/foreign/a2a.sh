@@ -67,14 +67,14 @@ try() {
 		exit 1
 	}
 	# The lines in the README are run as they are there, but for the port.
-	awk '/^```js$/ { on = 1; text = ""; next } /^```$/ { if (on && text ~ /@a2a-js/) printf "%s", text; on = 0 } on { text = text $0 "\n" }' "$here/../../../README.md" |
+	awk '/^```js$/ { on = 1; text = ""; next } /^```$/ { if (on && text ~ /@a2a-js/) printf "%s", text; on = 0 } on { text = text $0 "\n" }' "$here/../../../docs/a2a.md" |
 		sed "s/127\.0\.0\.1:8421/127.0.0.1:$port/" >"$PACKAGES/readme.mjs"
 	got=$(timeout 60 node "$PACKAGES/readme.mjs" 2>&1) || true
 	test "$got" = '17*23 = 391' || {
 		echo "FAILED  $mode: the lines in the README print $got"
 		exit 1
 	}
-	awk '/^    curl .*127\.0\.0\.1:8421/ { on = 1 } on { print; on = /\\$/ }' "$here/../../../README.md" | sed "s#https://hooks\.example\.com/#http://127.0.0.1:1/#; s/127\.0\.0\.1:8421/127.0.0.1:$port/; s/^ *curl/curl -sS --fail --max-time 60/" >"$work/curl"
+	awk '/^    curl .*127\.0\.0\.1:8421/ { on = 1 } on { print; on = /\\$/ }' "$here/../../../docs/a2a.md" | sed "s#https://hooks\.example\.com/#http://127.0.0.1:1/#; s/127\.0\.0\.1:8421/127.0.0.1:$port/; s/^ *curl/curl -sS --fail --max-time 60/" >"$work/curl"
 	lines=$(sh -e "$work/curl" 2>&1) || got=
 	case $got$lines in
 	*391*'"protocolVersion"'*TASK_STATE_COMPLETED*'data: '*'"nextPageToken"'*) echo "ok      $mode: the lines in the README" ;;
