@@ -11,10 +11,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// gather is how long spending waits for more before it is written, where no limit of a day depends on it: with many decisions a second, each would
-// write it.
-const gather = 200 * time.Millisecond
-
 // logTimeout bounds how long a decision waits to read what was spent today, and again to have its own cost written.
 const logTimeout = 5 * time.Second
 
@@ -29,7 +25,7 @@ type Config struct {
 }
 
 // Spending checks and records what is spent on models. It holds what this process has spent and the store's spend log does not have yet.
-// One writer writes all of it at once, so that many decisions that end at about the same time cost few writes; what cannot be written is part of
+// One writer writes all of it at once, so that many decisions that end at the same time cost few writes; what cannot be written is part of
 // the next write. It is safe for concurrent use.
 type Spending struct {
 	cfg  Config
@@ -176,12 +172,6 @@ func (s *Spending) Serve(ctx context.Context, last <-chan struct{}) {
 	for {
 		select {
 		case <-s.wake:
-			if s.cfg.Limits.Day == (llm.Budget{}) {
-				select {
-				case <-time.After(gather):
-				case <-last:
-				}
-			}
 			s.write(ctx)
 		case <-last:
 			s.write(ctx)
