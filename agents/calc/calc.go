@@ -81,7 +81,7 @@ func Understands(text string) string {
 		case function:
 			operands++
 			binary = true
-		case operator, percent:
+		case operator, percent, of: // "a third of 99"
 			binary = true
 		}
 	}

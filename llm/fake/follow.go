@@ -53,7 +53,7 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	}
 	ways := []func(before prompt.Task, at int) string{
 		func(before prompt.Task, at int) string { return m.goOn(before, at, rest, opened) },
-		func(before prompt.Task, at int) string { return m.goFurther(before, at, rest) },
+		func(before prompt.Task, at int) string { return m.goFurther(before, at, rest, opened) },
 	}
 	turns := [][]prompt.Task{last, last}
 	if opened && namesPlace.MatchString(rest) { // what was asked in between may be about no place
@@ -285,9 +285,13 @@ func (m *matcher) worker(text string) int {
 	return c.agent
 }
 
-// goFurther returns an earlier request with a place or a day appended; "" when rest is neither, or the request is a calculation.
-func (m *matcher) goFurther(before prompt.Task, at int, rest string) string {
+// goFurther returns an earlier request with a place or a day appended; "" when rest is neither, or the request is a calculation. A name behind "what
+// about" is a place to an agent that knows places.
+func (m *matcher) goFurther(before prompt.Task, at int, rest string, opened bool) string {
 	bare := strings.TrimRight(rest, "?!. ")
+	if first, _ := utf8.DecodeRuneInString(bare); opened && unicode.IsUpper(first) && len(strings.Fields(bare)) <= 3 && day.FindString(bare) != bare {
+		bare = "in " + bare
+	}
 	word, behind := nextWord(bare)
 	place := places[strings.ToLower(word)] && behind != "" && len(strings.Fields(bare)) <= 6 && !m.others(rest, at)
 	if bare == "" || contentAt(before.Text) > 0 || lastQuoted(before.Text) != nil || !place && day.FindString(bare) != bare || strings.ContainsFunc(before.Text, unicode.IsDigit) {

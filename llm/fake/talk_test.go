@@ -246,6 +246,9 @@ func TestTalk(t *testing.T) {
 		{{"1+1", "1+1 = 2"}, {"no, 1+2", "1+2 = 3"}, {"why?", "In the chat, /why"}, {"why is it raining in Rome", "@weather"}},
 		{{"help", "Say what you want, and an agent does it; in the chat, /help lists the commands.\nOnline are:"}},
 		{{"how do I add an agent?", "An agent is a card and a program"}, {"add an agent", "An agent is a card"}, {"how do agents get married", lost}},
+		{{"how do I change the model?", "Start with --llm"}, {"how do I stop you?", "In a chat, Ctrl-D"}, {"quit chat", "In a chat, Ctrl-D"}},
+		{{"what time is it?", "UTC:"}, {"what about Mumbai?", "Mumbai (Asia/Kolkata)"}, {"and Lagos", "Lagos (Africa/Lagos)"}},
+		{{"how much is a third of 99", "a third of 99 = 33"}, {"one of them", lost}},
 		{{"ok", "All right."}, {"yes", "There is nothing to say yes or no to."}, {"great, thanks", "You are welcome."}},
 		// Typing errors and inflected forms.
 		{{"wether in Rome", "@weather: weather in Rome"}},

@@ -206,6 +206,20 @@ var abouts = func() map[string]bool {
 		introduce yourself
 		how does this work
 		how do i use this
+		how do i change the model
+		how can i change the model
+		how do i use a model
+		how do i use a language model
+		how do i use an llm
+		how do i stop
+		how do i stop you
+		how do i leave
+		how do i quit
+		how do i exit
+		how do i get out of here
+		quit chat
+		exit chat
+		leave chat
 		how do i add an agent
 		how do i add agents
 		how do i add another agent
@@ -244,6 +258,9 @@ var abouts = func() map[string]bool {
 	delete(m, "")
 	return m
 }()
+
+// leaving are words of the questions about Cortex that ask how to leave.
+var leaving = set(`stop leave quit exit out`)
 
 // asksWho reports whether the words of a question about Cortex ask for the agents.
 func asksWho(words []string) bool {
