@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	Prompt func(*prompt.Input) (*prompt.Prompt, error)
 	// MaxFile bounds a file of a message, in bytes; 0: only MaxBody does.
 	MaxFile int64
+	// Budget bounds what may be spent in a day, for the page of costs; zero: nothing does.
+	Budget llm.Budget
 	// Checks describes the state of the process for the page about the system; nil: there is nothing to say.
 	Checks func(context.Context) []Check
 	// Done ends all streams when it is closed; nil: it never is.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 // costData is the page of costs.
 type costData struct {
+	Today  []bounded   // what is left of the day's budget
 	Days   []dayCost   // the spend log, of all conversations
 	Models []modelCost // of the conversations that changed last
 	Rows   []costRow
@@ -23,6 +25,35 @@ type costData struct {
 type dayCost struct {
 	Day   string    `json:"day"`
 	Usage llm.Usage `json:"usage"`
+}
+
+// bounded is a budget of the day, and how much of it is spent.
+type bounded struct {
+	Of    string  `json:"of"` // tokens or cost
+	Spent float64 `json:"spent"`
+	Bound float64 `json:"bound"`
+}
+
+// Text says how much is spent of how much.
+func (b bounded) Text() string {
+	if b.Of == "cost" {
+		return fmt.Sprintf("%.2f of %.2f", b.Spent, b.Bound)
+	}
+	return fmt.Sprintf("%.0f of %.0f tokens", b.Spent, b.Bound)
+}
+
+// Percent is how much is spent.
+func (b bounded) Percent() int { return int(100 * b.Spent / b.Bound) }
+
+// today compares what was spent today with the budget of a day.
+func (c *Console) today(spent llm.Usage) (all []bounded) {
+	if most := c.cfg.Budget.Cost; most > 0 {
+		all = append(all, bounded{"cost", spent.Cost, most})
+	}
+	if most := c.cfg.Budget.Tokens; most > 0 {
+		all = append(all, bounded{"tokens", float64(spent.Tokens()), float64(most)})
+	}
+	return all
 }
 
 type modelCost struct {
@@ -57,6 +88,7 @@ func (c *Console) cost(w http.ResponseWriter, r *http.Request, _ Person) error {
 			}
 			d.Days = append(d.Days, dayCost{day, u})
 		}
+		d.Today = c.today(d.Days[0].Usage)
 	}
 	byModel := make(map[[2]string]*modelCost)
 	for info, err := range c.cfg.Store.Contexts(ctx, tenant) {
@@ -120,9 +152,10 @@ func (c *Console) cost(w http.ResponseWriter, r *http.Request, _ Person) error {
 	d.Rows = d.Rows[:min(len(d.Rows), maxCostRow)]
 	if wantsJSON(r) {
 		return answerJSON(w, struct {
+			Budget []bounded   `json:"budget,omitempty"`
 			Days   []dayCost   `json:"days"`
 			Models []modelCost `json:"models"`
-		}{d.Days, d.Models})
+		}{d.Today, d.Days, d.Models})
 	}
 	c.show(w, r, http.StatusOK, &page{Name: "cost", Title: "Cost", Section: "cost", Data: d})
 	return nil

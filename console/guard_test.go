@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 // status sends a request with these headers, which are pairs, and returns the status and the body.
@@ -264,5 +265,18 @@ func TestPositions(t *testing.T) {
 	got, last := read(id, 1)
 	if fmt.Sprint(got) != fmt.Sprint([]string{third}) || last == id {
 		t.Errorf("after %s the turns are %v up to %q, want only %s", id, got, last, third)
+	}
+}
+
+// TestBudget shows how much of the day's budget is spent.
+func TestBudget(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) { c.Budget = llm.Budget{Cost: 4, Tokens: 1000} })
+	_, err := w.store.Spend(t.Context(), "", time.Now().UTC().Format(time.DateOnly), llm.Usage{Input: 1500, Output: 500, Cost: 1})
+	must(t, err)
+	_, page := status(t, w.browser(), "GET", w.url+"cost", "")
+	for _, want := range []string{"1.00 of 4.00, 25 %", "2000 of 1000 tokens: <strong>used up</strong>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q:\n%s", want, page)
+		}
 	}
 }

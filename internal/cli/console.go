@@ -90,6 +90,7 @@ func (s *settings) openConsole(n *node, d *consoleDoor, p *ports, done <-chan st
 	cfg := console.Config{
 		Client: n.forMany(), Store: n.store, Agents: n.Registry.Snapshot, Identify: s.persons(n), Gate: console.NewGate(d.Key, nil),
 		Version: buildVersion(), MaxFile: int64(s.node.maxFile), Checks: n.checks, Done: done, Logger: n.log, Prompt: s.render(n.templates),
+		Budget: s.budget.Day,
 	}
 	if p != nil {
 		cfg.URL = p.consoleURL
