@@ -48,23 +48,29 @@ func (n *notes) say(t *testing.T, want string) {
 	}
 }
 
-// TestServiceWaitsForOneThatWasKilled starts a service while the port and the data folder of another one are not free yet, as those of a large process
-// that was killed.
-func TestServiceWaitsForOneThatWasKilled(t *testing.T) {
-	data := t.TempDir()
-	killed, err := datadir.Take(t.Context(), data)
+// occupied returns a data folder that another process holds, and a port that it listens on, until the end of the test.
+func occupied(t *testing.T) (data string, other *datadir.Claim, port net.Listener) {
+	t.Helper()
+	data = t.TempDir()
+	other, err := datadir.Take(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer killed.Release()
+	t.Cleanup(other.Release)
 	if err := datadir.LeaveAddress(data, datadir.Address{URL: "nats://127.0.0.1:1", PID: 12}); err != nil {
 		t.Fatal(err)
 	}
-	port, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
+	if port, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	defer port.Close()
+	t.Cleanup(func() { port.Close() })
+	return data, other, port
+}
+
+// TestServiceWaitsForOneThatWasKilled starts a service while the port and the data folder of another one are not free yet, as those of a large process
+// that was killed.
+func TestServiceWaitsForOneThatWasKilled(t *testing.T) {
+	data, killed, port := occupied(t)
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -86,20 +92,7 @@ func TestServiceWaitsForOneThatWasKilled(t *testing.T) {
 
 // TestServiceWaitsForAPortUntilItIsStopped stops a service that waits for the port of another one.
 func TestServiceWaitsForAPortUntilItIsStopped(t *testing.T) {
-	data := t.TempDir()
-	other, err := datadir.Take(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Release()
-	if err := datadir.LeaveAddress(data, datadir.Address{URL: "nats://127.0.0.1:1", PID: 12}); err != nil {
-		t.Fatal(err)
-	}
-	port, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer port.Close()
+	data, _, port := occupied(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	log := &notes{more: make(chan struct{}, 1)}
