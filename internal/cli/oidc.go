@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/console/oidc"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
 )
+
+// everybody is the value of --oidc-allow for all whom the identity provider knows.
+const everybody = "everybody"
 
 // oidcFlags say by which identity provider people log in to the console.
 type oidcFlags struct {
@@ -23,7 +27,7 @@ func (o *oidcFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.client, "oidc-client", "", "`ID`: what the provider calls the console; its redirect URI there is the console's address with /login/callback")
 	f.StringVar(&o.secretFile, "oidc-secret-file", "", "`FILE`: secret of the client; without it, the client is a public one")
 	f.StringVar(&o.user, "oidc-user", oidc.EmailClaim, "`CLAIM`: claim that names a person")
-	f.StringSliceVar(&o.allow, "oidc-allow", nil, "`CLAIM=VALUE`: who may log in, such as groups=cortex; one of several is enough (default everybody whom the provider knows)")
+	f.StringSliceVar(&o.allow, "oidc-allow", nil, "`CLAIM=VALUE`: who may log in, such as groups=cortex; one of several is enough; everybody: all whom the provider knows")
 	f.StringSliceVar(&o.operator, "oidc-operator", nil, "`CLAIM=VALUE`: who is an operator of the console")
 	f.StringSliceVar(&o.scopes, "oidc-scope", []string{"email", "profile"}, "`SCOPE`: what the provider is asked for beside openid, such as groups")
 	f.StringVar(&o.url, "console-url", "", "`URL`: the console's address for browsers, where a proxy is before it")
@@ -52,6 +56,12 @@ func (o *oidcFlags) login(s *settings) (console.Login, error) {
 	}
 	if o.client == "" {
 		return nil, usagef("--oidc-client is missing: the id that the provider has given to the console")
+	}
+	if len(o.allow) == 0 { // some providers know everybody
+		return nil, usagef("--oidc-allow is missing: who may log in, such as --oidc-allow groups=cortex; --oidc-allow everybody lets in all whom the provider knows")
+	}
+	if slices.Equal(o.allow, []string{everybody}) {
+		o.allow = nil
 	}
 	cfg := oidc.Config{Issuer: o.issuer, Client: o.client, UserClaim: o.user, Scopes: o.scopes}
 	var err error
