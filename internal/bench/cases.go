@@ -253,13 +253,14 @@ func (c *comparison) interleave(ctx context.Context, cfg CasesConfig, all []*mea
 	}
 	end = time.Now().Add(cfg.Limit)
 	for p := range pieces {
-		for _, m := range all {
+		for i, m := range all {
 			before, err := m.place.costs(ctx, m.place.pids)
 			if err != nil {
 				return err
 			}
 			one := side{do: m.side.do, width: m.side.width, n: m.side.n*(p+1)/pieces - m.side.n*p/pieces}
-			if err := interleave(ctx, 1, time.Until(end), func(int, int) {}, &one); err != nil {
+			left := (pieces-p)*len(all) - i // each has its share of the time, so that the last one has some
+			if err := interleave(ctx, 1, time.Until(end)/time.Duration(left), func(int, int) {}, &one); err != nil {
 				return err
 			}
 			m.side.sample.add(&one.sample)
