@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	sender      = "user"
 	payload     = 256              // bytes of a user's message, and of the floor's
 	defaultWait = 30 * time.Second // after which an answer counts as lost
 	lookEvery   = 2 * time.Second  // how often a waiting user reads the log, as a chat does
@@ -27,10 +26,11 @@ const (
 // errLost means that a message was not answered.
 var errLost = errors.New("no answer")
 
-// user is a person with a conversation, who sends one message after the other. The results of all messages are counted.
+// user is a person with a conversation of their own, who sends one message after the other. The results of all messages are counted.
 type user struct {
 	n         *node
 	contextID string
+	id        string
 	wait      time.Duration
 	live      transport.Subscription
 	served    chan struct{}
@@ -71,7 +71,7 @@ func (n *node) newUser(contextID string, wait time.Duration) (*user, error) {
 		wait = defaultWait
 	}
 	u := &user{
-		n: n, contextID: contextID, wait: wait, served: make(chan struct{}), got: make(chan struct{}, 1), fence: make(chan struct{}, 1),
+		n: n, contextID: contextID, id: "user:" + contextID, wait: wait, served: make(chan struct{}), got: make(chan struct{}, 1), fence: make(chan struct{}, 1),
 		wants: map[string]int{}, answers: map[string]int{}, logged: map[string]bool{},
 	}
 	var err error
@@ -261,7 +261,7 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 // publish publishes an event of the user.
 func (u *user) publish(ctx context.Context, t transport.Topic, id string, p transport.Payload) error {
 	err := u.n.users.Publish(ctx, t, &transport.Event{
-		ID: id, Time: time.Now(), From: sender, To: transport.Cortex, ContextID: u.contextID, Payload: p,
+		ID: id, Time: time.Now(), From: u.id, To: transport.Cortex, ContextID: u.contextID, Payload: p,
 	})
 	if err != nil {
 		return fmt.Errorf("say something in %s: %w", u.contextID, err)
@@ -271,7 +271,7 @@ func (u *user) publish(ctx context.Context, t transport.Topic, id string, p tran
 
 // cancel cancels the turn of a message, as a chat does.
 func (u *user) cancel(ctx context.Context, id string) error {
-	x := &transport.Cancel{Turn: transport.TurnID("", u.contextID, sender, id), Reason: "by the user"}
+	x := &transport.Cancel{Turn: transport.TurnID("", u.contextID, u.id, id), Reason: "by the user"}
 	if err := u.publish(ctx, transport.Control("", transport.Cortex), id+"-cancel", x); err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (u *user) look(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	m, ok := conv.AnswerOf(sender, id)
+	m, ok := conv.AnswerOf(u.id, id)
 	if !ok || !u.right(id, m) {
 		return false, nil
 	}
@@ -338,7 +338,7 @@ func (u *user) lookBack(ctx context.Context) error {
 	u.mu.Lock()
 	for i := range u.said {
 		if id := u.messageID(i + 1); u.answers[id] == 0 && !u.logged[id] {
-			missing[transport.TurnID("", u.contextID, sender, id)] = id
+			missing[transport.TurnID("", u.contextID, u.id, id)] = id
 		}
 	}
 	u.mu.Unlock()
@@ -354,7 +354,7 @@ func (u *user) lookBack(ctx context.Context) error {
 			return err
 		}
 		id := missing[e.Turn]
-		if m, ok := conv.AnswerOf(sender, id); ok && id != "" && u.right(id, m) {
+		if m, ok := conv.AnswerOf(u.id, id); ok && id != "" && u.right(id, m) {
 			u.mu.Lock()
 			u.logged[id] = true
 			u.mu.Unlock()
