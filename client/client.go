@@ -39,7 +39,7 @@ type Client struct {
 	// OnSent, if not nil, is called with each message as soon as the transport has stored it, before the first event of its turn is yielded.
 	OnSent func(*transport.Event)
 
-	// Poll is how often Log is called while a turn lasts; 0 means 2 s.
+	// Poll is the time after which Log is called while a turn lasts, and then after twice as long each time, up to four times Poll; 0 means 2 s.
 	Poll time.Duration
 	// Grace is how long a canceled turn waits for its answer; 0 means 2 s.
 	Grace time.Duration

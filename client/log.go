@@ -4,17 +4,56 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// ReadLog returns a [Client.Log] that reads a tenant's conversations from a store.
+// maxUnanswered bounds how many turns a [Client.Log] knows to have no answer yet.
+const maxUnanswered = 20_000
+
+// ReadLog returns a [Client.Log] that reads a tenant's conversations from a store. It reads a log again only when that has grown, if the store can say
+// where a log ends: thousands wait at the same time, and each of them asks again and again.
 func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.Message, bool, error) {
-	return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) { return answer(ctx, s, tenant, t) }
+	ends, ok := s.(storage.Ends)
+	if !ok {
+		return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) { return answer(ctx, s, tenant, t) }
+	}
+	var mu sync.Mutex
+	var unanswered recent.Cache[Turn, conversation.Version] // by turns, the end of the log in which there was no answer
+	return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) {
+		end, err := ends.End(ctx, tenant, t.ContextID)
+		if err != nil {
+			return nil, false, err
+		}
+		var now conversation.Version
+		if end != nil {
+			now = end.Version
+		}
+		mu.Lock()
+		then, known := unanswered.Get(t)
+		mu.Unlock()
+		if known && then == now {
+			return storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID)
+		}
+		m, found, err := answer(ctx, s, tenant, t)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || found {
+			unanswered.Take(t)
+			return m, found, err
+		}
+		unanswered.Put(t, now, 1)
+		if unanswered.Len() > maxUnanswered {
+			unanswered.Drop()
+		}
+		return nil, false, nil
+	}
 }
 
 // answer reads the answer to a turn, or why its message was refused.

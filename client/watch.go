@@ -135,7 +135,9 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 		return false
 	}
 	var (
-		poll     = time.NewTicker(orDefault(c.Poll, 2*time.Second))
+		first    = orDefault(c.Poll, 2*time.Second)
+		pause    = first // of poll
+		poll     = time.NewTimer(pause)
 		read     = make(chan logged, 1)
 		asking   bool
 		askErr   error
@@ -166,8 +168,15 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 			}
 		case <-poll.C:
 			ask()
+			if graceEnd == nil {
+				pause = min(2*pause, 4*first)
+			}
+			poll.Reset(pause)
 		case a := <-read:
-			asking, askErr = false, a.err
+			if asking, askErr = false, a.err; a.err != nil && graceEnd == nil { // after an interruption an answer may be there
+				pause = first
+				poll.Reset(pause)
+			}
 			if !a.found {
 				continue
 			}
@@ -192,7 +201,8 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 			ended = nil
 			grace := orDefault(c.Grace, 2*time.Second)
 			graceEnd = time.After(grace)
-			poll.Reset(max(grace/4, time.Millisecond))
+			pause = max(grace/4, time.Millisecond)
+			poll.Reset(pause)
 			bounded, done := context.WithTimeout(watching, grace)
 			cancelErr := c.cancel(bounded, t.ContextID, t.From, transport.Cancel{Turn: f.turn, Reason: "by the user"})
 			done()

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,9 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/client/clienttest"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -94,6 +98,77 @@ func TestWatchLeavesTheTurn(t *testing.T) {
 			t.Errorf("Answer() = %v, %v, want what came later", m, err)
 		}
 	})
+}
+
+// TestLogIsReadMoreAndMoreSeldom waits for a turn that takes long: the pauses between readings of the log grow, to four times the first one.
+func TestLogIsReadMoreAndMoreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) {})
+		var began time.Time
+		var read []time.Duration
+		c.Poll, c.Log = 2*time.Second, func(context.Context, client.Turn) (*a2a.Message, bool, error) {
+			read = append(read, time.Since(began))
+			return nil, false, nil
+		}
+		turn, err := c.Send(t.Context(), client.Text("ctx", "hi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		if _, err := c.Answer(ctx, turn); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Answer() = %v, want the deadline", err)
+		}
+		if want := []time.Duration{0, 2 * time.Second, 6 * time.Second, 14 * time.Second, 22 * time.Second}; !slices.Equal(read, want) {
+			t.Errorf("the log was read after %v, want %v", read, want)
+		}
+	})
+}
+
+// loads counts the loads of a store.
+type loads struct {
+	*memstore.Store
+	n int
+}
+
+func (s *loads) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	s.n++
+	return s.Store.Load(ctx, tenant, contextID, after)
+}
+
+// TestLogIsReadWhenItHasGrown asks for the answer to a turn again and again, while the conversation begins and goes on.
+func TestLogIsReadWhenItHasGrown(t *testing.T) {
+	s := &loads{Store: memstore.New()}
+	read := client.ReadLog(s, "")
+	turn := client.Turn{ContextID: "ctx", From: "user", MessageID: "m1"}
+	unanswered := func(why string, want int) {
+		t.Helper()
+		before := s.n
+		for range 3 {
+			if m, found, err := read(t.Context(), turn); m != nil || found || err != nil {
+				t.Fatalf("%s: %v, %v, %v; want no answer", why, m, found, err)
+			}
+		}
+		if n := s.n - before; n != want {
+			t.Errorf("%s: the log was loaded %d times, want %d", why, n, want)
+		}
+	}
+	unanswered("an empty log", 2) // the first time, as a conversation and as a log
+	other := &conversation.Entry{
+		Seq: 1, Time: time.Now(), Turn: "m0", Failure: "no",
+		Cause: &transport.Event{ID: "m0", From: "user", To: transport.Cortex, ContextID: "ctx", Payload: &a2a.Message{ID: "m0", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hi")}}},
+	}
+	if _, err := s.Append(t.Context(), "", "ctx", 0, other); err != nil {
+		t.Fatal(err)
+	}
+	unanswered("another turn has come", 2)
+	if err := storage.KeepRefusal(t.Context(), s, "", &transport.Event{ID: "m1", From: "user", ContextID: "ctx"}, "it is refused", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if m, found, err := read(t.Context(), turn); !found || err != nil || !strings.Contains(transport.Text(m.Parts), "refused") {
+		t.Errorf("a refusal: %v, %v, %v", m, found, err)
+	}
 }
 
 // lossy is a transport on which the next subscriptions of live topics are lost at once or fail.

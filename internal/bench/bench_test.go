@@ -245,6 +245,7 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.Close()
+	u.id = "user:model" // who spoke in the conversation that was copied
 	if found, err := u.look(t.Context(), "model-1"); !found || err != nil {
 		t.Errorf("the answer in a copy: %v, %v", found, err)
 	}

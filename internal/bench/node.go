@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
@@ -47,6 +49,7 @@ type node struct {
 	*directory.Directory
 	server *nats.Server
 	store  *jetstore.Store
+	log    func(context.Context, client.Turn) (*a2a.Message, bool, error) // of store
 	orch   *cortex.Orchestrator
 
 	bus, userBus, agentBus *nats.Bus // one connection for each of the three sides
@@ -94,6 +97,7 @@ func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 	if cfg.decider == nil {
 		cfg.decider = fake.New(nil)
 	}
+	n.log = client.ReadLog(n.store, "")
 	n.Directory = directory.New(registry.Config{OnEvent: cfg.onEvent, Announce: true, Keep: directory.Keeper{Notes: n.store}})
 	n.orch, err = cortex.New(cortex.Config{
 		Transport: n.cortex, Store: n.store, Decider: cfg.decider, Agents: n.Routable, Present: n.Present, Router: n.Index, Label: "bench",

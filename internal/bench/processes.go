@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
@@ -103,6 +104,7 @@ func joinNode(ctx context.Context, url string) (_ *node, err error) {
 	if n.store, err = jetstore.Open(ctx, n.bus.Conn(), nil); err != nil {
 		return nil, err
 	}
+	n.log = client.ReadLog(n.store, "")
 	n.Directory = directory.New(registry.Config{})
 	n.run(watching, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
 	up := func(context.Context) (bool, error) { return len(n.Routable("")) > 0, nil } // and so it is known to Cortex, within a moment

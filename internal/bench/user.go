@@ -12,15 +12,16 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
-	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 const (
 	payload     = 256              // bytes of a user's message, and of the floor's
 	defaultWait = 30 * time.Second // after which an answer counts as lost
-	lookEvery   = 2 * time.Second  // how often a waiting user reads the log, as a chat does
+	lookFirst   = 2 * time.Second  // a waiting user reads the log after this time, and then after twice as long each time, as a chat does
+	lookLast    = 4 * lookFirst
 )
 
 // errLost means that a message was not answered.
@@ -231,7 +232,8 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 	}
 	giveUp := time.NewTimer(u.wait)
 	defer giveUp.Stop()
-	look := time.NewTicker(min(lookEvery, u.wait))
+	pause := min(lookFirst, u.wait)
+	look := time.NewTimer(pause)
 	defer look.Stop()
 	for {
 		select {
@@ -245,6 +247,8 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 			if found, err := u.look(ctx, id); err != nil || found {
 				return time.Since(begin), err
 			}
+			pause = min(2*pause, lookLast)
+			look.Reset(pause)
 		case <-giveUp.C:
 			if found, err := u.look(ctx, id); err != nil || found {
 				return time.Since(begin), err
@@ -291,13 +295,9 @@ func (u *user) stopWaiting() {
 
 // look reads the answer to a message from the log, in case the published one was missed.
 func (u *user) look(ctx context.Context, id string) (bool, error) {
-	conv, err := storage.Load(ctx, u.n.store, "", u.contextID)
-	if err != nil {
+	m, ok, err := u.n.log(ctx, client.Turn{ContextID: u.contextID, From: u.id, MessageID: id})
+	if err != nil || !ok || !u.right(id, m) {
 		return false, err
-	}
-	m, ok := conv.AnswerOf(u.id, id)
-	if !ok || !u.right(id, m) {
-		return false, nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
