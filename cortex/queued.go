@@ -21,7 +21,7 @@ const metaChain = "cortex_chain"
 const sentLongAgo = transport.DuplicateWindow / 2
 
 // publish sends an effect. A task of a requester who has given its agent more than the agent can take goes to the queue instead; if the queue is
-// full, publish returns ErrFull. Without authentication a requester can be faked: then such a task goes to its agent.
+// full, publish returns ErrFull. Without authentication a requester can be faked: then the task that has its turn goes to the agent instead.
 func (o *Orchestrator) publish(ctx context.Context, conv *conversation.Conversation, out conversation.Effect) error {
 	t, ok := taskOf(conv, out)
 	if !ok || o.queue.backlog == nil {
@@ -41,7 +41,7 @@ func (o *Orchestrator) publish(ctx context.Context, conv *conversation.Conversat
 	waiting := t
 	err = o.queue.reserve(ctx, &waiting)
 	switch {
-	case err == nil:
+	case err == nil, !o.cfg.Authenticated && o.queue.exchange(&waiting):
 		if err = o.enqueue(ctx, &waiting, out.Event); err != nil {
 			o.queue.unreserve(&waiting)
 		}

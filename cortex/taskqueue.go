@@ -204,11 +204,30 @@ func (q *taskQueue) reserve(ctx context.Context, t *queuedTask) error {
 		return fmt.Errorf("%w: %s has more to do than it can take, and %d tasks of %s wait for agents like that: ask again when some are done",
 			transport.ErrFull, agent, q.by[t.requester], requester)
 	}
+	q.enqueue(t)
+	return nil
+}
+
+// enqueue counts t as waiting.
+func (q *taskQueue) enqueue(t *queuedTask) {
 	t.since = time.Now()
 	q.enqueued[t.id] = t
 	q.add(t, 1)
 	q.inbox++
-	return nil
+}
+
+// exchange releases the next task of t's agent, although the agent has no room for it, and counts t as waiting in its place. It returns false when none
+// waits here.
+func (q *taskQueue) exchange(t *queuedTask) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.of(t.agent)
+	if len(a.order) == 0 {
+		return false
+	}
+	q.release(a)
+	q.enqueue(t)
+	return true
 }
 
 // unreserve reverts reserve for a task that was not put into the queue's inbox.
@@ -439,16 +458,21 @@ func (q *taskQueue) advance(ctx context.Context, agent string) (gone int, more b
 	a := q.of(agent)
 	q.look(ctx, agent, a)
 	for ; len(a.order) > 0 && q.room(agent, a) > 0; gone++ {
-		next := a.order[0]
-		q.end(a.waiting[next][0])
-		if len(a.waiting[next]) > 0 { // behind the others
-			a.order = append(a.order[1:], next)
-		}
-		a.untaken++
+		q.release(a)
 	}
 	more = len(a.order) > 0
 	a.hadToWait, a.releasing = a.hadToWait || more, more
 	return gone, more
+}
+
+// release releases the task of the requester whose turn it is.
+func (q *taskQueue) release(a *agentQueue) {
+	next := a.order[0]
+	q.end(a.waiting[next][0])
+	if len(a.waiting[next]) > 0 { // behind the others
+		a.order = append(a.order[1:], next)
+	}
+	a.untaken++
 }
 
 // trouble describes the waiting tasks for people, or returns "".

@@ -397,3 +397,27 @@ func TestQueueIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestFullQueueIsInOrder has one person give an agent more tasks than may wait, without authentication: they are done in the order in which they came, and
+// those that are too many do not overtake those that wait.
+func TestFullQueueIsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, toSlow)
+		w.restart(cortex.Config{Decider: toSlow, Agents: slowAgents, TaskTimeout: time.Hour})
+		agent := &slowAgent{}
+		agent.run(w)
+		const flood = 1600
+		for i := range flood {
+			w.publish(requestOf("bob", i))
+		}
+		pass(flood * time.Second)
+		if n := agent.count(); n != flood {
+			t.Errorf("%d tasks done, want %d", n, flood)
+		}
+		for i := range flood {
+			if n := agent.place(fmt.Sprint("bob", i)); n < i-50 || n > i+50 {
+				t.Fatalf("task %d is the %d-th that is done", i, n)
+			}
+		}
+	})
+}
