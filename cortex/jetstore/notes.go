@@ -61,9 +61,20 @@ func (n note) version() conversation.Version {
 	return conversation.Version(n.revision)
 }
 
-// Note implements [storage.Notes]. With several replicas it may return a slightly older state.
+// Note implements [storage.Notes]. With several replicas it may return a slightly older state, except for the marks of deleted conversations: an
+// orchestrator that missed one would decide again what was deleted.
 func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	at := noteKey(tenant, kind, key)
+	if kind == storage.NoteErased && s.replicated {
+		n, err := s.noteAt(ctx, at)
+		if err != nil {
+			return storage.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, away(ctx, err))
+		}
+		if !n.there {
+			n.value = nil
+		}
+		return storage.Note{Key: key, Value: n.value, Version: n.version()}, nil
+	}
 	kv, err := s.notes.Get(ctx, at)
 	var n note
 	switch {

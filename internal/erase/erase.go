@@ -43,10 +43,8 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	var done Erased
 	worked := map[string]bool{} // agents
 	var last conversation.Version
-	damaged := false
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
 		if errors.Is(err, conversation.ErrDamaged) {
-			damaged = true
 			break // the agents of later entries are unknown
 		}
 		if err != nil {
@@ -72,11 +70,10 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	} else if again {
 		return done, note.end(ctx)
 	}
-	if last != 0 || damaged {
-		// A server that is killed may deliver its acknowledged events again, which nobody could tell from new ones when the log is gone.
-		if err := storage.KeepErased(ctx, store, tenant, contextID); err != nil {
-			return done, err
-		}
+	// A server that is killed may deliver its acknowledged events again, which nobody could tell from new ones when the log is gone. There may be such
+	// events without a log, too: a message that nobody has handled yet.
+	if err := storage.KeepErased(ctx, store, tenant, contextID); err != nil {
+		return done, err
 	}
 	// Erase the bus first: its events could begin the conversation anew. Erase the log last: it names the agents that have worked, which a
 	// second attempt after an interruption needs.
@@ -107,6 +104,9 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 		return done, err
 	} else if again {
 		return done, note.end(ctx)
+	}
+	if err := storage.KeepErased(ctx, store, tenant, contextID); err != nil { // for what was said meanwhile: its entries are erased, too
+		return done, err
 	}
 	if err := eraseLog(ctx, store, tenant, contextID); err != nil {
 		return done, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
@@ -110,74 +111,124 @@ func (s *site) publish(contextID, id, text string) {
 	}
 }
 
-// done waits until the inbox is empty.
-func (s *site) done() {
+// restart stops s, gives its server back the inbox of an earlier copy of its folder, as one that was killed between two writes of its state may have,
+// and starts it again.
+func (s *site) restart(dir, before string) *site {
 	s.t.Helper()
-	for {
-		left, err := s.bus.Waiting(s.t.Context(), transport.Inbox("", transport.Cortex))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if left == 0 {
-			return
-		}
-		select {
-		case <-s.t.Context().Done():
-			s.t.Fatal(s.t.Context().Err())
-		case <-time.After(10 * time.Millisecond):
-		}
+	inbox := filepath.Join("jetstream", "$G", "streams", "CORTEX_INBOX")
+	s.stop()
+	if err := os.RemoveAll(filepath.Join(dir, inbox)); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, inbox), os.DirFS(filepath.Join(before, inbox))); err != nil {
+		s.t.Fatal(err)
+	}
+	return openSite(s.t, dir)
+}
+
+// wantDecided checks what was decided.
+func (s *site) wantDecided(want ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := cmp.Diff(want, s.decided); d != "" {
+		s.t.Errorf("what was decided differs (-want +got):\n%s", d)
 	}
 }
 
-// TestDeletedStaysDeleted gives a server back the inbox that it had before messages were acknowledged and their conversations deleted, as one that was
-// killed between two writes of its state may have. The messages of deleted conversations are delivered again, and nothing is decided, also where a
-// conversation has begun anew; what
-// is said later is.
+// TestDeletedStaysDeleted gives a server back the inbox that it had before messages were acknowledged and their conversations deleted. The messages of
+// deleted conversations are delivered again, and nothing is decided: also where a conversation has begun anew, and where nobody had handled the message
+// before its conversation was deleted. What is said later is decided.
 func TestDeletedStaysDeleted(t *testing.T) {
-	inbox := filepath.Join("jetstream", "$G", "streams", "CORTEX_INBOX")
 	dir := t.TempDir()
 	s := openSite(t, dir)
 	// The copy has the messages, since nothing is decided before it is made.
 	s.hold.Lock()
-	for _, id := range []string{"gone", "anew"} {
+	for _, id := range []string{"gone", "anew", "unheard"} {
 		s.publish(id, "m1", "first life")
 	}
 	before := storechecktest.Copy(t, dir)
-	s.hold.Unlock()
-	s.done()
-	for _, id := range []string{"gone", "anew"} {
-		if _, err := erase.Conversation(t.Context(), s.store, s.bus, "", id); err != nil {
-			t.Fatal(err)
+	remove := func(id string, entries int) {
+		t.Helper()
+		if done, err := erase.Conversation(t.Context(), s.store, s.bus, "", id); err != nil || done.Entries != entries {
+			t.Fatalf("deleting %s = %+v, %v, want %d entries", id, done, err, entries)
 		}
+	}
+	remove("unheard", 0)
+	s.hold.Unlock()
+	for _, id := range []string{"gone", "anew"} {
+		if got := s.say(id, "m1", "first life"); got != "first life" { // it is the same message: say waits for the answer
+			t.Fatalf("the answer in %s is %q", id, got)
+		}
+		remove(id, 1)
 	}
 	if got := s.say("anew", "m2", "second life"); got != "second life" {
 		t.Errorf("the answer is %q", got)
 	}
-	s.done()
-	s.stop()
-	if err := os.RemoveAll(filepath.Join(dir, inbox)); err != nil {
+	s = s.restart(dir, before)
+	for _, id := range []string{"gone", "anew", "unheard"} {
+		if got := s.say(id, "m3", "new words"); got != "new words" { // it is handled behind m1
+			t.Errorf("the answer in %s is %q", id, got)
+		}
+	}
+	s.wantDecided("new words", "new words", "new words")
+}
+
+// talking is the bus of a process that deletes a conversation. Something is said in it when its events are erased, and its log is not.
+type talking struct {
+	*nats.Bus
+	meanwhile func()
+}
+
+func (b talking) Erase(ctx context.Context, tenant, contextID string) error {
+	err := b.Bus.Erase(ctx, tenant, contextID)
+	b.meanwhile()
+	return err
+}
+
+// TestSaidDuringADeletion has a message said and answered while its conversation is being deleted, which deletes it, too. When its server delivers the
+// message again, nothing is decided.
+func TestSaidDuringADeletion(t *testing.T) {
+	dir := t.TempDir()
+	s := openSite(t, dir)
+	if got := s.say("c", "m1", "before"); got != "before" {
+		t.Fatalf("the answer is %q", got)
+	}
+	before := ""
+	bus := talking{s.bus, func() {
+		s.hold.Lock()
+		s.publish("c", "m2", "meanwhile")
+		before = storechecktest.Copy(t, dir)
+		s.hold.Unlock()
+		if got := s.say("c", "m2", "meanwhile"); got != "meanwhile" {
+			t.Errorf("the answer is %q", got)
+		}
+	}}
+	if _, err := erase.Conversation(t.Context(), s.store, bus, "", "c"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS(filepath.Join(dir, inbox), os.DirFS(filepath.Join(before, inbox))); err != nil {
-		t.Fatal(err)
+	s.wantDecided("before", "meanwhile")
+	s = s.restart(dir, before)
+	if got := s.say("c", "m3", "new words"); got != "new words" { // it is handled behind m2
+		t.Errorf("the answer is %q", got)
 	}
-	s = openSite(t, dir)
-	if got := s.say("gone", "m3", "new words"); got != "new words" {
-		t.Errorf("the answer in the conversation that begins anew is %q", got)
-	}
-	s.done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.decided) != 1 || s.decided[0] != "new words" {
-		t.Errorf("decided again: %q, want only the new words", s.decided)
+	s.wantDecided("new words")
+}
+
+// TestDeletedDuringADecision deletes a conversation while a message in it is decided, its first one or a later one: the message does not begin the
+// conversation anew.
+func TestDeletedDuringADecision(t *testing.T) {
+	for name, began := range map[string]bool{"first": false, "later": true} {
+		t.Run(name, func(t *testing.T) { deletedDuringADecision(t, began) })
 	}
 }
 
-// TestDeletedDuringADecision deletes a conversation while a message in it is decided: the message does not begin the conversation anew.
-func TestDeletedDuringADecision(t *testing.T) {
+func deletedDuringADecision(t *testing.T, began bool) {
 	s := openSite(t, t.TempDir())
-	if got := s.say("c", "m1", "before"); got != "before" {
-		t.Fatalf("the answer is %q", got)
+	if began {
+		if got := s.say("c", "m1", "before"); got != "before" {
+			t.Fatalf("the answer is %q", got)
+		}
 	}
 	s.asked = make(chan struct{}, 1)
 	s.hold.Lock()

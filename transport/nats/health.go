@@ -99,7 +99,8 @@ func takesNoWrite(server string) string {
 	return server + " takes no write: it has too much to do, or its disk is full or was, or it had no files left to open; its log says which, and after the latter two it has to be started again when that is mended"
 }
 
-// Waiting implements transport.InboxDepth. Timers are not counted: they are not in the inbox yet.
+// Waiting implements transport.InboxDepth. Timers are not counted: they are not in the inbox yet. The server counts an event a moment after it has
+// stored it, so a busy one may say that nothing waits right after a Publish.
 func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	return b.count(ctx, t, func(info *jetstream.ConsumerInfo) int { return int(info.NumPending) + info.NumAckPending })
 }
