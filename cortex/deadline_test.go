@@ -1,7 +1,10 @@
 package cortex_test
 
 import (
+	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +168,89 @@ func TestClockBehind(t *testing.T) {
 		pass(time.Second)
 		w.wantAnswer("m1", "alpha FAILED no result within 10s; ")
 	})
+}
+
+// ahead is a transport whose clock is ahead, as that of another machine: it delivers timers early, and dates what it delivers. It has one timer.
+type ahead struct {
+	transport.Transport
+	timers atomic.Int32 // that were set
+
+	mu    sync.Mutex
+	by    time.Duration
+	due   time.Time // of the timer
+	timer *time.Timer
+}
+
+func (a *ahead) now() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Now().Add(a.by)
+}
+
+// set sets the clock.
+func (a *ahead) set(by time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.by = by
+	if a.timer != nil && a.timer.Stop() {
+		a.timer.Reset(a.due.Sub(time.Now().Add(by)))
+	}
+}
+
+func (a *ahead) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if e.DeliverAt.IsZero() {
+		return a.Transport.Publish(ctx, t, e)
+	}
+	a.timers.Add(1)
+	now := *e
+	now.DeliverAt = time.Time{}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.due = e.DeliverAt
+	a.timer = time.AfterFunc(a.due.Sub(time.Now().Add(a.by)), func() { _ = a.Transport.Publish(context.WithoutCancel(ctx), t, &now) })
+	return nil
+}
+
+func (a *ahead) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	s, err := a.Transport.Subscribe(ctx, t, o)
+	return dating{s, a}, err
+}
+
+type dating struct {
+	transport.Subscription
+	of *ahead
+}
+
+func (s dating) Serve(ctx context.Context, h transport.Handler) error {
+	return s.Subscription.Serve(ctx, func(ctx context.Context, e *transport.Event) error {
+		e.Stored = s.of.now()
+		return h(ctx, e)
+	})
+}
+
+// TestClockFarBehind has the transport's clock ahead of the orchestrator's by much more than a task has, as when either was set, or set wrong: the task
+// ends at its deadline by the orchestrator's clock, after a few timers.
+func TestClockFarBehind(t *testing.T) {
+	for _, by := range []time.Duration{time.Minute, 4 * time.Minute, time.Hour, 30 * 24 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := once(toAlpha)
+				w := newWorld(t, d)
+				w.stop()
+				bus := &ahead{Transport: w.bus, by: by}
+				w.start(cortex.Config{Transport: bus, Decider: d, Policy: rules(t, alone)})
+				w.say("m1", "go")
+				pass(5*time.Minute - time.Second)
+				w.wantAnswer("m1", "")
+				pass(2 * time.Second)
+				w.wantAnswer("m1", "alpha FAILED no result within 5m0s; ")
+				if n := bus.timers.Load(); n > 3 {
+					t.Errorf("%d timers were set, want at most 3", n)
+				}
+			})
+		})
+	}
 }

@@ -144,7 +144,7 @@ func refusal(err error) string {
 // stop if it is not, and one that asks for a board gets it.
 func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
-		if timer, ok := conv.Wake(d, now); ok {
+		if timer, ok := conv.Wake(d, now, e.Stored); ok {
 			if err := o.cfg.Transport.Publish(ctx, timer.Topic, timer.Event); err != nil {
 				return transport.Temporary(fmt.Errorf("set the timer: %w", err))
 			}

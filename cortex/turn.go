@@ -59,6 +59,10 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, storage.ErrConflict))
 }
 
+// now returns the time for an entry, as its log will have it: without the monotonic reading, by which two times of one process compare. What is folded in
+// memory would otherwise differ from what is folded of the log when the clock was set between them.
+func (o *Orchestrator) now() time.Time { return o.cfg.Now().Round(0) }
+
 // round takes the event once from load to dispatch. It returns false to start over: another entry was appended, or the turn must end with
 // d.forcedAnswer, since its decision cannot be used.
 func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err error) {
@@ -70,7 +74,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	if _, ok := e.Payload.(*transport.Deadline); ok {
 		conv.Timer = time.Time{} // it has fired
 	}
-	now := o.cfg.Now() // one reading: a clock may step back between two
+	now := o.now() // one reading: a clock may step back between two
 	plan := conv.Plan(e, now, o.cfg.Authenticated)
 	if plan.Passive() && !conv.Fresh {
 		// Do not acknowledge an event based on a cached fold that could be stale.
@@ -222,7 +226,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 				}
 			}
 			// The time of the decision does not count as the agents'. Tasks that it decides about have not been sent yet.
-			if decided := o.cfg.Now(); decided.After(now) {
+			if decided := o.now(); decided.After(now) {
 				now = decided
 			}
 			entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)

@@ -256,15 +256,19 @@ func (o effects) shownIn(t *Task) string {
 
 // Wake returns the next timer of the conversation, after deadline d arrived at time now and no task was overdue. Either the task of that
 // deadline is done: then the timer is for the earliest remaining deadline. Or d arrived early, because the transport's clock is ahead:
-// then the timer is delayed by as much as d was early. Wake returns false when no deadline remains.
-func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool) {
+// then the timer is delayed by as much as d was early, from the time that the transport says it was then, stored; zero if it does not say. A clock
+// that is ahead by more than the task has would otherwise have one timer fire after the other, at once. Wake returns false when no deadline remains.
+func (c *Conversation) Wake(d *transport.Deadline, now, stored time.Time) (Effect, bool) {
 	at := c.NextDeadline()
 	if at.IsZero() {
 		return Effect{}, false
 	}
 	due := at
 	if early := at.Sub(now); early > 0 && d.At.Equal(at) {
-		due = at.Add(early)
+		if stored.After(at) {
+			due = stored
+		}
+		due = due.Add(early)
 	}
 	var out []Effect
 	effects{c: c, seq: c.Seq, out: &out}.timer(at, due)
