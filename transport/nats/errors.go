@@ -121,7 +121,7 @@ func (b *Bus) loginError(err error) error {
 		return fmt.Errorf("%w: the NATS server came back with keys, as with --auth, and wants to know who this is, which has joined without credentials: start it again with --creds (`cortex auth` makes them): %w",
 			transport.ErrForbidden, err)
 	}
-	return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones, and start it again: %w", transport.ErrForbidden, err)
+	return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones in their file, and this goes on: %w", transport.ErrForbidden, err)
 }
 
 // checkSender returns ErrForbidden when the credentials are for another tenant, or for another id than id, unless id is empty. The gateway would refuse
