@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -66,18 +65,12 @@ type records struct {
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation. A task that was begun, and whose record is gone, is looked for at its
 // peer if it is delivered again.
 func Forget(dir, tenant, contextID string) error {
-	agents, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, a := range agents {
+	return taskfile.Below(dir, func(agent string) (err error) {
 		for _, of := range []string{tasksDir, contextsDir, openDir} {
-			if a.IsDir() {
-				err = errors.Join(err, taskfile.Forget(filepath.Join(dir, a.Name(), of), tenant, contextID))
-			}
+			err = errors.Join(err, taskfile.Forget(filepath.Join(agent, of), tenant, contextID))
 		}
-	}
-	return err
+		return err
+	})
 }
 
 // openRecords opens the records in folder, and creates the folder if necessary.

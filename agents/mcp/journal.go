@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -59,16 +57,7 @@ type journal struct {
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation: the arguments and results of calls, and questions. A call that
 // was interrupted, and whose record is gone, is still not made a second time.
 func Forget(dir, tenant, contextID string) error {
-	agents, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, a := range agents {
-		if a.IsDir() {
-			err = errors.Join(err, taskfile.Forget(filepath.Join(dir, a.Name(), callsDir), tenant, contextID))
-		}
-	}
-	return err
+	return taskfile.Below(dir, func(agent string) error { return taskfile.Forget(filepath.Join(agent, callsDir), tenant, contextID) })
 }
 
 // openJournal opens the journal in folder and creates the folder if necessary.

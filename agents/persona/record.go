@@ -3,7 +3,6 @@ package persona
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -95,19 +94,10 @@ type journal struct {
 
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation: their records, and what they remember.
 func Forget(dir, tenant, contextID string) error {
-	agents, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, a := range agents {
-		if !a.IsDir() {
-			continue
-		}
-		folder := filepath.Join(dir, a.Name())
-		err = errors.Join(err, taskfile.Forget(filepath.Join(folder, tasksDir), tenant, contextID),
-			taskfile.Forget(filepath.Join(folder, memoryDir), tenant, contextID), mcp.Forget(filepath.Join(folder, serversDir), tenant, contextID))
-	}
-	return err
+	return taskfile.Below(dir, func(agent string) error {
+		return errors.Join(taskfile.Forget(filepath.Join(agent, tasksDir), tenant, contextID),
+			taskfile.Forget(filepath.Join(agent, memoryDir), tenant, contextID), mcp.Forget(filepath.Join(agent, serversDir), tenant, contextID))
+	})
 }
 
 // openJournal opens the journal in folder and creates the folder if necessary.

@@ -104,6 +104,20 @@ func Forget(dir, tenant, contextID string) error {
 	return err
 }
 
+// Below calls forget with the folder of each agent in dir, which need not exist, and joins the errors.
+func Below(dir string, forget func(agent string) error) error {
+	all, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, a := range all {
+		if a.IsDir() {
+			err = errors.Join(err, forget(filepath.Join(dir, a.Name())))
+		}
+	}
+	return err
+}
+
 // remove removes a file, which another process may have removed.
 func remove(dir, name string) error {
 	if err := os.Remove(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
