@@ -49,6 +49,16 @@ type call struct {
 	parked bool         // waits for the user's answer; guarded by calls.mu
 }
 
+// cutOff stops the call because of cause, which notifies the server, and returns its result if it had just ended.
+func (c *call) cutOff(cause error) (*sdk.CallToolResult, error) {
+	c.stop(cause)
+	<-c.done
+	if c.err == nil {
+		return c.result, nil
+	}
+	return nil, cause
+}
+
 // live is a question whose answer the server waits for during the call.
 type live struct {
 	params *sdk.ElicitParams

@@ -230,12 +230,7 @@ func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record,
 			r.State = asking
 			return nil, a.keep(t, of, r)
 		case <-ctx.Done():
-			one.stop(context.Cause(ctx)) // notifies the server
-			<-one.done
-			if one.err == nil {
-				return one.result, nil // it had just ended
-			}
-			return nil, context.Cause(ctx)
+			return one.cutOff(context.Cause(ctx))
 		}
 	}
 	err := errors.New("it asks again and again what cannot be shown to the user")

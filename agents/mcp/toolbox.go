@@ -117,12 +117,7 @@ func (a *Agent) wait(ctx context.Context, one *call) (*sdk.CallToolResult, error
 		case q := <-one.asked:
 			q.reply <- &sdk.ElicitResult{Action: "decline"}
 		case <-ctx.Done():
-			one.stop(context.Cause(ctx)) // notifies the server
-			<-one.done
-			if one.err == nil {
-				return one.result, nil // it had just ended
-			}
-			return nil, context.Cause(ctx)
+			return one.cutOff(context.Cause(ctx))
 		}
 	}
 }
