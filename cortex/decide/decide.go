@@ -173,9 +173,7 @@ func (m *Maker) newDecision(ctx context.Context, conv *conversation.Conversation
 // made and cannot be used.
 func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 	var err error
-	usage := d.entry.Usage
-	d.accounts, err = d.m.cfg.Spending.Accounts(ctx, d.conv.Chain(d.turn).Usage.Add(usage), d.conv.Usage.Add(usage), d.entry.Time)
-	if err != nil {
+	if d.accounts, err = d.m.accounts(ctx, d.conv, d.turn, d.entry); err != nil {
 		return nil, noAccount(err)
 	}
 	if err := d.compact(ctx); err != nil {
@@ -235,6 +233,24 @@ func (d *decision) pay(u llm.Usage) {
 	u = conversation.Credible(u)
 	d.paid = d.paid.Add(u)
 	d.entry.Usage = d.entry.Usage.Add(u)
+}
+
+// accounts returns what may still be spent on a turn.
+func (m *Maker) accounts(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) (budget.Accounts, error) {
+	return m.cfg.Spending.Accounts(ctx, conv.Chain(turn).Usage.Add(entry.Usage), conv.Usage.Add(entry.Usage), entry.Time)
+}
+
+// affords returns an error when nothing is left to be spent. It is for a decision for which no model is paid: the agents' own requests may cost something.
+func (d *decision) affords(ctx context.Context) error {
+	accounts, err := d.m.accounts(ctx, d.conv, d.turn, d.entry)
+	if err != nil {
+		return noAccount(err)
+	}
+	if _, why := accounts.Allowance(llm.Usage{}); why != "" {
+		d.entry.Measured.Exhausted = accounts.Tightest(llm.Usage{})
+		return conversation.Failure(why)
+	}
+	return nil
 }
 
 func noAccount(err error) error {

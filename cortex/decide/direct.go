@@ -61,15 +61,8 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	if to.Text == "" && len(to.Input) == 0 && llm.WantsWords(a.Card, del.SkillOf(a.Card)) {
 		return llm.AskWhat(a.ID), nil
 	}
-	// No model is paid, but the agent's own requests may cost something.
-	usage := d.entry.Usage
-	accounts, err := d.m.cfg.Spending.Accounts(ctx, d.conv.Chain(d.turn).Usage.Add(usage), d.conv.Usage.Add(usage), d.entry.Time)
-	if err != nil {
-		return nil, noAccount(err)
-	}
-	if _, why := accounts.Allowance(llm.Usage{}); why != "" {
-		d.entry.Measured.Exhausted = accounts.Tightest(llm.Usage{})
-		return nil, conversation.Failure(why)
+	if err := d.affords(ctx); err != nil {
+		return nil, err
 	}
 	decided, err := asLogged(&llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{del}, Reason: "the message names " + a.ID})
 	if err != nil {

@@ -133,7 +133,7 @@ func (m *Maker) judge(
 	if !ok || turn == nil {
 		return 0, "", errNoJudge
 	}
-	accounts, err := m.cfg.Spending.Accounts(ctx, conv.Chain(turn).Usage.Add(entry.Usage), conv.Usage.Add(entry.Usage), entry.Time)
+	accounts, err := m.accounts(ctx, conv, turn, entry)
 	if err != nil {
 		return 0, "", err
 	}

@@ -96,16 +96,11 @@ func (d *decision) nextRound(ctx context.Context) (*llm.Decision, error) {
 		d.ended = conversation.SwarmTokens
 		return nil, nil
 	}
-	usage := d.entry.Usage
-	accounts, err := d.m.cfg.Spending.Accounts(ctx, d.conv.Chain(d.turn).Usage.Add(usage), d.conv.Usage.Add(usage), d.entry.Time)
+	if err := d.affords(ctx); err != nil {
+		return nil, err
+	}
+	decided, err := asLogged(decided)
 	if err != nil {
-		return nil, noAccount(err)
-	}
-	if _, why := accounts.Allowance(llm.Usage{}); why != "" {
-		d.entry.Measured.Exhausted = accounts.Tightest(llm.Usage{})
-		return nil, conversation.Failure(why)
-	}
-	if decided, err = asLogged(decided); err != nil {
 		return nil, err
 	}
 	full := d.admit(decided, true)
