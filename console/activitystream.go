@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -33,10 +32,9 @@ func (c *Console) activityEvents(w http.ResponseWriter, r *http.Request, who Per
 	if c.feed == nil {
 		return errNoPage
 	}
-	leave, ok := c.streams.enter(who.User)
-	if !ok {
-		w.Header().Set("Retry-After", "10")
-		return wrong{http.StatusTooManyRequests, fmt.Sprintf("you have %d pages open that are live: close some", maxStreams)}
+	leave, err := c.enterStream(w, who)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	at, err := position(r)
@@ -51,10 +49,7 @@ func (c *Console) activityEvents(w http.ResponseWriter, r *http.Request, who Per
 		at = info.Last
 	}
 	s := &stream{c: c, w: w, control: http.NewResponseController(w), who: who}
-	head := w.Header()
-	head.Set("Content-Type", eventStream)
-	head.Set("X-Accel-Buffering", "no")
-	if err := s.write("retry: 1000\n\n"); err != nil {
+	if err := s.begin(); err != nil {
 		return nil //nolint:nilerr // the browser is gone
 	}
 	if at > info.Last || info.Last-at > maxMissed { // the journal is another one, or the browser has slept

@@ -186,8 +186,7 @@ func (c *Console) startLogin(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusNotFound, "")
 		return
 	}
-	if !c.logins.allow() {
-		http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
+	if c.tooMany(w) {
 		return
 	}
 	f := &Flow{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: inside(r.URL.Query().Get("to")), Until: c.cfg.Now().Add(flowLife)}
@@ -231,8 +230,7 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusNotFound, "")
 		return
 	}
-	if !c.logins.allow() {
-		http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
+	if c.tooMany(w) {
 		return
 	}
 	f := c.flow(r)

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 )
@@ -261,8 +259,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusForbidden, "")
 		return
 	}
-	if !c.logins.allow() {
-		http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
+	if c.tooMany(w) {
 		return
 	}
 	token := strings.TrimSpace(r.PostFormValue("token"))
@@ -287,8 +284,7 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there are no such links here", http.StatusNotFound)
 		return
 	}
-	if !c.logins.allow() {
-		http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
+	if c.tooMany(w) {
 		return
 	}
 	if who, err := c.cfg.Identify(token); err != nil || who.User == "" {
@@ -353,9 +349,11 @@ func (l *links) take(token string, now time.Time) (bearer string, ok bool) {
 	return is.bearer, ok && now.Before(is.until)
 }
 
-// pacer bounds how often something may be tried.
-type pacer struct{ *rate.Limiter }
-
-func newPacer() *pacer { return &pacer{rate.NewLimiter(10, 50)} }
-
-func (p *pacer) allow() bool { return p.Allow() }
+// tooMany refuses a request to log in when there are too many of them at a time.
+func (c *Console) tooMany(w http.ResponseWriter) bool {
+	if c.logins.Allow() {
+		return false
+	}
+	http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
+	return true
+}

@@ -72,10 +72,9 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 	if err != nil {
 		return err
 	}
-	leave, ok := c.streams.enter(who.User)
-	if !ok {
-		w.Header().Set("Retry-After", "10")
-		return wrong{http.StatusTooManyRequests, fmt.Sprintf("you have %d pages open that are live: close some", maxStreams)}
+	leave, err := c.enterStream(w, who)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	after, err := position(r)
@@ -88,10 +87,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 		c: c, w: w, control: http.NewResponseController(w), who: who, turns: view.NewTurns(c.cfg.Client.Tenant, id, maxTurns),
 		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int),
 	}
-	head := w.Header()
-	head.Set("Content-Type", eventStream)
-	head.Set("X-Accel-Buffering", "no")
-	if err := s.write("retry: 1000\n\n"); err != nil {
+	if err := s.begin(); err != nil {
 		return nil //nolint:nilerr // the browser is gone
 	}
 	var hearing sync.WaitGroup
@@ -114,6 +110,23 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 		_ = s.send("notice", 0, noticeEvent{Text: prompt.Clean(err.Error(), maxLine)})
 	}
 	return nil
+}
+
+// enterStream counts one more live page of a person, until leave is called.
+func (c *Console) enterStream(w http.ResponseWriter, who Person) (leave func(), err error) {
+	leave, ok := c.streams.enter(who.User)
+	if !ok {
+		w.Header().Set("Retry-After", "10")
+		return nil, wrong{http.StatusTooManyRequests, fmt.Sprintf("you have %d pages open that are live: close some", maxStreams)}
+	}
+	return leave, nil
+}
+
+// begin begins the answer.
+func (s *stream) begin() error {
+	s.w.Header().Set("Content-Type", eventStream)
+	s.w.Header().Set("X-Accel-Buffering", "no")
+	return s.write("retry: 1000\n\n")
 }
 
 // errGone is returned when a browser cannot be written to.
