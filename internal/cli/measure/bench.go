@@ -63,7 +63,7 @@ type bencher struct {
 }
 
 func (e *streams) newBencher(c *cobra.Command, limited string) *bencher {
-	b := &bencher{e: e}
+	b := &bencher{e: e, limit: time.Minute}
 	c.PreRunE = OwnServer
 	c.Flags().BoolVar(&b.asJSON, "json", false, "as JSON, one object on each line")
 	if limited != "" {
@@ -200,11 +200,7 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 		}
 	}
 	if t != nil {
-		if err := b.e.showWhole(t); err != nil {
-			return err
-		}
-		fmt.Fprintln(b.e.stdout)
-		if err := b.print(figures, missedSpeed); err != nil {
+		if err := b.tell(t, figures); err != nil {
 			return err
 		}
 	}

@@ -75,11 +75,5 @@ func (b *bencher) a2a(ctx context.Context, cfg bench.A2AConfig, contexts []int) 
 			return err
 		}
 	}
-	if !b.asJSON {
-		if err := b.e.showWhole(t); err != nil {
-			return err
-		}
-		fmt.Fprintln(b.e.stdout)
-	}
-	return b.print(all, missedSpeed)
+	return b.tell(t, all)
 }

@@ -95,13 +95,7 @@ func (b *bencher) cases(ctx context.Context, cfg bench.CasesConfig) error {
 	if err != nil {
 		return err
 	}
-	if !b.asJSON {
-		if err := b.e.showWhole(t); err != nil {
-			return err
-		}
-		fmt.Fprintln(b.e.stdout)
-	}
-	if err := b.print(figures, missedSpeed); err != nil {
+	if err := b.tell(t, figures); err != nil {
 		return err
 	}
 	return neverLost(lost, dup)

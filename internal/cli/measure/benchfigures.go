@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
@@ -9,10 +10,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
-// measure runs a measurement with a progress bar and prints the figures.
-func (b *bencher) measure(f func(bench.Progress) ([]bench.Figure, error)) error {
+// measure runs a measurement within --time-limit, if the command has one, with a progress bar, and prints the figures.
+func (b *bencher) measure(f func(time.Duration, bench.Progress) ([]bench.Figure, error)) error {
+	if err := b.check(); err != nil {
+		return err
+	}
 	bar := screen.NewBar(b.e.stderr)
-	figures, err := f(bar.Draw)
+	figures, err := f(b.limit, bar.Draw)
 	bar.Erase()
 	if err != nil {
 		return err
@@ -64,6 +68,17 @@ func (b *bencher) print(figures []bench.Figure, why string) error {
 	fmt.Fprintln(b.e.stdout)
 	_, err := screen.Print(b.e.stdout, "%s", why)
 	return err
+}
+
+// tell prints a table, unless its rows were printed as JSON, and figures.
+func (b *bencher) tell(t *table.Table, figures []bench.Figure) error {
+	if !b.asJSON {
+		if err := b.e.showWhole(t); err != nil {
+			return err
+		}
+		fmt.Fprintln(b.e.stdout)
+	}
+	return b.print(figures, missedSpeed)
 }
 
 // number formats x with three significant digits.

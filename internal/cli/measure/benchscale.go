@@ -3,6 +3,7 @@ package measure
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,12 +27,8 @@ without a snapshot, and a turn when it is half as long.`,
 			if err := checkBound("entries", cfg.Entries, 100, maxBenchEntries); err != nil {
 				return err
 			}
-			if err := b.check(); err != nil {
-				return err
-			}
-			cfg.Limit = b.limit
-			return b.measure(func(p bench.Progress) ([]bench.Figure, error) {
-				cfg.Progress = p
+			return b.measure(func(limit time.Duration, p bench.Progress) ([]bench.Figure, error) {
+				cfg.Limit, cfg.Progress = limit, p
 				return bench.History(cmd.Context(), cfg)
 			})
 		},
@@ -63,7 +60,7 @@ stopped and after it was killed, and the memory that it needs. The store is buil
 			if cfg.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("this program: %w", err)
 			}
-			return b.measure(func(p bench.Progress) ([]bench.Figure, error) {
+			return b.measure(func(_ time.Duration, p bench.Progress) ([]bench.Figure, error) {
 				cfg.Progress = p
 				return bench.Restart(cmd.Context(), cfg)
 			})
@@ -91,12 +88,8 @@ request that it fits, how large the prompts are, and how much longer a turn take
 			if err := checkBound("agents", cfg.Agents, 1, maxBenchAgents); err != nil {
 				return err
 			}
-			if err := b.check(); err != nil {
-				return err
-			}
-			cfg.Limit = b.limit
-			return b.measure(func(p bench.Progress) ([]bench.Figure, error) {
-				cfg.Progress = p
+			return b.measure(func(limit time.Duration, p bench.Progress) ([]bench.Figure, error) {
+				cfg.Limit, cfg.Progress = limit, p
 				return bench.Discovery(cmd.Context(), cfg)
 			})
 		},
