@@ -84,28 +84,26 @@ func (c *chat) say(text string) {
 	c.ui.Print(WrapText(Sanitize(text), width-1))
 }
 
+// sayText shows what a function of the backend has returned.
+func (c *chat) sayText(text string, err error) error {
+	if err == nil {
+		c.say(text)
+	}
+	return err
+}
+
 func (c *chat) showUsage(ctx context.Context, _ string) error {
 	if c.Backend.Usage == nil {
 		return errMissing
 	}
-	text, err := c.Backend.Usage(ctx, c.contextID)
-	if err != nil {
-		return err
-	}
-	c.say(text)
-	return nil
+	return c.sayText(c.Backend.Usage(ctx, c.contextID))
 }
 
 func (c *chat) showModel(ctx context.Context, _ string) error {
 	if c.Backend.Model == nil {
 		return errMissing
 	}
-	text, err := c.Backend.Model(ctx)
-	if err != nil {
-		return err
-	}
-	c.say(text)
-	return nil
+	return c.sayText(c.Backend.Model(ctx))
 }
 
 // switchVerbose toggles whether an explanation follows each answer.
@@ -138,12 +136,7 @@ func (c *chat) showPrompt(ctx context.Context, text string) error {
 	if c.Backend.Prompt == nil {
 		return errMissing
 	}
-	told, err := c.Backend.Prompt(ctx, c.contextID, text)
-	if err != nil {
-		return err
-	}
-	c.say(told)
-	return nil
+	return c.sayText(c.Backend.Prompt(ctx, c.contextID, text))
 }
 
 func (c *chat) showTasks(ctx context.Context, _ string) error {

@@ -64,15 +64,7 @@ func NewBearer(file string) (*Bearer, error) {
 	if i == nil {
 		return nil, fmt.Errorf("%s: these credentials are not of `cortex auth`, so that nobody can be told by a bearer token", file)
 	}
-	b, err := readSecret(file)
-	if err != nil {
-		return nil, err
-	}
-	token, err := jwt.ParseDecoratedJWT(b)
-	if err != nil {
-		return nil, err
-	}
-	claims, err := jwt.DecodeUserClaims(token)
+	claims, err := userClaims(file)
 	if err != nil {
 		return nil, err
 	}
