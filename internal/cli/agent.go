@@ -18,6 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
+	"github.com/cortex-orchestrator/cortex/internal/logs"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -355,7 +356,7 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 			return err
 		}
 	}
-	o := &agents.Options{Tenant: e.settings.tenant, Tracer: tracer, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(quietUnavailable{log.Handler()})}
+	o := &agents.Options{Tenant: e.settings.tenant, Tracer: tracer, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(logs.Lowered(log.Handler(), transport.ErrUnavailable))}
 	if f.waits {
 		o.Deliveries, o.Grace = -1, 2*time.Second
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
+	"github.com/cortex-orchestrator/cortex/internal/disk"
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/table"
@@ -124,7 +125,7 @@ func (c *checkup) folder() {
 		c.wrong("folder", choose, "%s is no folder", dir)
 		return
 	}
-	if err := mayWrite(dir); err != nil {
+	if err := disk.MayWrite(dir); err != nil {
 		c.wrong("folder", "have its owner give it to you, or "+choose, "%s cannot be written to: %s", dir, err)
 		return
 	}
@@ -132,7 +133,7 @@ func (c *checkup) folder() {
 	if !made {
 		what += ", which is made when it is needed"
 	}
-	free, size, err := diskOf(dir)
+	free, size, err := disk.Room(dir)
 	switch room := transport.SizeText(int64(min(free, 1<<62))) + " free"; {
 	case err != nil:
 		c.good("folder", "%s", what)

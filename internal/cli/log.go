@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/cortex-orchestrator/cortex/internal/logs"
 	"github.com/cortex-orchestrator/cortex/internal/traces"
 )
 
@@ -21,7 +22,7 @@ func (s *settings) logger(w io.Writer, level slog.Level) *slog.Logger {
 	if traces.Wanted(os.Getenv) {
 		h = traces.LogHandler(h)
 	}
-	return slog.New(paced(boundedLog{h}))
+	return logs.New(h)
 }
 
 func parseLevel(s string, fallback slog.Level) (slog.Level, error) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -91,31 +90,4 @@ func (p *patient) connected(up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = !up
-}
-
-// quietUnavailable is a handler that lowers records about an unavailable server to debug, since patient has reported it already.
-type quietUnavailable struct{ slog.Handler }
-
-// Handle implements [slog.Handler].
-func (u quietUnavailable) Handle(ctx context.Context, r slog.Record) error {
-	r.Attrs(func(a slog.Attr) bool {
-		if err, ok := a.Value.Any().(error); ok && errors.Is(err, transport.ErrUnavailable) {
-			r.Level = slog.LevelDebug
-		}
-		return true
-	})
-	if !u.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return u.Handler.Handle(ctx, r)
-}
-
-// WithAttrs implements [slog.Handler].
-func (u quietUnavailable) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return quietUnavailable{u.Handler.WithAttrs(attrs)}
-}
-
-// WithGroup implements [slog.Handler].
-func (u quietUnavailable) WithGroup(name string) slog.Handler {
-	return quietUnavailable{u.Handler.WithGroup(name)}
 }

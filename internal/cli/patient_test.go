@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,29 +57,6 @@ func TestPatientIsWhole(t *testing.T) {
 		_, depth := tr.(transport.InboxDepth)
 		if _, ok := whole.(transport.InboxDepth); ok != depth {
 			t.Errorf("%T: it tells how much waits: %v, want %v", tr, ok, depth)
-		}
-	}
-}
-
-func TestUntold(t *testing.T) {
-	for level, want := range map[slog.Level]string{
-		slog.LevelWarn:  "level=WARN msg=other a=b g.err=else\nlevel=WARN msg=none a=b\n",
-		slog.LevelDebug: "level=DEBUG msg=away a=b g.err=\"transport unavailable\"\nlevel=WARN msg=other a=b g.err=else\nlevel=WARN msg=none a=b\n",
-	} {
-		var out bytes.Buffer
-		h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}})
-		log := slog.New(quietUnavailable{h}).With("a", "b").WithGroup("g")
-		log.Warn("away", "err", transport.ErrUnavailable)
-		log.Warn("other", "err", errors.New("else"))
-		log.Warn("none")
-		got := out.String()
-		if got != want {
-			t.Errorf("at %v:\n%s\nwant\n%s", level, got, want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/logs"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -33,7 +34,7 @@ func (e *env) newServing() *serving {
 		s.log = e.settings.logger(e.stderr, slog.LevelInfo)
 		return s
 	}
-	s.log = slog.New(paced(boundedLog{sentences{level: slog.LevelInfo, say: s.say, hides: isAside}}))
+	s.log = logs.New(logs.Sentences{Level: slog.LevelInfo, Say: s.say, Hides: isAside})
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/internal/disk"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
@@ -137,7 +138,7 @@ func TestStartOnFullDisk(t *testing.T) {
 				return err != nil && strings.Contains(err.Error(), "no work is done")
 			})
 		}
-		before, _, err := diskOf(dir)
+		before, _, err := disk.Room(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +148,7 @@ func TestStartOnFullDisk(t *testing.T) {
 			}
 		}
 		eventually(t, "deleting frees space", func() bool {
-			free, _, err := diskOf(dir)
+			free, _, err := disk.Room(dir)
 			return err == nil && free >= before+4<<20
 		})
 		select {
@@ -197,7 +198,7 @@ func TestDeletionOnFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, _, err := diskOf(root)
+	free, _, err := disk.Room(root)
 	if err == nil {
 		_, err = io.CopyN(f, zeros{}, int64(free)-40<<10)
 	}
@@ -282,7 +283,7 @@ func TestFloodFromOutside(t *testing.T) {
 		t.Errorf("the server has given its store up: %v", err)
 	default:
 	}
-	if free, _, err := diskOf(dir); err != nil || free < 16<<20 {
+	if free, _, err := disk.Room(dir); err != nil || free < 16<<20 {
 		t.Errorf("%d bytes are free, %v, want what new messages leave free", free, err)
 	}
 }

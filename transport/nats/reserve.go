@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/disk"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -30,7 +31,7 @@ type reserve struct {
 func newReserve(o *ServerOptions, log *slog.Logger) *reserve {
 	r := &reserve{file: filepath.Join(o.Dir, "reserve"), disk: o.disk, log: log}
 	if r.disk == nil {
-		r.disk = diskOf
+		r.disk = disk.Room
 	}
 	return r
 }

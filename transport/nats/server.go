@@ -49,7 +49,7 @@ type ServerOptions struct {
 	// Logger gets the server's own log: warnings and errors as warnings, the rest at debug level. nil discards it.
 	Logger *slog.Logger
 
-	disk func(dir string) (free, size uint64, err error) // nil: diskOf
+	disk func(dir string) (free, size uint64, err error) // nil: disk.Room
 }
 
 // Inspector returns a function that gets the intact messages of a stream, or nil to skip the stream; see [storecheck.Options].

@@ -1,4 +1,4 @@
-package cli
+package logs
 
 import (
 	"cmp"
@@ -13,25 +13,25 @@ import (
 // Limits of similar lines within a time window, for lines that external requests cause: anybody who can reach the server can cause any number of
 // them.
 const (
-	paceWindow = 10 * time.Second
-	paceEach   = 10  // about one agent, sender or subject
-	paceAll    = 200 // about all of them together
-	maxSource  = 128 // bytes of a source
+	window    = 10 * time.Second
+	maxEach   = 10  // about one agent, sender or subject
+	maxAll    = 200 // about all of them together
+	maxSource = 128 // bytes of a source
 )
 
-// pacedLog is a handler that omits lines above the limits. The first line after the window reports how many were omitted. Errors, and lines without a
+// paced is a handler that omits lines above the limits. The first line after the window reports how many were omitted. Errors, and lines without a
 // source, are always written.
-type pacedLog struct {
+type paced struct {
 	slog.Handler
-	pace *logPace
+	pace *pace
 }
 
-func paced(h slog.Handler) pacedLog {
-	return pacedLog{h, &logPace{windows: map[string]*paceCount{}}}
+func newPaced(h slog.Handler) paced {
+	return paced{h, &pace{windows: map[string]*count{}}}
 }
 
 // Handle implements [slog.Handler].
-func (p pacedLog) Handle(ctx context.Context, r slog.Record) error {
+func (p paced) Handle(ctx context.Context, r slog.Record) error {
 	for _, left := range p.pace.over(r.Time) {
 		if err := p.Handler.Handle(ctx, left); err != nil {
 			return err
@@ -44,13 +44,13 @@ func (p pacedLog) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements [slog.Handler].
-func (p pacedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return pacedLog{p.Handler.WithAttrs(attrs), p.pace}
+func (p paced) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return paced{p.Handler.WithAttrs(attrs), p.pace}
 }
 
 // WithGroup implements [slog.Handler].
-func (p pacedLog) WithGroup(name string) slog.Handler {
-	return pacedLog{p.Handler.WithGroup(name), p.pace}
+func (p paced) WithGroup(name string) slog.Handler {
+	return paced{p.Handler.WithGroup(name), p.pace}
 }
 
 // sourceOf returns who caused r to be written; "" when no external source did. Lines about a conversation's work count only when they name a sender, or
@@ -78,15 +78,15 @@ func sourceOf(r slog.Record) string {
 	return source[:min(len(source), maxSource)]
 }
 
-// logPace counts lines by their message.
-type logPace struct {
+// pace counts lines by their message.
+type pace struct {
 	mu      sync.Mutex
-	windows map[string]*paceCount // by the message, a constant of the program
-	next    time.Time             // when the first window ends
+	windows map[string]*count // by the message, a constant of the program
+	next    time.Time         // when the first window ends
 }
 
-// paceCount counts the lines of a window.
-type paceCount struct {
+// count counts the lines of a window.
+type count struct {
 	level slog.Level
 	since time.Time
 	lines int
@@ -95,19 +95,19 @@ type paceCount struct {
 }
 
 // take reports whether r is to be written.
-func (p *logPace) take(r slog.Record, source string) bool {
+func (p *pace) take(r slog.Record, source string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.windows[r.Message]
 	if c == nil {
-		c = &paceCount{level: r.Level, since: r.Time, by: map[string]int{}}
+		c = &count{level: r.Level, since: r.Time, by: map[string]int{}}
 		p.windows[r.Message] = c
-		if end := r.Time.Add(paceWindow); p.next.IsZero() || end.Before(p.next) {
+		if end := r.Time.Add(window); p.next.IsZero() || end.Before(p.next) {
 			p.next = end
 		}
 	}
 	n, known := c.by[source]
-	fits := n < paceEach && c.lines < paceAll
+	fits := n < maxEach && c.lines < maxAll
 	if known || fits {
 		c.by[source]++
 	}
@@ -120,7 +120,7 @@ func (p *logPace) take(r slog.Record, source string) bool {
 }
 
 // over ends the windows that are over at now, and returns records about what they omitted.
-func (p *logPace) over(now time.Time) []slog.Record {
+func (p *pace) over(now time.Time) []slog.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.next.IsZero() || now.Before(p.next) {
@@ -130,7 +130,7 @@ func (p *logPace) over(now time.Time) []slog.Record {
 	var told []slog.Record
 	for _, msg := range slices.Sorted(maps.Keys(p.windows)) {
 		c := p.windows[msg]
-		if end := c.since.Add(paceWindow); now.Before(end) {
+		if end := c.since.Add(window); now.Before(end) {
 			if p.next.IsZero() || end.Before(p.next) {
 				p.next = end
 			}

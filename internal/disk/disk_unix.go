@@ -1,11 +1,11 @@
 //go:build linux || darwin || freebsd
 
-package nats
+package disk
 
 import "golang.org/x/sys/unix"
 
-// diskOf returns how many bytes of the disk of a folder this process may still write, and how many it has.
-func diskOf(dir string) (free, size uint64, err error) {
+// Room returns how many bytes of the disk of a folder this process may still write, and how many it has.
+func Room(dir string) (free, size uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, 0, err
@@ -13,3 +13,6 @@ func diskOf(dir string) (free, size uint64, err error) {
 	block := uint64(s.Bsize)                                       //nolint:unconvert // other types on other systems
 	return uint64(max(s.Bavail, 0)) * block, s.Blocks * block, nil //nolint:unconvert // likewise; below 0 where only root may write
 }
+
+// MayWrite returns why this process may not create files in a folder, or nil.
+func MayWrite(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) }

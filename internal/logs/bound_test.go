@@ -1,4 +1,4 @@
-package cli
+package logs
 
 import (
 	"bytes"
@@ -21,8 +21,11 @@ func TestLogIsBounded(t *testing.T) {
 	evil := "a\x1b]0;title\x07b\x1b[31mred\x00\u202eback"
 	for _, format := range []string{"text", "json"} {
 		var log bytes.Buffer
-		s := &settings{logFormat: format}
-		l := s.logger(&log, slog.LevelInfo).With("who", long)
+		var h slog.Handler = slog.NewTextHandler(&log, nil)
+		if format == "json" {
+			h = slog.NewJSONHandler(&log, nil)
+		}
+		l := New(h).With("who", long)
 		l.Warn("number "+long, "text", long, "err", fmt.Errorf("bad: %w", errors.New(long)), "number", json.Number(long), "list", list,
 			"any", map[string]string{"x": long}, "bytes", []byte(long), "evil", evil, "n", 3, "took", time.Second, slog.Group("g", "x", long))
 		l.WithGroup("group").Info("hello", "evil", evil)
@@ -62,7 +65,7 @@ func TestLogIsAsItWas(t *testing.T) {
 		}
 		return a
 	}}
-	for _, l := range []*slog.Logger{slog.New(boundedLog{slog.NewJSONHandler(&log, noTime)}), slog.New(slog.NewJSONHandler(&plain, noTime))} {
+	for _, l := range []*slog.Logger{slog.New(bounded{slog.NewJSONHandler(&log, noTime)}), slog.New(slog.NewJSONHandler(&plain, noTime))} {
 		l.With("a", 1).WithGroup("g").Info("decided", "kind", "respond", "agents", []string{"a", "b"}, "none", []string{}, "took", 3*time.Millisecond,
 			"err", errors.New("x: y"), "at", time.Unix(1, 0).UTC(), "ok", true, "map", map[string]int{"x": 1}, "nil", nil)
 	}

@@ -1,4 +1,4 @@
-package cli
+package logs
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 func TestLogIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		l := (&settings{}).logger(&log, slog.LevelInfo)
-		for i := range 100_000 {
+		l := New(slog.NewTextHandler(&log, nil))
+		for i := range 20_000 {
 			l.Info("agent instances", "agent_id", "evil", "instance", fmt.Sprint(i))
 			l.With("tenant", "").Warn("two agents announce different cards", "agent_id", "evil", "instance", fmt.Sprint(i))
 			l.Info("event ignored", "context_id", fmt.Sprint(i), "task_id", fmt.Sprint(i), "from", "evil", "why", "no such task")
@@ -29,7 +29,7 @@ func TestLogIsPaced(t *testing.T) {
 			l.Warn("nats server", "text", "it is slow")
 		}
 		for kind, want := range map[string]int{
-			`msg="agent instances" agent_id=evil`: paceEach, `msg="agent instances" agent_id=good`: 1, `msg="two agents`: paceEach, `msg="event ignored"`: paceEach, `msg="answer dropped`: paceEach,
+			`msg="agent instances" agent_id=evil`: maxEach, `msg="agent instances" agent_id=good`: 1, `msg="two agents`: maxEach, `msg="event ignored"`: maxEach, `msg="answer dropped`: maxEach,
 			`msg="task sent"`: 50, `msg="handler panicked"`: 50, `msg="nats server"`: 50, `left_out`: 0,
 		} {
 			if got := strings.Count(log.String(), kind); got != want {
@@ -37,13 +37,13 @@ func TestLogIsPaced(t *testing.T) {
 			}
 		}
 		log.Reset()
-		time.Sleep(paceWindow)
+		time.Sleep(window)
 		l.Info("something else")
 		l.Info("agent instances", "agent_id", "evil", "instance", "again")
 		for _, want := range []string{
-			`level=INFO msg="there were more lines of a kind than are written" kind="agent instances" left_out=99990 most_from=evil in=10s`,
-			`level=WARN msg="there were more lines of a kind than are written" kind="two agents announce different cards" left_out=99990 most_from=evil`,
-			`kind="event ignored" left_out=99990`, "instance=again",
+			`level=INFO msg="there were more lines of a kind than are written" kind="agent instances" left_out=19990 most_from=evil in=10s`,
+			`level=WARN msg="there were more lines of a kind than are written" kind="two agents announce different cards" left_out=19990 most_from=evil`,
+			`kind="event ignored" left_out=19990`, "instance=again",
 		} {
 			if got := strings.Count(log.String(), want); got != 1 {
 				t.Errorf("%q is there %d times, want once:\n%s", want, got, &log)
@@ -56,20 +56,20 @@ func TestLogIsPaced(t *testing.T) {
 func TestLogOfCrowds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		h := paced(slog.NewTextHandler(&log, nil))
+		h := newPaced(slog.NewTextHandler(&log, nil))
 		l := slog.New(h)
-		for i := range 100_000 {
+		for i := range 20_000 {
 			l.Info("agent registered", "agent_id", fmt.Sprint("evil-", i))
 		}
-		if got := strings.Count(log.String(), "\n"); got != paceAll {
-			t.Errorf("%d lines, want %d", got, paceAll)
+		if got := strings.Count(log.String(), "\n"); got != maxAll {
+			t.Errorf("%d lines, want %d", got, maxAll)
 		}
-		if got := len(h.pace.windows["agent registered"].by); got > paceAll {
+		if got := len(h.pace.windows["agent registered"].by); got > maxAll {
 			t.Errorf("%d names are remembered", got)
 		}
-		time.Sleep(paceWindow)
+		time.Sleep(window)
 		l.Info("x")
-		if !strings.Contains(log.String(), "left_out=99800") {
+		if !strings.Contains(log.String(), "left_out=19800") {
 			t.Errorf("it is not told: %s", log.Bytes()[max(0, log.Len()-300):])
 		}
 		if len(h.pace.windows) > 0 {
