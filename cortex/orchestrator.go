@@ -228,6 +228,10 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// now returns the time for an entry, as its log will have it: without the monotonic reading, by which two times of one process compare. What is folded in
+// memory would otherwise differ from what is folded of the log when the clock was set between them.
+func (o *Orchestrator) now() time.Time { return o.cfg.Now().Round(0) }
+
 // Owned returns the [transport.Partitions] whose conversations this orchestrator handles now, sorted; nil before Run, or
 // when the transport does not report them. It is safe for concurrent use.
 func (o *Orchestrator) Owned() []int {

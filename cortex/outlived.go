@@ -2,6 +2,7 @@ package cortex
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
@@ -31,4 +32,17 @@ func (o *Orchestrator) outlived(ctx context.Context, conv *conversation.Conversa
 	o.log.WarnContext(ctx, "the conversation of a message was deleted since: nothing is done", "context_id", e.ContextID, "from", e.From,
 		"stored", e.Stored, "deleted", erased)
 	return textOutlived, nil
+}
+
+// erasedMeanwhile returns an error that wraps [storage.ErrConflict] when the conversation that entry begins was deleted while it was decided: without a log
+// there is nothing that its append could conflict with.
+func (o *Orchestrator) erasedMeanwhile(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
+	if entry.Seq != 1 {
+		return nil
+	}
+	why, err := o.outlived(ctx, conv, entry.Cause)
+	if err == nil && why != "" {
+		return fmt.Errorf("conversation %s was deleted: %w", conv.ContextID, storage.ErrConflict)
+	}
+	return err
 }

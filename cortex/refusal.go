@@ -63,6 +63,9 @@ func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.E
 	return nil
 }
 
+// errUnstorable marks an entry that no store accepts.
+var errUnstorable = errors.New("entry cannot be stored")
+
 // unreadable makes the error of loading a conversation permanent if its log is damaged.
 func unreadable(err error) error {
 	if errors.Is(err, conversation.ErrDamaged) && !transport.IsPermanent(err) {

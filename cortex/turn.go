@@ -1,7 +1,6 @@
 package cortex
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,10 +57,6 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 	}
 	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, storage.ErrConflict))
 }
-
-// now returns the time for an entry, as its log will have it: without the monotonic reading, by which two times of one process compare. What is folded in
-// memory would otherwise differ from what is folded of the log when the clock was set between them.
-func (o *Orchestrator) now() time.Time { return o.cfg.Now().Round(0) }
 
 // round takes the event once from load to dispatch. It returns false to start over: another entry was appended, or the turn must end with
 // d.forcedAnswer, since its decision cannot be used.
@@ -132,8 +127,6 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		o.stats.Conflicts.Add(1)
 		d.conflictAt, d.lost = after, &decide.Lost{Entry: entry, Conv: conv.Conversation}
 		return false, nil // conv is not in the cache: the next round loads it
-	case errors.Is(err, errOutlived):
-		return false, nil // conv is not in the cache: the next round loads it, and refuses the message
 	case errors.As(err, &left):
 		d.forcedAnswer = left.Text
 		return false, nil // the abandoned decision may still use conv, so start over with another
@@ -184,12 +177,6 @@ func (o *Orchestrator) resend(ctx context.Context, conv *cache.Fold, seq uint64)
 	return o.send(ctx, conv, seq)
 }
 
-// errUnstorable marks an entry that no store accepts.
-var errUnstorable = errors.New("entry cannot be stored")
-
-// errOutlived says that a conversation was deleted while its first message was decided.
-var errOutlived = errors.New("the conversation was deleted meanwhile")
-
 // advance completes the entry for an event, appends it to the log and sends its effects. It does not decide for an entry with a Failure, which
 // ends the turn, or with a Decision, which was made at an earlier delivery and not stored. now is later than entry.Time if an earlier attempt to
 // store the entry failed. lost is an entry for the same event whose append conflicted, or nil.
@@ -220,10 +207,8 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 			if err := o.maker.Decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
 				return err
 			}
-			if entry.Seq == 1 { // no append conflicts with the deletion of a conversation that has no log yet
-				if why, err := o.outlived(ctx, conv.Conversation, e); err != nil || why != "" {
-					return cmp.Or(err, errOutlived)
-				}
+			if err := o.erasedMeanwhile(ctx, conv.Conversation, entry); err != nil {
+				return err
 			}
 			// The time of the decision does not count as the agents'. Tasks that it decides about have not been sent yet.
 			if decided := o.now(); decided.After(now) {
