@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -73,7 +71,7 @@ type Console struct {
 	said    sayings
 	known   atomic.Pointer[names]
 	links   links
-	logins  *rate.Limiter
+	logins  pacer
 	// operators signs the sessions of operators where there are keys.
 	operators []byte
 	works     works
@@ -91,7 +89,7 @@ func New(cfg Config) *Console {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, logins: rate.NewLimiter(10, 50), operators: make([]byte, keySize)}
+	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize)}
 	rand.Read(c.operators) //nolint:errcheck // it never fails
 	if journal, ok := cfg.Store.(storage.Journal); ok {
 		c.feed = &feed{journal: journal, tenant: cfg.Client.Tenant}

@@ -186,9 +186,6 @@ func (c *Console) startLogin(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusNotFound, "")
 		return
 	}
-	if c.tooMany(w) {
-		return
-	}
 	f := &Flow{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: inside(r.URL.Query().Get("to")), Until: c.cfg.Now().Add(flowLife)}
 	if len(f.To) > maxLine {
 		f.To = "/"
@@ -230,12 +227,13 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusNotFound, "")
 		return
 	}
-	if c.tooMany(w) {
-		return
-	}
 	f := c.flow(r)
 	if f == nil { // such as a link that somebody else has made, so that their login is used here
 		c.loginWith(w, r, http.StatusForbidden, "This login did not begin in this browser, or too long ago. Begin it again.")
+		return
+	}
+	if !c.logins.allow(r) { // the provider is asked each time
+		tooOften(w)
 		return
 	}
 	c.setFlow(w, r, "", -1) // it is good once

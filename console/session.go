@@ -259,14 +259,13 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusForbidden, "")
 		return
 	}
-	if c.tooMany(w) {
-		return
-	}
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	who, err := c.cfg.Identify(token)
 	switch {
 	case token == "":
 		c.loginWith(w, r, http.StatusBadRequest, "Paste the token first.")
+	case (err != nil || who.User == "") && !c.logins.allow(r):
+		tooOften(w)
 	case err != nil || who.User == "":
 		c.loginWith(w, r, http.StatusForbidden, "This token is not valid here, or not any more.")
 	case len(token) > maxToken:
@@ -284,10 +283,11 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there are no such links here", http.StatusNotFound)
 		return
 	}
-	if c.tooMany(w) {
-		return
-	}
 	if who, err := c.cfg.Identify(token); err != nil || who.User == "" {
+		if !c.logins.allow(r) {
+			tooOften(w)
+			return
+		}
 		http.Error(w, "this token is not valid here", http.StatusForbidden)
 		return
 	}
@@ -347,13 +347,4 @@ func (l *links) take(token string, now time.Time) (bearer string, ok bool) {
 	is, ok := l.of[token]
 	delete(l.of, token)
 	return is.bearer, ok && now.Before(is.until)
-}
-
-// tooMany refuses a request to log in when there are too many of them at a time.
-func (c *Console) tooMany(w http.ResponseWriter) bool {
-	if c.logins.Allow() {
-		return false
-	}
-	http.Error(w, "too many people log in at once: try again in a second", http.StatusTooManyRequests)
-	return true
 }

@@ -120,7 +120,7 @@ var allowed = map[string][]string{
 	"evaluate":                                 {"internal/shorten"},
 	"agents/persona":                           {"agents", "evaluate", "agents/mcp", "agentcard", "llm", "prompt", "transport", "internal/document", "internal/lines", "internal/shorten", "internal/taskfile"},
 	"console/oidc":                             {"console", "internal/httpclient", "internal/publicnet", "prompt", "transport"},
-	"console":                                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/router", "cortex/storage", "evaluate", "internal/lapse", "internal/size", "internal/view", "llm", "prompt", "transport"},
+	"console":                                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/router", "cortex/storage", "evaluate", "internal/lapse", "internal/recent", "internal/size", "internal/view", "llm", "prompt", "transport"},
 	"client":                                   {"internal/document", "internal/recent", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/shorten", "internal/rest", "bridge/kit"},
 	"bridge/rtfs":                              {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/httpclient", "internal/nesting", "internal/publicnet", "internal/shorten", "internal/webhook", "transport", "bridge/taken"},

@@ -1,0 +1,75 @@
+package console_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/console"
+)
+
+// TestOthersLogInMeanwhile has a stranger try to log in without end: that is bounded, and keeps nobody out who has a token, or comes from elsewhere.
+func TestOthersLogInMeanwhile(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Identify = func(token string) (console.Person, error) {
+			if token != "ada-token" {
+				return console.Person{}, errors.New("nobody's")
+			}
+			return console.Person{User: "user:ada"}, nil
+		}
+	})
+	send := func(method, path, from, forwarded, token string) int {
+		form := url.Values{"token": {token}}
+		r := httptest.NewRequestWithContext(t.Context(), method, "http://cortex.example"+path, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.RemoteAddr = from
+		if forwarded != "" {
+			r.Header.Set("X-Forwarded-For", forwarded)
+		}
+		out := httptest.NewRecorder()
+		w.pages.ServeHTTP(out, r)
+		return out.Code
+	}
+	refused := func(from, forwarded string) int {
+		t.Helper()
+		for n := range 1000 {
+			switch code := send("POST", "/login", from, forwarded, "wrong"); code {
+			case http.StatusTooManyRequests:
+				return n
+			case http.StatusForbidden:
+			default:
+				t.Fatalf("a wrong token is answered with %d", code)
+			}
+		}
+		return 1000
+	}
+	for _, stranger := range []struct{ from, forwarded, other, by string }{
+		{from: "198.51.100.7:1000", other: "198.51.100.8:1000"},
+		{from: "[2001:db8::1]:1000", other: "[2001:db8:0:1::1]:1000"},
+		{from: "10.0.0.2:1000", forwarded: "192.0.2.1, 203.0.113.5", other: "10.0.0.2:1000", by: "203.0.113.5, 203.0.113.6"},
+		{from: "203.0.113.70:1000", forwarded: "10.1.1.1", other: "203.0.113.71:1000"},
+	} {
+		if n := refused(stranger.from, stranger.forwarded); n < 10 || n == 1000 {
+			t.Errorf("%s is refused after %d attempts", stranger.from, n)
+		}
+		if code := send("POST", "/login", stranger.from, stranger.forwarded, "ada-token"); code != http.StatusSeeOther {
+			t.Errorf("%s: a valid token is answered with %d meanwhile", stranger.from, code)
+		}
+		if code := send("POST", "/login/link", stranger.from, stranger.forwarded, "ada-token"); code != http.StatusOK {
+			t.Errorf("%s: who wants a link with a valid token gets %d meanwhile", stranger.from, code)
+		}
+		if code := send("POST", "/login", stranger.other, stranger.by, "wrong"); code != http.StatusForbidden {
+			t.Errorf("%s: somebody else gets %d", stranger.other, code)
+		}
+	}
+	if n := refused("[2001:db8::2]:1", ""); n > 5 {
+		t.Errorf("another address of the same network has %d attempts", n)
+	}
+	if n := refused("203.0.113.70:2", "10.1.1.2"); n > 5 {
+		t.Errorf("who says that they are somebody else has %d attempts", n)
+	}
+}
