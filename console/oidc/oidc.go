@@ -5,6 +5,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
@@ -33,8 +35,11 @@ const EmailClaim = "email"
 // personPrefix begins the id of every person who is not the only one.
 const personPrefix = "user:"
 
-// answerTime bounds how long the identity provider may take for one answer.
-const answerTime = 10 * time.Second
+// Bounds of an answer of the identity provider.
+const (
+	answerTime = 10 * time.Second
+	maxAnswer  = 1 << 20 // bytes
+)
 
 // Config says which provider is asked, and what its claims mean. Issuer and Client are required.
 type Config struct {
@@ -48,7 +53,7 @@ type Config struct {
 	Allow []Claim
 	// Operator makes those operators who have one of these claims.
 	Operator []Claim
-	HTTP     *http.Client     // nil: one with timeouts
+	HTTP     *http.Client     // nil: one with timeouts. Of an answer it reads a bounded number of bytes either way.
 	Now      func() time.Time // nil: time.Now
 }
 
@@ -67,6 +72,8 @@ func ParseClaim(s string) (Claim, error) {
 // Provider is an identity provider. It is safe for concurrent use.
 type Provider struct {
 	cfg Config
+
+	asking singleflight.Group
 
 	mu    sync.Mutex
 	found *oidc.Provider
@@ -92,6 +99,9 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.HTTP == nil {
 		cfg.HTTP = &http.Client{Transport: httpclient.NewTransport(0), Timeout: answerTime}
 	}
+	own := *cfg.HTTP
+	own.Transport = bounded{cmp.Or(own.Transport, http.DefaultTransport)}
+	cfg.HTTP = &own
 	return &Provider{cfg: cfg}, nil
 }
 
@@ -104,22 +114,40 @@ func (p *Provider) Name() string {
 	return at.Host
 }
 
-// provider returns what the provider says of itself.
+// provider returns what the provider says of itself. While it is not known, it is asked once for all who wait for it.
 func (p *Provider) provider(ctx context.Context) (*oidc.Provider, error) {
-	p.mu.Lock()
-	found := p.found
-	p.mu.Unlock()
-	if found != nil {
+	if found := p.known(); found != nil {
 		return found, nil
 	}
-	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.cfg.HTTP), p.cfg.Issuer)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s cannot be asked: %w", transport.ErrUnavailable, p.Name(), err)
+	asked := p.asking.DoChan("", func() (any, error) {
+		if found := p.known(); found != nil { // since a moment ago
+			return found, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+		defer cancel()
+		found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.cfg.HTTP), p.cfg.Issuer)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s cannot be asked: %w", transport.ErrUnavailable, p.Name(), err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.found = found
+		return found, nil
+	})
+	select {
+	case r := <-asked:
+		found, _ := r.Val.(*oidc.Provider)
+		return found, r.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+}
+
+// known returns what the provider has said of itself; nil when it was not asked.
+func (p *Provider) known() *oidc.Provider {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.found = found
-	return found, nil
+	return p.found
 }
 
 func (p *Provider) oauth(at *oidc.Provider, callback string) *oauth2.Config {
