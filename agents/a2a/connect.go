@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 )
 
 // maxInterfaces bounds the interfaces of a card that are looked at.
@@ -113,7 +115,7 @@ func (a *Agent) dialGRPC(address string) (*grpc.ClientConn, error) {
 	}
 	o := []grpc.DialOption{
 		grpc.WithTransportCredentials(secure), grpc.WithPerRPCCredentials(headersOf{a, origin(u), u.Scheme == "https"}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxBody)), grpc.WithUserAgent("cortex/" + a.o.Version),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxBody), grpc.ForceCodecV2(protoweight.NewCodec(maxHeavy, errHeavy))), grpc.WithUserAgent("cortex/" + a.o.Version),
 		grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream), grpc.WithDisableServiceConfig(),
 	}
 	if a.peer.Public {
@@ -179,6 +181,10 @@ func rpcError(err error) error {
 			return fmt.Errorf("%w: %s", errTooMuch, s.Message())
 		}
 		return &awayError{s.Message(), true}
+	case codes.Internal:
+		if strings.HasSuffix(s.Message(), errHeavy.Error()) { // the codec's
+			return errHeavy
+		}
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return &refusedError{"the agent does not let Cortex in: " + s.Message()}
 	case codes.Canceled:

@@ -18,12 +18,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 )
 
 // Bounds of the server. A stream lasts as long as its program: one that has ended is never opened again.
 const (
 	maxCalls  = 256      // at the same time, beside streams
 	maxBody   = 4 << 20  // bytes of a message, as with the real hub
+	maxHeavy  = 8 << 20  // bytes that it takes when it is decoded, as far as that can be estimated
 	maxHeader = 16 << 10 // bytes of the metadata of a call
 	maxOnConn = 256      // streams and calls of a connection
 	helloTime = 10 * time.Second
@@ -37,7 +39,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 	guard := httpserver.NewGuard(l, openfiles.HTTP(h.at.Listeners), h.at.Logger)
 	calls := make(chan struct{}, maxCalls)
 	s := grpc.NewServer(
-		grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
+		grpc.ForceServerCodecV2(protoweight.NewCodec(maxHeavy, protoweight.ErrHeavy)), grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pongTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),

@@ -1,0 +1,88 @@
+// Package protoweight estimates what messages of Protocol Buffers take in memory, for the servers and clients of gRPC. Like package nesting for JSON, it
+// looks at a text before it is decoded: a message of small values takes fifty times its length, so that a bound on lengths is none on memory.
+package protoweight
+
+import (
+	"errors"
+
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // registers the codec
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Estimates, in bytes.
+const (
+	messageWeight = 128 // a message without fields
+	entryWeight   = 64  // an entry of a map, beside its message
+	fieldWeight   = 24
+)
+
+// maxDepth is as deep as protobuf decodes.
+const maxDepth = 10_000
+
+// codec is gRPC's codec of messages with a bound.
+type codec struct {
+	encoding.CodecV2
+	most    int
+	refusal error
+}
+
+// NewCodec returns the codec of messages, which refuses with an error those that would take more than most bytes, before it decodes them.
+func NewCodec(most int, refusal error) encoding.CodecV2 {
+	return &codec{encoding.GetCodecV2("proto"), most, refusal}
+}
+
+// ErrHeavy is an error for NewCodec.
+var ErrHeavy = errors.New("the message has too many values")
+
+// Unmarshal implements [encoding.CodecV2].
+func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer b.Free()
+	if Of(m.ProtoReflect().Descriptor(), b.ReadOnlyData()) > c.most {
+		return c.refusal
+	}
+	return c.CodecV2.Unmarshal(mem.BufferSlice{b}, v)
+}
+
+// Of estimates how much memory a message takes when it is decoded, in bytes. b may be invalid.
+func Of(m protoreflect.MessageDescriptor, b []byte) int { return weigh(m, b, 0) }
+
+func weigh(of protoreflect.MessageDescriptor, b []byte, depth int) int {
+	w := messageWeight + len(b)
+	for len(b) > 0 {
+		num, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			break // which decoding says
+		}
+		b = b[n:]
+		if w += fieldWeight; kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, kind, b); n < 0 {
+				break
+			}
+			b = b[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			break
+		}
+		b = b[n:]
+		f := of.Fields().ByNumber(num)
+		if f == nil || f.Message() == nil || depth == maxDepth {
+			continue
+		}
+		if f.IsMap() {
+			w += entryWeight
+		}
+		w += weigh(f.Message(), value, depth+1) - len(value)
+	}
+	return w
+}
