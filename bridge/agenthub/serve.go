@@ -44,6 +44,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
 		grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+			ctx = kit.Arriving(ctx)
 			if isStream[info.FullMethodName] {
 				return ctx, nil
 			}
@@ -57,6 +58,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 		}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
 			defer h.caught(&err)
+			kit.Arrived(ctx)
 			defer enter(ctx, guard)()
 			return next(ctx, req)
 		}),

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -46,6 +47,7 @@ func (h *hub) SubscribeToAgentEvents(r *hubpb.SubscribeToAgentEventsRequest, to 
 // subscribe sends a peer its events until the stream or the hub ends.
 func (h *hub) subscribe(k kind, of string, to outgoing) error {
 	ctx := to.Context()
+	kit.Arrived(ctx)
 	switch {
 	case of == "":
 		return status.Error(codes.InvalidArgument, "agent_id cannot be empty")

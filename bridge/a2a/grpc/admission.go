@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 )
@@ -64,6 +65,7 @@ func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context
 		_, err := a.identify(token)
 		return err
 	})
+	ctx = kit.Arriving(ctx)
 	context.AfterFunc(ctx, end)
 	context.AfterFunc(ctx, arrived)
 	return context.WithValue(ctx, callKey{}, &call{user, token, arrived}), nil
@@ -76,6 +78,7 @@ func (a *admission) admit(ctx context.Context, message any) (context.Context, *s
 		return ctx, nil, status.Error(codes.Unauthenticated, "nobody is known to make this call")
 	}
 	c.arrived()
+	kit.Arrived(ctx)
 	if err := check(message); err != nil {
 		return ctx, nil, err
 	}
