@@ -21,6 +21,8 @@ const (
 	// awayPatience is how long a task waits for an unavailable server.
 	awayPatience = 30 * time.Second
 	awayPoll     = 100 * time.Millisecond
+	// listPause is the time between two lists of the tools of a server that says again and again that they have changed.
+	listPause = time.Second
 )
 
 // Options configures an Agent.
@@ -52,6 +54,9 @@ type Agent struct {
 	doubted []string // tools that are not what they were, or of which that is not known
 	closed  bool
 	parked  map[string]*parked // calls that wait for the user, by the paths of their tasks' records
+
+	listPause time.Duration
+	told      map[string]bool // tools of which the log has said that they have changed; of Open and then Run only
 }
 
 // Open starts or reaches a server and lists its tools. Call [Agent.Run] to keep it running and [Agent.Close] to end it.
@@ -66,6 +71,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	}
 	a := &Agent{
 		server: s, o: *o, log: o.Logger, changes: make(chan agents.Change, 1), again: make(chan struct{}, 1), up: make(chan struct{}),
+		listPause: listPause, told: map[string]bool{},
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -112,17 +118,27 @@ func (a *Agent) tell(c agents.Change) {
 // Run restarts the server with growing pauses whenever it ends, until ctx ends. While the server is unavailable the agent is draining.
 func (a *Agent) Run(ctx context.Context) error {
 	restarts := process.NewRestarts()
+	var quiet <-chan time.Time // until the tools may be listed again
 	for began := time.Now(); ; began = time.Now() {
 		if s := a.current(); s != nil {
+			again := a.again
+			if quiet != nil {
+				again = nil
+			}
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-a.again:
+			case <-quiet:
+				quiet = nil
+				continue
+			case <-again:
+				quiet = time.After(a.listPause)
+				before := a.Card()
 				if err := a.list(ctx, s); err != nil {
 					a.log.Warn("tools not read", "err", a.server.hide(err.Error()))
-					continue
+				} else if card := a.Card(); card != before {
+					a.tell(agents.Change{Card: card})
 				}
-				a.tell(agents.Change{Card: a.Card()})
 				continue
 			case <-s.ended:
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ const (
 	maxDescription  = 4 << 10  // bytes, of a tool
 	maxSchema       = 64 << 10 // bytes; a schema over agentcard.MaxSchema is not in the card
 	maxInstructions = 2 << 10
+	maxSaid         = 64 << 10 // bytes, of what a tool says of itself in words; one that says more is left out
+	maxTold         = 10       // tools of which the log says that they are left out, of a list
 )
 
 // tool is a tool of the server.
@@ -56,7 +59,13 @@ func newTool(of *sdk.Tool) (*tool, error) {
 	if !names.MatchString(of.Name) {
 		return nil, fmt.Errorf("its name is %.80q", of.Name)
 	}
-	t := &tool{Tool: of}
+	if n := len(of.Title) + len(of.Description); n > maxSaid {
+		return nil, fmt.Errorf("it says %d bytes of itself: at most %d are allowed", n, maxSaid)
+	}
+	if of.Annotations != nil && len(of.Annotations.Title) > maxSaid {
+		return nil, fmt.Errorf("its title has %d bytes: at most %d are allowed", len(of.Annotations.Title), maxSaid)
+	}
+	t := &tool{Tool: &sdk.Tool{Name: of.Name, Title: of.Title, Description: of.Description, Annotations: of.Annotations}}
 	for _, s := range []struct {
 		what string
 		is   any
@@ -132,25 +141,34 @@ func (t *tool) title() string {
 
 // list lists the server's tools and makes the card.
 func (a *Agent) list(ctx context.Context, s *session) error {
-	all, more, err := s.tools(ctx, maxTools)
-	if err != nil {
-		return err
-	}
-	if more {
-		a.log.Warn("server has more tools than a card: the others are left out", "tools", maxTools)
-	}
 	var list []*tool
 	by := map[string]*tool{}
-	for _, of := range all {
-		if of == nil || by[of.Name] != nil {
-			continue
+	left := 0
+	more, err := s.tools(ctx, func(of *sdk.Tool) bool {
+		if by[of.Name] != nil {
+			return true
 		}
 		t, err := newTool(of)
 		if err != nil {
-			a.log.Warn("tool left out", "tool", shorten.To(of.Name, 128), "err", err)
-			continue
+			if left++; left <= maxTold {
+				a.log.Warn("tool left out", "tool", shorten.To(of.Name, 128), "err", err)
+			}
+			return true
+		}
+		if len(list) == maxTools {
+			return false
 		}
 		list, by[t.Name] = append(list, t), t
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if left > maxTold {
+		a.log.Warn("more tools left out", "tools", left-maxTold)
+	}
+	if more {
+		a.log.Warn("server has more tools than a card: the others are left out", "tools", maxTools)
 	}
 	var things []pin.Thing
 	for _, t := range list {
@@ -161,13 +179,19 @@ func (a *Agent) list(ctx context.Context, s *session) error {
 		a.log.Warn("tools are not remembered, and need a yes", "tools", len(strange), "err", err)
 	}
 	for _, name := range changed {
-		a.log.Warn("tool is not what it was, and needs a yes: what it says of itself has changed; its line in the file is what it was", "tool", name, "file", a.pins.Path)
+		if !a.told[name] { // a server may change it again and again
+			a.log.Warn("tool is not what it was, and needs a yes: what it says of itself has changed; its line in the file is what it was", "tool", name, "file", a.pins.Path)
+		}
+		a.told[name] = true // as many as there are lines in the file
 	}
 	doubted := append(changed, strange...)
 	card := a.newCard(s.InitializeResult(), list, doubted)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tools, a.card, a.doubted = by, card, doubted
+	a.tools, a.doubted = by, doubted
+	if !reflect.DeepEqual(card, a.card) {
+		a.card = card
+	}
 	return nil
 }
 

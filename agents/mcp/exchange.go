@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net"
 	"net/http"
@@ -86,7 +87,9 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode >= http.StatusMultipleChoices:
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxReason}
-	case kind != "text/event-stream":
+	case kind == "text/event-stream": // the SDK bounds its events
+		resp.Body = &bounded{ReadCloser: resp.Body, most: math.MaxInt64 - 1, scale: scale{events: true}}
+	default:
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody}
 	}
 	return resp, nil
@@ -115,10 +118,11 @@ func (x *exchange) expired(r *http.Request) bool {
 	return resp.StatusCode == http.StatusNotFound
 }
 
-// bounded fails after most bytes.
+// bounded fails after most bytes, and for a message that is too heavy.
 type bounded struct {
 	io.ReadCloser
 	most, n int64
+	scale   scale
 }
 
 // Read implements [io.Reader].
@@ -128,6 +132,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.most-b.n+1)])
 	b.n += int64(n)
+	if heavy := b.scale.add(p[:n]); heavy != nil {
+		return 0, heavy
+	}
 	return n, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"golang.org/x/oauth2"
 
@@ -146,7 +147,7 @@ func try(ctx context.Context, s *Server, version string) error {
 		server, revision := s.attempt(n)
 		c, err := connect(ctx, server, revision, &Options{Version: version}, slog.New(slog.DiscardHandler), func() {})
 		if err == nil {
-			_, _, err = c.tools(ctx, maxTools)
+			_, err = c.tools(ctx, func(*sdk.Tool) bool { return true })
 			c.end()
 		}
 		if err == nil || s.login.refused() {

@@ -15,7 +15,7 @@ const maxOwed = 256
 
 var errOwed = fmt.Errorf("the server asks more than %d things at a time", maxOwed)
 
-// owing is a transport whose connection ends when the server has more than maxOwed requests open.
+// owing is a transport whose connection ends when the server has more than maxOwed requests open, or sends a message that is too heavy.
 type owing struct{ sdk.Transport }
 
 // Connect implements [sdk.Transport].
@@ -36,6 +36,9 @@ type owed struct {
 // Read implements [sdk.Connection].
 func (o *owed) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := o.Connection.Read(ctx)
+	if err == nil && isHeavy(m) {
+		return nil, errHeavy
+	}
 	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() && o.n.Add(1) > maxOwed {
 		return nil, errOwed
 	}

@@ -24,6 +24,12 @@ func TestMain(m *testing.M) {
 			_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600)
 		}
 		fmt.Fprintln(os.Stderr, "the key is", os.Getenv("KEY"))
+		if os.Getenv(asFlood) != "" {
+			if err := floodTools(); err != nil {
+				os.Exit(1)
+			}
+			return
+		}
 		if address := os.Getenv(asAddress); address != "" {
 			fmt.Fprintln(os.Stderr, serveAt(address))
 			os.Exit(1)

@@ -142,10 +142,11 @@ func (n *session) unblock(ctx context.Context) (over func()) {
 	}
 }
 
-// tools returns at most most tools of the server; more is true if it has others.
-func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bool, err error) {
+// tools calls keep with each tool of the server until that returns false; more is true if there may be others. A page is not kept when the next one comes:
+// a server may say of each tool as much as a message can have.
+func (n *session) tools(ctx context.Context, keep func(*sdk.Tool) bool) (more bool, err error) {
 	if caps := n.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
-		return nil, false, nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -155,17 +156,18 @@ func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bo
 		page := p
 		r, err := n.ListTools(ctx, &page)
 		if err != nil {
-			return nil, false, fmt.Errorf("list the tools: %w", err)
+			return false, fmt.Errorf("list the tools: %w", err)
 		}
-		all = append(all, r.Tools...)
-		if len(all) > most {
-			return all[:most], true, nil
+		for _, of := range r.Tools {
+			if of != nil && !keep(of) {
+				return true, nil
+			}
 		}
 		if p.Cursor = r.NextCursor; p.Cursor == "" {
-			return all, false, nil
+			return false, nil
 		}
 	}
-	return all, true, nil
+	return true, nil
 }
 
 // newHTTPClient returns a client that sends the server's headers to the server only, also after a redirect. A call follows no redirect, since the
