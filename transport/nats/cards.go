@@ -29,7 +29,9 @@ type cards struct {
 	known  map[string]term // by subject: cards that the handler knows as present
 	last   uint64          // highest sequence that tell has seen
 	synced bool            // the handler has received Synced
-	ahead  time.Duration   // how far this clock is ahead of the server's
+	server time.Time       // what the server's clock has said last
+	heard  time.Time       // when it said so, by this clock
+	old    uint64          // sequence of the last retained card; what comes behind it was stored a moment ago
 	looked time.Time       // when endOverdue last ran
 	news   chan struct{}   // holds one after a live event, which may be about a card that is not read yet
 
@@ -40,7 +42,7 @@ type cards struct {
 // well.
 type term struct {
 	sequence uint64
-	until    time.Time // by this clock; zero: without end
+	until    time.Time // by the server's clock; zero: without end
 }
 
 // overdueSlack is how long after its expiry a card is left to the server.
@@ -99,7 +101,8 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 		return nil, err
 	}
 	w := &watch{until: bucket.CachedInfo().State.LastSeq, lost: lost, made: time.Now()}
-	c.aheadOf(bucket.CachedInfo().TimeStamp)
+	c.old = w.until
+	c.said(bucket.CachedInfo().TimeStamp)
 	if c.bus.who.Limited() {
 		return w, nil
 	}
@@ -121,13 +124,16 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 	return w, nil
 }
 
-// aheadOf sets ahead by comparing this clock with at, the server's.
-func (c *cards) aheadOf(at time.Time) {
-	c.ahead = 0
-	if !at.IsZero() {
-		c.ahead = time.Since(at)
+// said notes what the server's clock says; at is zero if that is unknown.
+func (c *cards) said(at time.Time) {
+	c.heard = time.Now()
+	if c.server = at.Round(0); at.IsZero() {
+		c.server = c.heard.Round(0)
 	}
 }
+
+// now returns the time by the server's clock, from what has passed since it was heard of: either clock may be set meanwhile.
+func (c *cards) now() time.Time { return c.server.Add(time.Since(c.heard)) }
 
 // unwatch removes the consumer. If that fails, the server removes it after InactiveThreshold.
 func (c *cards) unwatch(w *watch) {
@@ -256,7 +262,7 @@ func (c *cards) endOverdue(ctx context.Context, h transport.Handler) {
 	now := time.Now()
 	c.looked = now
 	for subject, l := range c.known {
-		if l.overdue(now) {
+		if l.overdue(c.now()) {
 			delete(c.known, subject)
 			c.bus.removeCard(subject, l.sequence)
 			if e, err := c.gone(subject, transport.GoneExpired, fmt.Sprint(l.sequence), now); err == nil {
@@ -343,10 +349,13 @@ func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetad
 	}
 	isNew := meta.Sequence.Stream > c.last
 	c.last = max(c.last, meta.Sequence.Stream)
+	if isNew && meta.Sequence.Stream > c.old {
+		c.said(meta.Timestamp)
+	}
 	l := term{sequence: meta.Sequence.Stream}
 	card := e.Payload.(*transport.Card)
 	if card.TTL > 0 {
-		l.until = meta.Timestamp.Add(c.ahead + card.TTL)
+		l.until = meta.Timestamp.Add(card.TTL)
 	}
 	_, known := c.known[raw.Subject]
 	switch {
@@ -354,7 +363,7 @@ func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetad
 		return // the handler does not know the card. An agent's own goodbye is passed on once: its card may have expired just before.
 	case card.Gone != "":
 		delete(c.known, raw.Subject)
-	case l.overdue(time.Now()) && !known:
+	case l.overdue(c.now()) && !known:
 		c.bus.removeCard(raw.Subject, l.sequence)
 		return
 	default:

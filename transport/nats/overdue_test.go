@@ -1,10 +1,13 @@
 package nats
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -95,5 +98,45 @@ func TestGoodbyeAfterExpiry(t *testing.T) {
 	put(transport.Card{Gone: transport.GoneLeft})
 	if c := receive(t, events); c.Gone != transport.GoneLeft {
 		t.Errorf("%+v, want the goodbye", c)
+	}
+}
+
+// TestServerClockIsSet has the clock of the server go back or forward by an hour while cards are read, or this one's by as much in the other direction:
+// agents that announce themselves stay.
+func TestServerClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			b := newNode(t, ServerOptions{}).dial(t, nil)
+			c := &cards{bus: b, known: map[string]term{}, news: make(chan struct{}, 1)}
+			w, err := c.watch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.unwatch(w)
+			var told []transport.GoneReason
+			h := func(_ context.Context, e *transport.Event) error {
+				if card, ok := e.Payload.(*transport.Card); ok {
+					told = append(told, card.Gone)
+				}
+				return nil
+			}
+			c.sync(t.Context(), map[string]bool{}, h)
+			for n, at := range []time.Duration{0, by, by + 10*time.Second} {
+				m, err := encode(cardSubject("", "weather", "1"), &transport.Event{
+					ID: "c", Time: time.Now(), From: "weather",
+					Payload: &transport.Card{AgentID: "weather", Instance: "1", Card: &a2a.AgentCard{Name: "weather"}, TTL: time.Minute},
+				}, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				meta := &natsgo.MsgMetadata{Timestamp: time.Now().Add(at)}
+				meta.Sequence.Stream = w.until + uint64(n) + 1
+				c.tell(t.Context(), m, meta, nil, h)
+				c.endOverdue(t.Context(), h)
+			}
+			if diff := cmp.Diff([]transport.GoneReason{"", "", ""}, told); diff != "" {
+				t.Errorf("what is told of the agent differs (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
