@@ -82,6 +82,35 @@ func TestCallsAreLimited(t *testing.T) {
 	}
 }
 
+// TestCallsOfAWrongClock has the clock that was ahead set right: calls that were counted by it count no longer than a rule says.
+func TestCallsOfAWrongClock(t *testing.T) {
+	for rule, refusal := range map[string]string{
+		"calls: {most: 1, per: 1m}": "alpha: a rule allows 1 calls in 1m0s", "repeat: {within: 1m}": "Nothing was done: alpha was asked for the same",
+	} {
+		for by, counts := range map[time.Duration]bool{10 * time.Second: true, 30 * 24 * time.Hour: false} {
+			t.Run(fmt.Sprint(rule, by), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorldOf(t, agentIDs)
+					w.serveAgents()
+					cfg := cortex.Config{
+						Decider: relaying, Policy: rulesOf(t, "rules: [{agents: [alpha], "+rule+"}]"), Now: func() time.Time { return time.Now().Add(by) },
+					}
+					w.start(cfg)
+					w.say("m1", "go")
+					w.wantAnswer("m1", "alpha COMPLETED did go; ")
+					w.stop()
+					cfg.Now = nil
+					w.start(cfg)
+					w.say("m2", "go")
+					if got := w.answers()["m2"]; strings.HasPrefix(got, refusal) != counts || got == "" {
+						t.Errorf("answer %q, want %q: %v", got, refusal, counts)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestCallsWithoutNotes has a store that cannot count refuse what a rule limits, and nothing else.
 func TestCallsWithoutNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

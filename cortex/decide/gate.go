@@ -43,6 +43,10 @@ type callNote struct {
 	Time time.Time `json:"time"`
 }
 
+// within reports whether c was made in the span of time before now. Another process, whose clock is ahead, may have dated it later; a date that is later
+// by more than the span is of a clock that was wrong, and does not count, or it would until that time comes.
+func (c callNote) within(span time.Duration, now time.Time) bool { return now.Sub(c.Time).Abs() < span }
+
 // gated is a delegation that rules count.
 type gated struct {
 	del    *llm.Delegation
@@ -155,7 +159,7 @@ func (d *decision) repeats(ctx context.Context, g *gated) (result string, err er
 		return "", err
 	}
 	from := d.entry.Time.Add(-g.repeat.Within)
-	at := slices.IndexFunc(n.Calls, func(c callNote) bool { return c.Time.After(from) && c.ID != g.id })
+	at := slices.IndexFunc(n.Calls, func(c callNote) bool { return c.within(g.repeat.Within, d.entry.Time) && c.ID != g.id })
 	if at < 0 {
 		return "", nil
 	}
@@ -269,7 +273,7 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 		if slices.ContainsFunc(n.Calls, func(o callNote) bool { return o.ID == c.ID }) {
 			return true, nil
 		}
-		n.Calls = slices.DeleteFunc(n.Calls, func(o callNote) bool { return !o.Time.After(c.Time.Add(-per)) })
+		n.Calls = slices.DeleteFunc(n.Calls, func(o callNote) bool { return !o.within(per, c.Time) })
 		if len(n.Calls) >= most || !count {
 			return len(n.Calls) < most, nil
 		}
@@ -298,7 +302,7 @@ const sweepCallsEvery = 10 * time.Minute
 // sweepCalls deletes notes that are of no use any more, now and then.
 func (m *Maker) sweepCalls(ctx context.Context, tenant string, now time.Time) {
 	last := m.swept.Load()
-	if now.Sub(time.Unix(0, last)) < sweepCallsEvery || !m.swept.CompareAndSwap(last, now.UnixNano()) {
+	if now.Sub(time.Unix(0, last)).Abs() < sweepCallsEvery || !m.swept.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
 	for note, err := range m.cfg.Notes.Notes(ctx, tenant, storage.NoteCalls) {

@@ -39,6 +39,16 @@ func erasedOf(contextID string) (key, of string) {
 	return strconv.Itoa(int(binary.BigEndian.Uint16(sum[:])) % erasedNotes), hex.EncodeToString(sum[:16])
 }
 
+// Now returns the time by the clock of a store that is a [Clock], or else by this process's.
+func Now(ctx context.Context, s Store) (time.Time, error) {
+	if c, ok := s.(Clock); ok {
+		if now, _, err := c.Clock(ctx); err != nil || !now.IsZero() {
+			return now, err
+		}
+	}
+	return time.Now(), nil
+}
+
 // KeepErased stores that a conversation is being deleted now, for [ErasedAt]. It is called before the conversation's events are erased, so that it is
 // about none that comes later.
 func KeepErased(ctx context.Context, s Store, tenant, contextID string) error {
@@ -46,15 +56,9 @@ func KeepErased(ctx context.Context, s Store, tenant, contextID string) error {
 	if !ok {
 		return nil
 	}
-	now := time.Now()
-	if c, ok := s.(Clock); ok {
-		at, _, err := c.Clock(ctx)
-		if err != nil {
-			return err
-		}
-		if !at.IsZero() {
-			now = at
-		}
+	now, err := Now(ctx, s)
+	if err != nil {
+		return err
 	}
 	key, of := erasedOf(contextID)
 	for range erasedTries {

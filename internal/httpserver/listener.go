@@ -34,6 +34,7 @@ type listener struct {
 	most   int
 	logger *slog.Logger
 
+	began  time.Time // times of connections count from here, so that nobody sets them
 	closed chan struct{}
 	once   sync.Once
 	freed  chan struct{} // holds one after a connection was closed
@@ -46,7 +47,7 @@ type listener struct {
 
 func newListener(l net.Listener, most int, logger *slog.Logger) *listener {
 	return &listener{
-		Listener: l, most: most, logger: logger, closed: make(chan struct{}), freed: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
+		Listener: l, most: most, logger: logger, began: time.Now(), closed: make(chan struct{}), freed: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
 		failing: rate.Sometimes{First: 1, Interval: toldTime}, full: rate.Sometimes{First: 1, Interval: toldTime},
 	}
 }
@@ -98,7 +99,7 @@ func (l *listener) admit(c net.Conn) *conn {
 			l.mu.Unlock()
 			return n
 		}
-		old, wait := l.dispensable(time.Now())
+		old, wait := l.dispensable(l.now())
 		l.mu.Unlock()
 		l.full.Do(func() {
 			l.logger.Warn("all connections are taken: those that nothing is heard of are closed", "address", l.Addr().String(), "connections", l.most)
@@ -121,6 +122,9 @@ func (l *listener) admit(c net.Conn) *conn {
 	}
 }
 
+// now returns the time since l began. It does not follow the wall clock: when that was set back, no connection could be closed for so long.
+func (l *listener) now() time.Duration { return time.Since(l.began) }
+
 func (l *listener) isClosed() bool {
 	select {
 	case <-l.closed:
@@ -132,7 +136,7 @@ func (l *listener) isClosed() bool {
 
 // dispensable returns the connection to close for a new one: the one that has waited longest for a request or, when all have running handlers, the
 // one with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds l.mu.
-func (l *listener) dispensable(now time.Time) (found *conn, wait time.Duration) {
+func (l *listener) dispensable(now time.Duration) (found *conn, wait time.Duration) {
 	wait = workGrace
 	for c := range l.conns {
 		if owed := c.owed(now); owed > 0 {
@@ -156,19 +160,19 @@ type conn struct {
 	net.Conn
 	of *listener
 
-	heard   atomic.Int64 // time of the last read or write
-	stepped atomic.Int64 // when the connection, or a handler on it, last began or ended
+	heard   atomic.Int64 // time of the last read or write, by the listener's clock
+	stepped atomic.Int64 // likewise, when the connection, or a handler on it, last began or ended
 	serving atomic.Int32 // number of running handlers
 	idle    atomic.Bool  // the last answer is complete, and no request has begun
 	once    sync.Once
 }
 
-func (c *conn) hear() { c.heard.Store(time.Now().UnixNano()) }
+func (c *conn) hear() { c.heard.Store(int64(c.of.now())) }
 
-func (c *conn) step() { c.stepped.Store(time.Now().UnixNano()) }
+func (c *conn) step() { c.stepped.Store(int64(c.of.now())) }
 
 // owed returns for how long c may not be closed for another: a new connection needs time to send a request, and a request to be answered.
-func (c *conn) owed(now time.Time) time.Duration {
+func (c *conn) owed(now time.Duration) time.Duration {
 	grace := askGrace
 	switch {
 	case c.idle.Load():
@@ -176,7 +180,7 @@ func (c *conn) owed(now time.Time) time.Duration {
 	case c.serving.Load() > 0:
 		grace = workGrace
 	}
-	return time.Unix(0, c.stepped.Load()).Add(grace).Sub(now)
+	return time.Duration(c.stepped.Load()) + grace - now
 }
 
 // before reports whether c is to be closed rather than d. Bytes of an incomplete request do not count as progress.
