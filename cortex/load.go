@@ -27,7 +27,7 @@ func (o *Orchestrator) load(ctx context.Context, d *delivery) (conv *cache.Fold,
 	if conv.Version == d.conflictAt {
 		// The log has nothing new, and yet there was a conflict: the snapshot belongs to another log.
 		conv.Conversation, err = storage.LoadWhole(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
-		conv.Fresh = true
+		conv.Fresh, conv.Erased = true, nil
 	}
 	if err == nil {
 		err = o.cutOff(ctx, e, conv.Conversation, d.lost.Conv)

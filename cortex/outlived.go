@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -18,16 +19,28 @@ const textOutlived = "This was said before the conversation was deleted, so it i
 
 // outlived returns a text when e is a message of a conversation that was deleted since it was stored, or "". A NATS server that was killed may deliver
 // again what was acknowledged before; in the log of a living conversation such a message is found, and that of a deleted one is gone.
-func (o *Orchestrator) outlived(ctx context.Context, conv *conversation.Conversation, e *transport.Event) (why string, err error) {
+//
+// The mark of a deletion is read once for a fold whose conversation has a log: a later deletion erases that, so the entry conflicts and the conversation is
+// loaded again.
+func (o *Orchestrator) outlived(ctx context.Context, conv *cache.Fold, e *transport.Event) (why string, err error) {
 	if _, ok := transport.Request(e); !ok || e.Stored.IsZero() {
 		return "", nil // only a message begins anything
 	}
 	if conv.Seq != 0 && e.Stored.After(conv.Began.Add(clocksApart)) {
 		return "", nil
 	}
-	erased, err := storage.ErasedAt(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
-	if err != nil || e.Stored.After(erased) {
-		return "", err
+	erased := conv.Erased
+	if erased == nil {
+		at, err := storage.ErasedAt(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		if err != nil {
+			return "", err
+		}
+		if erased = &at; conv.Version != 0 {
+			conv.Erased = erased
+		}
+	}
+	if e.Stored.After(*erased) {
+		return "", nil
 	}
 	now, err := storage.Now(ctx, o.cfg.Store)
 	if err != nil {
@@ -37,13 +50,13 @@ func (o *Orchestrator) outlived(ctx context.Context, conv *conversation.Conversa
 		return "", nil // a clock that was ahead dated the deletion, and was set right: otherwise nothing could be said until that time comes
 	}
 	o.log.WarnContext(ctx, "the conversation of a message was deleted since: nothing is done", "context_id", e.ContextID, "from", e.From,
-		"stored", e.Stored, "deleted", erased)
+		"stored", e.Stored, "deleted", *erased)
 	return textOutlived, nil
 }
 
 // erasedMeanwhile returns an error that wraps [storage.ErrConflict] when the conversation that entry begins was deleted while it was decided: without a log
 // there is nothing that its append could conflict with.
-func (o *Orchestrator) erasedMeanwhile(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
+func (o *Orchestrator) erasedMeanwhile(ctx context.Context, conv *cache.Fold, entry *conversation.Entry) error {
 	if entry.Seq != 1 {
 		return nil
 	}

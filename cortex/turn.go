@@ -99,7 +99,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	if entry.Seq == 1 {
 		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 	}
-	if why, err := o.outlived(ctx, conv.Conversation, e); err != nil { // also after a conflict: it may be deleted during the decision
+	if why, err := o.outlived(ctx, conv, e); err != nil { // also after a conflict: it may be deleted during the decision
 		return true, err
 	} else if why != "" {
 		o.unstored.Take(d.unstored)
@@ -207,7 +207,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 			if err := o.maker.Decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
 				return err
 			}
-			if err := o.erasedMeanwhile(ctx, conv.Conversation, entry); err != nil {
+			if err := o.erasedMeanwhile(ctx, conv, entry); err != nil {
 				return err
 			}
 			// The time of the decision does not count as the agents'. Tasks that it decides about have not been sent yet.

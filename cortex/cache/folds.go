@@ -26,6 +26,9 @@ type Fold struct {
 	Epoch uint64    // ownership epoch under which it was read, see [transport.Event]
 	Timer time.Time // the last timer that this process set and that has not fired; zero: unknown
 	Fresh bool      // it was read for the event that is being handled
+	// Erased is when an earlier conversation of this name was deleted (zero: never, as far as is known); nil: not looked up since
+	// there is a log. It stays true as long as the fold stands for the log, since another deletion ends that.
+	Erased *time.Time
 }
 
 // Wakes reports whether an earlier timer will wake the conversation before due. The next timer is set then, so setting one now would waste a
