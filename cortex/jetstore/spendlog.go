@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -45,8 +46,8 @@ func (s *Store) spentOn(ctx context.Context, key string) (u llm.Usage, revision 
 	return u, kv.Revision(), nil
 }
 
-// Spend implements [storage.SpendLog]: it reads the sum and writes the new one, and repeats that when the server refuses the write because the sum
-// has changed meanwhile.
+// Spend implements [storage.SpendLog]: it reads the sum, unless this Store has written it last, and writes the new one, and repeats that when the server
+// refuses the write because the sum has changed meanwhile.
 func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
 	sum, err := s.spend(ctx, keyOf(tenant, day), u)
 	if err != nil {
@@ -56,10 +57,15 @@ func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm
 }
 
 func (s *Store) spend(ctx context.Context, key string, u llm.Usage) (llm.Usage, error) {
+	epoch := s.epoch()
+	sum, revision := s.written.take(key, epoch)
 	for range spendTries {
-		sum, revision, err := s.spentOn(ctx, key)
-		if err != nil {
-			return llm.Usage{}, err
+		remembered := revision != 0
+		if !remembered {
+			var err error
+			if sum, revision, err = s.spentOn(ctx, key); err != nil {
+				return llm.Usage{}, err
+			}
 		}
 		sum = sum.Add(u)
 		b, err := json.Marshal(sum)
@@ -67,12 +73,19 @@ func (s *Store) spend(ctx context.Context, key string, u llm.Usage) (llm.Usage, 
 			return llm.Usage{}, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
 		}
 		if revision == 0 {
-			_, err = s.spent.Create(ctx, key, b)
+			revision, err = s.spent.Create(ctx, key, b)
 		} else {
-			_, err = s.spent.Update(ctx, key, b, revision)
+			revision, err = s.spent.Update(ctx, key, b, revision)
 		}
-		if !errors.Is(err, jetstream.ErrKeyExists) && !errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+		switch {
+		case err == nil:
+			s.written.put(key, epoch, sum, revision)
+			return sum, nil
+		case !errors.Is(err, jetstream.ErrKeyExists) && !errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 			return sum, err
+		}
+		if revision = 0; remembered {
+			continue
 		}
 		select { // let the others go first
 		case <-ctx.Done():
@@ -81,4 +94,30 @@ func (s *Store) spend(ctx context.Context, key string, u llm.Usage) (llm.Usage, 
 		}
 	}
 	return llm.Usage{}, fmt.Errorf("%w: others wrote %d times in between", storage.ErrConflict, spendTries)
+}
+
+// writtenSum is the sum that a Store has written last, while no Spend uses it. It is safe for concurrent use.
+type writtenSum struct {
+	mu       sync.Mutex
+	key      string
+	epoch    uint64 // see Store.epoch: a server that comes back may have lost what it had, and give a revision to another sum
+	sum      llm.Usage
+	revision uint64 // 0: unknown
+}
+
+// take returns the sum of key and its revision, and forgets them. The revision is 0 when they are unknown.
+func (w *writtenSum) take(key string, epoch uint64) (llm.Usage, uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.key != key || w.epoch != epoch {
+		return llm.Usage{}, 0
+	}
+	defer func() { w.revision = 0 }()
+	return w.sum, w.revision
+}
+
+func (w *writtenSum) put(key string, epoch uint64, sum llm.Usage, revision uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.key, w.epoch, w.sum, w.revision = key, epoch, sum, revision
 }

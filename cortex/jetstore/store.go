@@ -71,6 +71,7 @@ type Store struct {
 	stream  jetstream.Stream
 	snaps   jetstream.KeyValue
 	spent   jetstream.KeyValue
+	written writtenSum // in spent
 	notes   jetstream.KeyValue
 	seals   bool    // this Store has access to the keys of notes
 	ring    keyring // known keys of notes
