@@ -21,19 +21,23 @@ const answersKept = 8
 
 // Publisher publishes to JetStream over one connection. Make one with [New]; it ends with its connection. It is safe for concurrent use.
 type Publisher struct {
-	nc   *nats.Conn
-	free chan *place // unused places
+	nc      *nats.Conn
+	free    chan *place   // unused places
+	cluster func() string // the name of the server's cluster, or ""
 
 	mu   sync.Mutex
 	made int // number of places, at most cap(free)
 	busy map[*place]struct{}
 }
 
-// place is a subscription for answers, used by one publish after the other. The reply subject of each publish ends with another number, so that
-// an answer which comes late, or twice, is not taken for the answer to a later publish.
+// place is a subscription for answers, used by one publish after the other. The reply subject ends with a number, so that an answer which comes late,
+// or twice, is not taken for the answer to a later publish. A server looks up each new subject, so a number is used again if nothing more is to come:
+// behind an acknowledgement, unless there are other servers, one of which may acknowledge as well when it leads next.
 type place struct {
 	address string // the reply subject up to its number
 	number  uint64
+	reply   string         // the reply subject to use again, or ""
+	acked   []byte         // the acknowledgement that came there last
 	answers chan *nats.Msg // nil says that failure is set
 	late    *time.Timer
 
@@ -45,7 +49,7 @@ type place struct {
 // New returns a Publisher with at most most messages in flight, each of which uses a subscription; further ones wait. A lost connection ends all
 // that are in flight.
 func New(nc *nats.Conn, most int) *Publisher {
-	p := &Publisher{nc: nc, free: make(chan *place, most), busy: map[*place]struct{}{}}
+	p := &Publisher{nc: nc, free: make(chan *place, most), cluster: nc.ConnectedClusterName, busy: map[*place]struct{}{}}
 	changed := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	go func() {
 		for !nc.IsClosed() {
@@ -68,8 +72,11 @@ func (p *Publisher) Publish(ctx context.Context, m *nats.Msg, wait time.Duration
 		return 0, err
 	}
 	defer p.leave(at)
-	at.number++
-	m.Reply = at.address + strconv.FormatUint(at.number, 10)
+	if at.reply == "" || p.cluster() != "" {
+		at.number++
+		at.reply, at.acked = at.address+strconv.FormatUint(at.number, 10), nil
+	}
+	m.Reply, at.reply = at.reply, ""
 	if err := p.nc.PublishMsg(m); err != nil {
 		return 0, err
 	}
@@ -79,9 +86,14 @@ func (p *Publisher) Publish(ctx context.Context, m *nats.Msg, wait time.Duration
 			switch {
 			case answer == nil:
 				return 0, p.failure(at)
-			case answer.Subject == m.Reply:
-				return read(answer)
+			case answer.Subject != m.Reply || at.acked != nil && bytes.Equal(answer.Data, at.acked):
+				continue // too late, or once more
 			}
+			if seq, ok := plain(answer.Data); ok {
+				at.reply, at.acked = m.Reply, answer.Data
+				return seq, nil
+			}
+			return read(answer)
 		case <-at.late.C:
 			return 0, context.DeadlineExceeded
 		case <-ctx.Done():

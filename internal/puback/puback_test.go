@@ -122,6 +122,9 @@ func TestLateAnswerIsNobodys(t *testing.T) {
 	})
 	stream(t, nc, "next", func(m *nats.Msg) { m.Respond(ack(2)) }) //nolint:errcheck // who waits tells
 	p := New(nc, 1)
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "nobody"}, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("without a stream, Publish = %v", err)
+	}
 	next := func(what string) {
 		t.Helper()
 		if seq, err := p.Publish(t.Context(), &nats.Msg{Subject: "next"}, time.Minute); seq != 2 || err != nil {
@@ -155,6 +158,38 @@ func TestLateAnswerIsNobodys(t *testing.T) {
 		t.Errorf("without a stream, Publish = %v", err)
 	}
 	next("no stream")
+}
+
+// TestAddressIsUsedAgain publishes one message after the other: the address for the answers is the same one until an answer is missing, or an error, and
+// never in a cluster.
+func TestAddressIsUsedAgain(t *testing.T) {
+	for cluster, want := range map[string]string{"": "1 1 2 2 2 3 3", "c": "1 2 3 4 5 6 7"} {
+		nc := connected(t)
+		var got []string // its elements are read behind heard
+		heard := make(chan struct{}, 1)
+		stream(t, nc, "*", func(m *nats.Msg) {
+			got = append(got, m.Reply[strings.LastIndexByte(m.Reply, '.')+1:])
+			switch m.Subject {
+			case "ok":
+				m.Respond(ack(len(got))) //nolint:errcheck // who waits tells
+			case "refused":
+				m.Respond([]byte(`{"error":{"code":400,"err_code":10071}}`)) //nolint:errcheck // who waits tells
+			}
+			heard <- struct{}{}
+		})
+		p := New(nc, 1)
+		p.cluster = func() string { return cluster }
+		for _, subject := range []string{"ok", "silent", "ok", "ok", "refused", "ok", "ok"} {
+			_, err := p.Publish(t.Context(), &nats.Msg{Subject: subject}, map[bool]time.Duration{true: time.Millisecond, false: time.Minute}[subject == "silent"])
+			<-heard
+			if (err == nil) != (subject == "ok") {
+				t.Errorf("Publish to %s = %v", subject, err)
+			}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("in cluster %q the addresses end with %s, want %s", cluster, got, want)
+		}
+	}
 }
 
 // TestFail ends publishes in flight, by Fail and by closing the connection.
