@@ -211,7 +211,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 func (d *Decider) report(t *llm.Turn) *llm.Decision {
 	tasks := t.Steps[len(t.Steps)-1].Tasks
 	decision := llm.Report(tasks)
-	if len(t.User) > maxRead || !decision.Kind.Fulfils() {
+	if len(t.User) > maxRead || !decision.Kind.Fulfils() || len(tasks) == 1 && isWhole(t.User, tasks[0].Text) {
 		return decision
 	}
 	m := d.newMatcher(t)
@@ -231,6 +231,12 @@ func (d *Decider) report(t *llm.Turn) *llm.Decision {
 	}
 	decision.Say = fmt.Sprintf("%s\nI did not understand %s.", strings.TrimRight(decision.Say, "\n"), strings.Join(parts, " and "))
 	return decision
+}
+
+// isWhole reports whether task is all of a request but the address in front of it.
+func isWhole(request, task string) bool {
+	address, ok := strings.CutSuffix(request, task)
+	return ok && strings.HasPrefix(address, "@") && strings.IndexByte(address, ' ') == len(address)-1
 }
 
 // resume continues the task that waits for the user's reply, the latest one when there are several. It returns nil when none waits, when its agent is
