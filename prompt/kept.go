@@ -21,19 +21,6 @@ type rendered struct {
 // Equal reports true: what is kept is no part of a turn.
 func (k *Kept) Equal(*Kept) bool { return true }
 
-// Size returns the bytes of the text that k holds. k may be nil.
-func (k *Kept) Size() (n int) {
-	if k == nil {
-		return 0
-	}
-	if r := k.made.Load(); r != nil {
-		for i := range r.messages {
-			n += len(r.messages[i].Text)
-		}
-	}
-	return n
-}
-
 // get returns the messages of h, or nil when they are not known. Somebody may have changed h since: then its texts differ, or its lists are others,
 // which are copied when they change.
 func (k *Kept) get(t *Templates, f form, h *Turn) []Message {

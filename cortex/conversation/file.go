@@ -167,7 +167,7 @@ func (c *Conversation) trimFiles() {
 			for j, p := range files {
 				raw, inline := p.Content.(a2a.Raw)
 				if room -= len(raw); inline && room < 0 && turn.AnswerSeq != c.Seq {
-					files[j] = withKey(transport.ForgottenFile(p), FileKey(p))
+					files[j], c.historyCache = withKey(transport.ForgottenFile(p), FileKey(p)), nil // it weighs less
 				}
 			}
 		}

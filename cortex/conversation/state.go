@@ -55,6 +55,7 @@ type Conversation struct {
 	rosterWeight  int           // weight of Listed and Changes
 	historyCache  []*Turn       // cache of History; nil when stale
 	promptHistory []prompt.Turn // the same turns, as prompts show them
+	historyWeight int           // the sum of their weights
 }
 
 // SeenEvent says which entry an event led to.

@@ -37,8 +37,10 @@ func (c *Conversation) answered() []*Turn {
 func (c *Conversation) History() []*Turn {
 	if c.historyCache == nil {
 		c.historyCache, c.promptHistory = slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil }), nil
+		c.historyWeight = 0
 		for _, t := range c.historyCache {
 			c.promptHistory = append(c.promptHistory, t.past())
+			c.historyWeight += t.weight()
 		}
 	}
 	return c.historyCache
@@ -51,6 +53,7 @@ func (c *Conversation) appendToHistory(t *Turn) {
 		return
 	}
 	c.historyCache, c.promptHistory = append(c.historyCache, t), append(c.promptHistory, t.past())
+	c.historyWeight += t.weight()
 }
 
 // past returns Past for the history, with room for what prompts make of it.
@@ -141,11 +144,12 @@ func (c *Conversation) drop(turns []*Turn) {
 
 // Weight estimates the memory that c takes, in bytes.
 func (c *Conversation) Weight() int {
-	n := 1024 + 100*len(c.Seen) + c.seenBytes + len(c.Summary) + c.rosterWeight
-	for _, t := range c.Turns {
-		n += 512 + turnWeight(t) + filesWeight(t.Files) + filesWeight(t.Out)
-		if t.Past != nil {
-			n += t.Past.Kept.Size()
+	others := len(c.Turns) - len(c.History())
+	n := 1024 + 100*len(c.Seen) + c.seenBytes + len(c.Summary) + c.rosterWeight + c.historyWeight
+	for i := len(c.Turns) - 1; i >= 0 && others > 0; i-- { // this is called at every event: the turns of the history are not looked at again
+		if t := c.Turns[i]; t.Open() || t.Past == nil {
+			n += t.weight()
+			others--
 		}
 	}
 	for _, chain := range c.Chains {
@@ -155,6 +159,15 @@ func (c *Conversation) Weight() int {
 		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files) + filesWeight(t.Along)
 	}
 	return n
+}
+
+// weight estimates the memory that t takes; what prompts keep of an answered turn is about as large as its texts.
+func (t *Turn) weight() int {
+	n := turnWeight(t)
+	if t.Past != nil {
+		n *= 2
+	}
+	return 512 + n + filesWeight(t.Files) + filesWeight(t.Out)
 }
 
 func taskWeight(t prompt.Task) int {
