@@ -29,6 +29,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/retain"
+	"github.com/cortex-orchestrator/cortex/internal/roles"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -47,7 +48,7 @@ type node struct {
 	closeLLM     func() error
 	log          *slog.Logger
 	set          *datadir.Handover // its settings
-	roles        *besides          // the program's roles, which a service runs
+	roles        *roles.Group      // the program's roles, which a service runs
 	guests       *guests           // likewise, A2A agents of others; nil: none
 	pace         pace
 	forA2A       sync.Once
@@ -63,7 +64,7 @@ type node struct {
 // means that another process has it.
 func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func(registry.Event)) (_ *node, err error) {
 	n := &node{
-		log: log, roles: new(besides), release: func() {}, closeLLM: func() error { return nil },
+		log: log, roles: new(roles.Group), release: func() {}, closeLLM: func() error { return nil },
 		work: new(errgroup.Group), agents: new(errgroup.Group), watch: new(errgroup.Group),
 	}
 	s.takeOnlyModel(ctx)
@@ -108,7 +109,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	n.closeLLM = closeLLM
-	if err := rules.judgedBy(decider); err != nil {
+	if err := rules.JudgedBy(decider); err != nil {
 		return nil, s.wrong("policy", ": %w", err)
 	}
 	remembered := "" // only with a claim is the data folder this process's
@@ -123,7 +124,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	conn.tell(n.Registry)
 	n.orchestrator, err = cortex.New(cortex.Config{
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
-		Authenticated: n.sender != "", DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
+		Authenticated: n.sender != "", DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.InForce(),
 		Agents: n.Routable, Present: n.Present, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
 		Decisions: openfiles.Models(), Observers: s.node.observers,
 	})
@@ -174,7 +175,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	// Not before: events in the inbox may need these agents.
 	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
 	n.work.Go(func() error {
-		rules.watch(workCtx)
+		rules.Watch(workCtx)
 		return nil
 	})
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
@@ -385,7 +386,7 @@ func (n *node) Close() error {
 	err := n.work.Wait()
 	n.stopAgents()
 	n.guests.end()
-	n.roles.end(n.log) // events of roles are in the inbox; their agents stay until the orchestrator gives no more work
+	n.roles.End(n.log) // events of roles are in the inbox; their agents stay until the orchestrator gives no more work
 	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
 	n.stopWatch()
 	n.watch.Wait() //nolint:errcheck // the work was told

@@ -1,171 +1,19 @@
 package cli
 
 import (
-	"context"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"sync/atomic"
-	"time"
 
-	"github.com/cortex-orchestrator/cortex/cortex/policy"
-	"github.com/cortex-orchestrator/cortex/internal/document"
-	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/internal/policyfile"
 )
 
-// policyFile is the file of --policy, which is read again when it changes. While the file is invalid, the previous rules stay in force.
-type policyFile struct {
-	path  string
-	log   *slog.Logger
-	tell  func(line string) // to the user of a chat; nil without one
-	rules atomic.Pointer[policy.Policy]
-	judge bool // a language model decides, which can judge results
-
-	// The state of the file at the last look.
-	stamp   stamp
-	sum     [sha256.Size]byte // of the content that is in force, or was refused
-	next    [sha256.Size]byte // of new content, which takes effect if it is the same at the next look
-	trouble string            // the last reported error
-}
-
-// stamp changes when a file does, except for changes within one tick of the file system's clock.
-type stamp struct {
-	modified time.Time
-	size     int64
-	fresh    bool // the file may change within the same tick
-}
-
-// freshFor is longer than a tick of any file system's clock.
-const freshFor = 3 * time.Second
-
 // loadPolicy reads the file of --policy; nil without one.
-func (s *settings) loadPolicy(log *slog.Logger) (*policyFile, error) {
+func (s *settings) loadPolicy(log *slog.Logger) (*policyfile.File, error) {
 	if s.node.policy == "" {
 		return nil, nil
 	}
-	f := &policyFile{path: s.node.policy, log: log, tell: s.node.tell}
-	b, seen, err := f.read()
+	f, err := policyfile.Open(s.node.policy, log, s.node.tell)
 	if err != nil {
 		return nil, s.wrong("policy", ": %w", err)
 	}
-	p, err := policy.Parse(f.path, b)
-	if err != nil {
-		return nil, s.wrong("policy", ": %w", err)
-	}
-	f.stamp, f.sum = seen, sha256.Sum256(b)
-	f.rules.Store(p)
 	return f, nil
-}
-
-// judgedBy remembers what decides, and returns an error when an evaluator needs a language model that is not there.
-func (f *policyFile) judgedBy(d llm.Decider) error {
-	if f == nil {
-		return nil
-	}
-	_, f.judge = d.(llm.Judge)
-	return f.lacks(f.rules.Load())
-}
-
-// lacks returns an error when an evaluator of p needs a language model that is not there.
-func (f *policyFile) lacks(p *policy.Policy) error {
-	if name := p.Judged(); name != "" && !f.judge {
-		return fmt.Errorf("%s: the evaluator %s needs a language model: give one with --llm, or give the evaluator rules", f.path, name)
-	}
-	return nil
-}
-
-// inForce returns the function for cortex.Config; nil without a file.
-func (f *policyFile) inForce() func() *policy.Policy {
-	if f == nil {
-		return nil
-	}
-	return f.rules.Load
-}
-
-// watch looks at the file once a second until ctx ends.
-func (f *policyFile) watch(ctx context.Context) {
-	if f == nil {
-		return
-	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			f.look()
-		}
-	}
-}
-
-// look applies new rules. It applies them when two looks find the same content, so that it does not read a file that is being written.
-func (f *policyFile) look() {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		f.keep(err)
-		return
-	}
-	if !f.stamp.fresh && f.stamp.modified.Equal(info.ModTime()) && f.stamp.size == info.Size() && f.trouble == "" {
-		return
-	}
-	b, seen, err := f.read()
-	if err != nil {
-		f.keep(err)
-		return
-	}
-	f.trouble = ""
-	switch sum := sha256.Sum256(b); sum {
-	case f.sum:
-		f.stamp, f.next = seen, sum
-	case f.next:
-		f.stamp, f.sum = seen, sum
-		p, err := policy.Parse(f.path, b)
-		if err == nil {
-			err = f.lacks(p)
-		}
-		if err != nil {
-			f.refuse(err)
-			return
-		}
-		f.rules.Store(p)
-		f.log.Info("new policy", "file", f.path, "rules", p.Rules())
-		f.say(fmt.Sprintf("the rules in %s are new: %d in force now", f.path, p.Rules()))
-	default:
-		f.next = sum
-	}
-}
-
-// read returns the content of the file.
-func (f *policyFile) read() ([]byte, stamp, error) {
-	b, info, err := document.ReadRegular(f.path, policy.MaxBytes)
-	if err != nil {
-		return nil, stamp{}, err
-	}
-	return b, stamp{info.ModTime(), info.Size(), time.Since(info.ModTime()) < freshFor}, nil
-}
-
-// keep reports, once, why the file cannot be read.
-func (f *policyFile) keep(err error) {
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is gone", f.path)
-	}
-	if f.trouble != err.Error() {
-		f.trouble = err.Error()
-		f.refuse(err)
-	}
-}
-
-func (f *policyFile) refuse(err error) {
-	f.log.Warn("policy not read: the rules from before stay in force", "file", f.path, "err", err)
-	f.say(fmt.Sprintf("--policy: %v: the rules from before stay in force", err))
-}
-
-func (f *policyFile) say(line string) {
-	if f.tell != nil {
-		f.tell(line)
-	}
 }

@@ -149,7 +149,7 @@ func (b *backend) permitted(h *datadir.Handover, agents []prompt.Agent) ([]promp
 	if err != nil {
 		return nil, fmt.Errorf("the rules of the cortex that runs: %w", err)
 	}
-	p := rules.inForce()()
+	p := rules.InForce()()
 	from := b.client().User
 	if from == "" {
 		from = "user"

@@ -55,7 +55,7 @@ func (n *node) ready(ctx context.Context) error {
 
 // verbose answers /readyz?verbose: a line for each check, in the form of Kubernetes, then one for each trouble.
 func (n *node) verbose(ctx context.Context, w http.ResponseWriter, open *ports, owned *ownership) {
-	beside, starting := n.roles.trouble()
+	beside, starting := n.roles.Trouble()
 	all := append(n.readyChecks(), readyCheck{"owners", func(context.Context) error { return owned.lost(time.Now()) }},
 		readyCheck{"roles", func(context.Context) error { return starting }})
 	status, verdict := http.StatusOK, "readyz check passed"

@@ -23,6 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
+	"github.com/cortex-orchestrator/cortex/internal/roles"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -43,7 +44,7 @@ const defaultHTTP = "127.0.0.1:8420"
 
 func (e *env) newServe() *cobra.Command {
 	var at openAt
-	var roles *besides
+	var beside *roles.Group
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run Cortex as a service",
@@ -77,7 +78,7 @@ cortex doctor to see what is lost, and to repair conversations.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --a2a 127.0.0.1:8421\n  cortex serve --nats nats://nats.internal:4222",
 		Args:    typed.Exact(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.serve(cmd.Context(), &at, roles)
+			return e.serve(cmd.Context(), &at, beside)
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
@@ -93,11 +94,11 @@ cortex doctor to see what is lost, and to repair conversations.`,
 	setting(c.Flags(), "http", "pprof", "flight-recorder", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
 	group(c.Flags(), groupKeep, "http", "pprof", "flight-recorder", "a2a", "a2a-grpc", "a2a-03", "a2a-push-host", "http-cert", "http-key")
 	at.oidc.add(c.Flags())
-	roles = e.settings.addRoles(c)
+	beside = e.settings.addRoles(c)
 	return c
 }
 
-func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
+func (e *env) serve(ctx context.Context, at *openAt, beside *roles.Group) error {
 	told := e.newServing()
 	log := told.log
 	open, err := e.openPorts(ctx, at, log)
@@ -162,7 +163,7 @@ func (e *env) serve(ctx context.Context, at *openAt, roles *besides) error {
 			m.AgentEvent(string(e.Kind))
 			show(e)
 		}
-		return e.serveNode(ctx, told, &waits, roles, onEvent, func(running *node) {
+		return e.serveNode(ctx, told, &waits, beside, onEvent, func(running *node) {
 			n.Store(running)
 			told.ready(running, open)
 			if open.http != nil {
@@ -222,7 +223,7 @@ func (s *starting) Error() string {
 }
 
 // serveNode runs a node, with the roles beside it, until ctx ends, and calls ready when it accepts work.
-func (e *env) serveNode(ctx context.Context, told *serving, waits *starting, roles *besides, onEvent func(registry.Event), ready func(*node)) error {
+func (e *env) serveNode(ctx context.Context, told *serving, waits *starting, beside *roles.Group, onEvent func(registry.Event), ready func(*node)) error {
 	n, err := e.settings.claimNode(ctx, told.log, waits, onEvent)
 	if err != nil && ctx.Err() != nil {
 		told.log.Info("cortex has stopped", "err", oneLine(waits)) // interrupted before it was ready
@@ -231,8 +232,8 @@ func (e *env) serveNode(ctx context.Context, told *serving, waits *starting, rol
 	if err != nil {
 		return err
 	}
-	n.roles = roles
-	roles.start(ctx, n)
+	n.roles = beside
+	beside.Start(ctx, n.site)
 	n.startPeers(ctx, &e.settings)
 	ready(n)
 	err = n.Wait(ctx)
@@ -315,7 +316,7 @@ func (n *node) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-n.roles.failed:
+	case err := <-n.roles.Failed():
 		return err
 	case err := <-failed:
 		if err == nil {
@@ -374,7 +375,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 			n.verbose(ctx, w, open, owned)
 			return
 		}
-		beside, starting := n.roles.trouble()
+		beside, starting := n.roles.Trouble()
 		if err := cmp.Or(n.ready(ctx), owned.lost(time.Now()), starting); err != nil {
 			http.Error(w, oneLine(err), http.StatusServiceUnavailable)
 			return

@@ -1,10 +1,11 @@
-package cli
+package roles
 
 import (
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,18 +14,21 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
+// line joins the lines of an error.
+func line(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
 // TestRoleIsRunAgain lets a role fail repeatedly: it is restarted after pauses that grow up to a bound, the failure is reported until it is ready,
 // and after it has worked for long the pauses are short again.
 func TestRoleIsRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began []time.Time
 		ctx, cancel := context.WithCancel(t.Context())
-		r := &beside{name: "ferry", state: "it is starting"}
-		b := &besides{all: []*beside{r}}
+		r := &running{line: line, name: "ferry", state: "it is starting"}
+		b := &Group{all: []*running{r}}
 		at := &role.Site{Ready: func() { r.tell(true, "") }}
-		says := func(line, starting string) {
+		says := func(told, starting string) {
 			t.Helper()
-			lines, err := b.trouble()
+			lines, err := b.Trouble()
 			if got := ""; err != nil {
 				if got = err.Error(); got != starting {
 					t.Errorf("starting: %q, want %q", got, starting)
@@ -32,8 +36,8 @@ func TestRoleIsRunAgain(t *testing.T) {
 			} else if starting != "" {
 				t.Errorf("it has begun, want %q", starting)
 			}
-			if want := []string{line}; line != "" && !slices.Equal(lines, want) || line == "" && len(lines) > 0 {
-				t.Errorf("it tells %q, want %q", lines, line)
+			if want := []string{told}; told != "" && !slices.Equal(lines, want) || told == "" && len(lines) > 0 {
+				t.Errorf("it tells %q, want %q", lines, told)
 			}
 		}
 		r.run = func(ctx context.Context, at *role.Site) error {
@@ -74,7 +78,7 @@ func TestRoleIsRunAgain(t *testing.T) {
 func TestRoleFailsAnyHow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	r := &beside{name: "ferry", state: "it is starting"}
+	r := &running{line: line, name: "ferry", state: "it is starting"}
 	addr, runs := "127.0.0.1:0", 0
 	r.run = func(ctx context.Context, at *role.Site) error {
 		l, err := at.Listen(ctx, addr)
@@ -102,11 +106,11 @@ func TestRoleEnds(t *testing.T) {
 		"nothing to do": {nil, nil},
 		"for good":      {transport.Permanent(context.DeadlineExceeded), context.DeadlineExceeded},
 	} {
-		r := &beside{state: "it is starting", run: func(context.Context, *role.Site) error { return test.err }}
+		r := &running{line: line, state: "it is starting", run: func(context.Context, *role.Site) error { return test.err }}
 		if err := r.keep(t.Context(), &role.Site{}, slog.New(slog.DiscardHandler)); !errors.Is(err, test.want) {
 			t.Errorf("%s: keep = %v, want %v", name, err, test.want)
 		}
-		if _, starting := (&besides{all: []*beside{r}}).trouble(); starting != nil && test.err == nil {
+		if _, starting := (&Group{all: []*running{r}}).Trouble(); starting != nil && test.err == nil {
 			t.Errorf("%s: the service waits for it: %v", name, starting)
 		}
 	}
