@@ -117,7 +117,7 @@ var allowed = map[string][]string{
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
 	"agents/jsonl":                             {"internal/nesting", "internal/shorten"},
-	"agents/a2a":                               {"agents", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/nesting", "internal/pin", "internal/protoweight", "internal/publicnet", "internal/shorten", "internal/taskfile"},
+	"agents/a2a":                               {"agents", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/nesting", "internal/pin", "internal/protoweight", "internal/publicnet", "internal/shorten", "internal/taskfile", "prompt", "internal/rest"},
 	"agents/mcp":                               {"agents", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/httpserver", "internal/nesting", "internal/pin", "internal/process", "internal/publicnet", "internal/shorten", "internal/taskfile"},
 	"agents/clock":                             {},
 	"evaluate":                                 {"internal/shorten"},

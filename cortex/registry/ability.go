@@ -41,17 +41,6 @@ type Ability struct {
 // on the first call. The slice and its elements are shared and read-only.
 func (s *Snapshot) Abilities() []Ability { return s.abilities() }
 
-// Ability returns the offers of the ability with this id, the best first, as in [Ability]; nil when there are none. The slice is shared and
-// read-only.
-func (s *Snapshot) Ability(id string) []Offer {
-	all := s.abilities()
-	i, ok := slices.BinarySearchFunc(all, id, func(a Ability, id string) int { return cmp.Compare(a.ID, id) })
-	if !ok {
-		return nil
-	}
-	return all[i].Offers
-}
-
 // Offers returns the offers of records that match ability as [Query.Ability] does, the best first, as in [Ability].
 func Offers(records []*Record, ability string) []Offer {
 	var offers []Offer

@@ -50,11 +50,11 @@ func TestQueriesOnTransport(t *testing.T) {
 			}
 		}
 		for _, a := range direct.Abilities() {
-			if want, got := offerers(direct.Ability(a.ID)), offerers(n.Snapshot().Ability(a.ID)); got != want {
+			if want, got := offerers(ability(direct, a.ID)), offerers(ability(n.Snapshot(), a.ID)); got != want {
 				t.Errorf("Ability(%q) = %q, want %q", a.ID, got, want)
 			}
 		}
-		if got := offerers(n.Snapshot().Ability("product.search")); len(strings.Fields(got)) < 2 {
+		if got := offerers(ability(n.Snapshot(), "product.search")); len(strings.Fields(got)) < 2 {
 			t.Errorf("product.search is offered by %q, want several", got)
 		}
 	})

@@ -16,14 +16,14 @@ func TestVersionOrder(t *testing.T) {
 	for i, low := range order {
 		for k, high := range order[i+1:] {
 			s := registryOf(offering("a", low, "s"), offering("b", high, "s")).Snapshot()
-			if got := offerers(s.Ability("s")); got != "b a" {
+			if got := offerers(ability(s, "s")); got != "b a" {
 				t.Errorf("%q (%d) is not before %q (%d)", high, i+1+k, low, i)
 			}
 		}
 	}
 	for _, none := range []string{"latest", "1.2.3.4", "1..2", "-1", "1.0.0-", "1.x", "1.0.0-a..b", "99999999999999999999.0.0", "1.0.0-" + strings.Repeat("a", 300)} {
 		s := registryOf(offering("a", none, "s"), offering("b", "0.0.0-0", "s")).Snapshot()
-		if got := offerers(s.Ability("s")); got != "b a" {
+		if got := offerers(ability(s, "s")); got != "b a" {
 			t.Errorf("%q counts more than the lowest version", none)
 		}
 	}

@@ -130,20 +130,20 @@ func (e *env) runPeers(cmd *cobra.Command, args []string, f *a2aFlags) error {
 		return err
 	}
 	f.waits = true
-	run := &company{
-		o: &peers.Options{Dir: datadir.A2A(e.settings.data), Version: buildVersion(), Logger: e.settings.logger(e.stderr, slog.LevelWarn)}, renamed: "--name or --prefix",
-		tell: func(at string, err error) {
-			e.speaker()("%s is tried again and again: %s", bareURL(at), prompt.Clean(err.Error(), 300))
+	run := &peers.Company{
+		Options: &peers.Options{Dir: datadir.A2A(e.settings.data), Version: buildVersion(), Logger: e.settings.logger(e.stderr, slog.LevelWarn)}, Renamed: "--name or --prefix",
+		Tell: func(at string, err error) {
+			e.speaker()("%s is tried again and again: %s", peers.BareURL(at), prompt.Clean(err.Error(), 300))
 		},
 	}
 	serve := func(ctx context.Context, a *peers.Agent) error { return e.runPeer(ctx, a, f.agentFlags) }
 	running, ctx := errgroup.WithContext(cmd.Context())
 	for _, p := range all {
-		running.Go(func() error { return run.run(ctx, p, serve) })
+		running.Go(func() error { return run.Run(ctx, p, serve) })
 	}
 	for _, p := range listed {
 		running.Go(func() error {
-			run.keep(ctx, p, serve)
+			run.Keep(ctx, p, serve)
 			return nil
 		})
 	}
@@ -157,7 +157,7 @@ func (e *env) runPeers(cmd *cobra.Command, args []string, f *a2aFlags) error {
 func (e *env) runPeer(ctx context.Context, a *peers.Agent, flags agentFlags) error {
 	one := e.forAgent()
 	flags.before = func(ctx context.Context, tr transport.Transport) error {
-		return alone(ctx, tr, e.settings.tenant, a.Card(), "--name or --prefix")
+		return peers.Alone(ctx, tr, e.settings.tenant, a.Card(), "--name or --prefix")
 	}
 	return one.runAgent(ctx, a.Card(), newWorklog(a, prompt.Clean(a.ID(), 64), one.speaker()), &flags)
 }

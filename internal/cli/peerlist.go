@@ -143,8 +143,8 @@ func (p *peerEntry) list(at, from string) []settingJSON {
 	}
 	var all []settingJSON
 	for _, f := range [][2]string{
-		{"url", bareURL(p.URL)},
-		{"directory", bareURL(p.Directory)},
+		{"url", peers.BareURL(p.URL)},
+		{"directory", peers.BareURL(p.Directory)},
 		{"name", p.Name},
 		{"prefix", p.Prefix},
 		{"credentials", p.Credentials},
@@ -161,7 +161,7 @@ func (p *peerEntry) list(at, from string) []settingJSON {
 
 // guests are the A2A agents of a service.
 type guests struct {
-	company
+	peers.Company
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -172,10 +172,10 @@ func (n *node) startPeers(ctx context.Context, s *settings) {
 		return
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	n.guests = &guests{stop: stop, company: company{
-		o: &peers.Options{Dir: datadir.A2A(s.data), Version: buildVersion(), Logger: n.log}, renamed: "name or prefix in " + peerKey,
-		tell: func(at string, err error) {
-			n.log.Warn("an A2A agent is tried again and again", "url", bareURL(at), "err", prompt.Clean(oneLine(err), 300))
+	n.guests = &guests{stop: stop, Company: peers.Company{
+		Options: &peers.Options{Dir: datadir.A2A(s.data), Version: buildVersion(), Logger: n.log}, Renamed: "name or prefix in " + peerKey,
+		Tell: func(at string, err error) {
+			n.log.Warn("an A2A agent is tried again and again", "url", peers.BareURL(at), "err", prompt.Clean(oneLine(err), 300))
 		},
 	}}
 	for _, p := range s.peers {
@@ -196,14 +196,14 @@ func (g *guests) trouble() []string {
 	if g == nil {
 		return nil
 	}
-	return g.company.trouble()
+	return g.Company.Trouble()
 }
 
 // runEntry runs the agents of an entry until ctx ends.
 func (n *node) runEntry(ctx context.Context, s *settings, p *peerEntry) {
 	g := n.guests
 	serve := func(ctx context.Context, a *peers.Agent) error {
-		if err := alone(ctx, n.bus, n.tenant, a.Card(), g.renamed); err != nil {
+		if err := peers.Alone(ctx, n.bus, n.tenant, a.Card(), g.Renamed); err != nil {
 			return err
 		}
 		return agents.Serve(ctx, n.bus, a.Card(), a, &agents.Options{
@@ -213,19 +213,19 @@ func (n *node) runEntry(ctx context.Context, s *settings, p *peerEntry) {
 		})
 	}
 	var all []*peers.Peer
-	g.persist(ctx, p.URL+p.Directory, func() error {
+	g.Persist(ctx, p.URL+p.Directory, func() error {
 		keys, err := p.keys(ctx)
 		if err != nil {
 			return fmt.Errorf("credentials: %w", err)
 		}
 		all, err = p.peers(ctx, keys, func(at string, err error) {
-			n.log.Warn("an entry of a list of A2A agents is left out", "list", bareURL(p.Directory), "entry", at, "err", prompt.Clean(oneLine(err), 300))
+			n.log.Warn("an entry of a list of A2A agents is left out", "list", peers.BareURL(p.Directory), "entry", at, "err", prompt.Clean(oneLine(err), 300))
 		})
 		return err
 	})
 	var running sync.WaitGroup
 	for _, one := range all {
-		running.Go(func() { g.keep(ctx, one, serve) })
+		running.Go(func() { g.Keep(ctx, one, serve) })
 	}
 	running.Wait()
 }

@@ -1,4 +1,4 @@
-package cli
+package a2a
 
 import (
 	"context"
@@ -14,18 +14,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
-	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// company runs A2A agents of others as agents of this process. Its methods are safe for concurrent use.
-type company struct {
-	o       *peers.Options
-	renamed string // how an agent gets another name, for people
-	// tell says that a peer is tried again, and why.
-	tell func(url string, err error)
+// Company runs peers as agents of this process. Its methods are safe for concurrent use.
+type Company struct {
+	Options *Options
+	Renamed string // how an agent gets another name, for people
+	// Tell says that a peer is tried again, and why.
+	Tell func(url string, err error)
 
 	mu      sync.Mutex
 	urls    map[string]string // by the id of the agent: two agents with one id would get each other's tasks
@@ -33,11 +32,11 @@ type company struct {
 }
 
 // enter returns an error if another agent has the id.
-func (c *company) enter(id, at string) error {
+func (c *Company) enter(id, at string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if first := c.urls[id]; first != "" && first != at {
-		return fmt.Errorf("%s: it is called %s, as %s is: it is left out, unless it gets another name by %s", bareURL(at), id, bareURL(first), c.renamed)
+		return fmt.Errorf("%s: it is called %s, as %s is: it is left out, unless it gets another name by %s", BareURL(at), id, BareURL(first), c.Renamed)
 	}
 	if c.urls == nil {
 		c.urls = map[string]string{}
@@ -46,12 +45,12 @@ func (c *company) enter(id, at string) error {
 	return nil
 }
 
-// servePeer serves a peer's agent until ctx ends.
-type servePeer func(ctx context.Context, a *peers.Agent) error
+// Serve serves a peer's agent until ctx ends.
+type Serve func(ctx context.Context, a *Agent) error
 
-// run runs a peer as an agent, which serve serves, until ctx ends, or it fails.
-func (c *company) run(ctx context.Context, p *peers.Peer, serve servePeer) error {
-	a, err := peers.Open(ctx, p, c.o)
+// Run runs a peer as an agent, which serve serves, until ctx ends, or it fails.
+func (c *Company) Run(ctx context.Context, p *Peer, serve Serve) error {
+	a, err := Open(ctx, p, c.Options)
 	if err != nil && ctx.Err() != nil {
 		return nil // the user interrupted it, or another agent has failed
 	}
@@ -75,16 +74,16 @@ func (c *company) run(ctx context.Context, p *peers.Peer, serve servePeer) error
 	return running.Wait()
 }
 
-// keep runs a peer as an agent until ctx ends. When it fails it is run again, which stops no other.
-func (c *company) keep(ctx context.Context, p *peers.Peer, serve servePeer) {
-	c.persist(ctx, p.URL, func() error { return c.run(ctx, p, serve) })
+// Keep runs a peer as an agent until ctx ends. When it fails it is run again, which stops no other.
+func (c *Company) Keep(ctx context.Context, p *Peer, serve Serve) {
+	c.Persist(ctx, p.URL, func() error { return c.Run(ctx, p, serve) })
 }
 
 // steady is how long something lasts that counts as working: if it fails after that, it is told again.
 const steady = time.Minute
 
-// persist calls try until it returns nil or ctx ends, with pauses, and tells why it fails.
-func (c *company) persist(ctx context.Context, at string, try func() error) {
+// Persist calls try until it returns nil or ctx ends, with pauses, and tells why it fails.
+func (c *Company) Persist(ctx context.Context, at string, try func() error) {
 	pauses := &backoff.ExponentialBackOff{InitialInterval: time.Second, MaxInterval: time.Minute, Multiplier: 2, RandomizationFactor: 0.25}
 	pauses.Reset()
 	told := ""
@@ -99,10 +98,10 @@ func (c *company) persist(ctx context.Context, at string, try func() error) {
 			pauses.Reset()
 			told = ""
 		}
-		text := prompt.Clean(oneLine(err), 300)
+		text := prompt.Clean(err.Error(), 300)
 		c.wait(at, text)
 		if text != told {
-			c.tell(at, err)
+			c.Tell(at, err)
 			told = text
 		}
 		if rest.For(ctx, pauses.NextBackOff()) != nil {
@@ -112,7 +111,7 @@ func (c *company) persist(ctx context.Context, at string, try func() error) {
 }
 
 // wait records why a peer does not work; "" when it does.
-func (c *company) wait(at, why string) {
+func (c *Company) wait(at, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if why == "" {
@@ -125,16 +124,16 @@ func (c *company) wait(at, why string) {
 	c.waiting[at] = why
 }
 
-// maxTrouble bounds the lines of [company.trouble].
+// maxTrouble bounds the lines of [Company.Trouble].
 const maxTrouble = 20
 
-// trouble returns a line for each peer that is tried again.
-func (c *company) trouble() []string {
+// Trouble returns a line for each peer that is tried again.
+func (c *Company) Trouble() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var lines []string
 	for at, why := range c.waiting {
-		lines = append(lines, fmt.Sprintf("A2A agent %s is tried again: %s", bareURL(at), why))
+		lines = append(lines, fmt.Sprintf("A2A agent %s is tried again: %s", BareURL(at), why))
 	}
 	slices.Sort(lines)
 	if more := len(lines) - maxTrouble; more > 0 {
@@ -143,30 +142,33 @@ func (c *company) trouble() []string {
 	return lines
 }
 
-// bareURL returns a URL without what may be secret, its user and its query, for people. Other texts stay as they are.
-func bareURL(text string) string {
+// BareURL returns a URL without what may be secret, its user and its query, for people. Other texts stay as they are.
+func BareURL(text string) string {
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		text = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	}
 	return prompt.Clean(text, 200)
 }
 
-// alone returns an error if an agent that is not of the same peer has the card's id: the two would get each other's tasks. renamed is how it gets
+// aloneTime bounds the wait for the cards of others.
+const aloneTime = 15 * time.Second
+
+// Alone returns an error if an agent that is not of the same peer has the card's id: the two would get each other's tasks. renamed is how it gets
 // another name.
-func alone(ctx context.Context, tr transport.Transport, tenant string, card *a2a.AgentCard, renamed string) error {
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+func Alone(ctx context.Context, tr transport.Transport, tenant string, card *a2a.AgentCard, renamed string) error {
+	ctx, cancel := context.WithTimeout(ctx, aloneTime)
 	defer cancel()
 	sub, err := tr.Subscribe(ctx, transport.Cards(tenant), nil)
 	if err != nil {
 		return nil // it may not read cards; then its credentials are for this id only
 	}
 	defer sub.Close()
-	peer, others := agentcard.SpecOf(card).Labels[peers.PeerLabel], map[string]bool{}
+	peer, others := agentcard.SpecOf(card).Labels[PeerLabel], map[string]bool{}
 	_ = sub.Serve(ctx, func(_ context.Context, e *transport.Event) error { // an error is told when the agent joins
 		switch p := e.Payload.(type) {
 		case *transport.Card:
 			if p.AgentID == card.Name && p.Card != nil {
-				others[p.Instance] = p.Gone == "" && time.Since(e.Time) < p.TTL && agentcard.SpecOf(p.Card).Labels[peers.PeerLabel] != peer
+				others[p.Instance] = p.Gone == "" && time.Since(e.Time) < p.TTL && agentcard.SpecOf(p.Card).Labels[PeerLabel] != peer
 			}
 		case *transport.Synced:
 			cancel()

@@ -1,4 +1,4 @@
-package cli
+package a2a
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 func TestCompanyTroubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		c := &company{tell: func(at string, err error) { told = append(told, at+": "+err.Error()) }}
+		c := &Company{Tell: func(at string, err error) { told = append(told, at+": "+err.Error()) }}
 		tries := 0
 		answers := make(chan []string, 8)
-		c.persist(t.Context(), "https://ada:s3cret@example.com/a?key=s3cret", func() error {
-			answers <- c.trouble()
+		c.Persist(t.Context(), "https://ada:s3cret@example.com/a?key=s3cret", func() error {
+			answers <- c.Trouble()
 			switch tries++; tries {
 			case 1, 2:
 				return errors.New("it is away")
@@ -37,8 +37,8 @@ func TestCompanyTroubles(t *testing.T) {
 		if want := []string{"", at + "it is away", at + "it is away", at + "it is odd"}; !slices.Equal(seen, want) {
 			t.Errorf("listed: %q, want %q", seen, want)
 		}
-		if len(told) != 2 || len(c.trouble()) != 0 {
-			t.Errorf("told %q, and in the end %q", told, c.trouble())
+		if len(told) != 2 || len(c.Trouble()) != 0 {
+			t.Errorf("told %q, and in the end %q", told, c.Trouble())
 		}
 	})
 }
@@ -47,9 +47,9 @@ func TestCompanyTroubles(t *testing.T) {
 func TestCompanyEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &company{tell: func(string, error) {}}
+		c := &Company{Tell: func(string, error) {}}
 		tries := 0
-		c.persist(ctx, "https://example.com", func() error {
+		c.Persist(ctx, "https://example.com", func() error {
 			if tries++; tries == 3 {
 				cancel()
 			}
@@ -61,7 +61,7 @@ func TestCompanyEnds(t *testing.T) {
 		for i := range maxTrouble + 5 {
 			c.wait(fmt.Sprint("https://example.com/", i), "it is away")
 		}
-		lines := c.trouble()
+		lines := c.Trouble()
 		if len(lines) != maxTrouble+1 || lines[maxTrouble] != "A2A agents that are tried again: 5 more" {
 			t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 		}
@@ -72,9 +72,9 @@ func TestCompanyEnds(t *testing.T) {
 func TestCompanyFailsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told, tries := 0, 0
-		c := &company{tell: func(string, error) { told++ }}
+		c := &Company{Tell: func(string, error) { told++ }}
 		var last time.Time
-		c.persist(t.Context(), "https://example.com", func() error {
+		c.Persist(t.Context(), "https://example.com", func() error {
 			switch tries++; {
 			case tries == 10:
 				time.Sleep(time.Hour) // it works
