@@ -83,12 +83,7 @@ func TestLogin(t *testing.T) {
 
 // TestLogout checks that an agent stops using a login that is forgotten.
 func TestLogout(t *testing.T) {
-	a, dir := newAuthServer(t), t.TempDir()
-	s := guarded(t, a, "stateless")
-	if err := login(t, s, dir); err != nil {
-		t.Fatal(err)
-	}
-	agent := open(t, s, dir, nil)
+	_, s, dir, agent := loggedIn(t)
 	for _, want := range []bool{true, false} {
 		if had, err := mcp.Logout(s, dir); had != want || err != nil {
 			t.Errorf("Logout() = %v, %v, want %v", had, err, want)
@@ -126,6 +121,17 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+// loggedIn returns an agent of a server that wants a login, and has one.
+func loggedIn(t *testing.T) (a *authServer, s *mcp.Server, dir string, agent *mcp.Agent) {
+	t.Helper()
+	a, dir = newAuthServer(t), t.TempDir()
+	s = guarded(t, a, "stateless")
+	if err := login(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	return a, s, dir, open(t, s, dir, nil)
+}
+
 // TestRevoked refreshes a token that the server does not accept although it has not expired.
 func TestRevoked(t *testing.T) {
 	a, dir := newAuthServer(t), t.TempDir()
@@ -143,12 +149,7 @@ func TestRevoked(t *testing.T) {
 
 // TestAuthorizationServerAway keeps the login when a refresh fails for a while.
 func TestAuthorizationServerAway(t *testing.T) {
-	a, dir := newAuthServer(t), t.TempDir()
-	s := guarded(t, a, "stateless")
-	if err := login(t, s, dir); err != nil {
-		t.Fatal(err)
-	}
-	agent := open(t, s, dir, nil)
+	a, _, _, agent := loggedIn(t)
 	a.revoke(true)
 	a.hook("/token", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "s3cret", http.StatusBadGateway) })
 	if err := upper(t, agent, "1"); err == nil || !strings.Contains(err.Error(), "the login cannot be refreshed: the authorization server says 502 Bad Gateway") {
@@ -160,12 +161,7 @@ func TestAuthorizationServerAway(t *testing.T) {
 
 // TestRefreshIsFinished cancels a task during a refresh, when the authorization server has replaced the tokens already.
 func TestRefreshIsFinished(t *testing.T) {
-	a, dir := newAuthServer(t), t.TempDir()
-	s := guarded(t, a, "stateless")
-	if err := login(t, s, dir); err != nil {
-		t.Fatal(err)
-	}
-	agent := open(t, s, dir, nil)
+	a, _, _, agent := loggedIn(t)
 	a.revoke(true)
 	begun, canceled, answered := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	a.hook("/token", func(w http.ResponseWriter, r *http.Request) {
@@ -198,12 +194,7 @@ func TestRefreshIsFinished(t *testing.T) {
 
 // TestLoginEnds has the authorization server end a login: the task says what to do, the agent drains, and is there again after another login.
 func TestLoginEnds(t *testing.T) {
-	a, dir := newAuthServer(t), t.TempDir()
-	s := guarded(t, a, "stateless")
-	if err := login(t, s, dir); err != nil {
-		t.Fatal(err)
-	}
-	agent := open(t, s, dir, nil)
+	a, s, dir, agent := loggedIn(t)
 	a.revoke(false)
 	want := "the call was not made: " + s.URL + ": 401 Unauthorized: the login has ended (invalid_grant): run `cortex mcp login --url " + s.URL + "`"
 	if err := upper(t, agent, "1"); err == nil || !strings.Contains(err.Error(), want) {
@@ -225,12 +216,7 @@ func TestLoginEnds(t *testing.T) {
 
 // TestStepUp has a tool that wants more rights: its call fails alone, and the next login asks for them beside those that there are.
 func TestStepUp(t *testing.T) {
-	a, dir := newAuthServer(t), t.TempDir()
-	s := guarded(t, a, "stateless")
-	if err := login(t, s, dir); err != nil {
-		t.Fatal(err)
-	}
-	agent := open(t, s, dir, nil)
+	a, s, dir, agent := loggedIn(t)
 	note := &agents.Task{ID: "1", Skill: "note", Delivery: 1, Message: &a2a.Message{ID: "m", Parts: a2a.ContentParts{a2a.NewTextPart("x")}}}
 	if _, err := do(t, agent, note); err == nil || !strings.Contains(err.Error(), "403 Forbidden: it wants more rights write: run `cortex mcp login --url ") {
 		t.Errorf("got %v", err)

@@ -75,14 +75,19 @@ type stage struct {
 	end context.CancelFunc
 }
 
-// startNode starts a node and returns when it accepts work. The caller ends it with Close.
-func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
+// newNode returns a node without parts, which end with Close, one after the other, not with ctx.
+func newNode(ctx context.Context) *node {
 	n := new(node)
 	n.ctx, n.stop = context.WithCancelCause(ctx)
-	// The parts end with Close, one after the other, not with ctx.
 	for i := range n.stages {
 		n.stages[i].ctx, n.stages[i].end = context.WithCancel(context.WithoutCancel(ctx))
 	}
+	return n
+}
+
+// startNode starts a node and returns when it accepts work. The caller ends it with Close.
+func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
+	n := newNode(ctx)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())

@@ -87,11 +87,8 @@ func startModel(ctx context.Context, binary string) (*process, string, error) {
 
 // joinNode connects to a Cortex of another process, and waits until it has an agent.
 func joinNode(ctx context.Context, url string) (_ *node, err error) {
-	n := &node{agents: []string{"agent_echo"}}
-	n.ctx, n.stop = context.WithCancelCause(ctx)
-	for i := range n.stages {
-		n.stages[i].ctx, n.stages[i].end = context.WithCancel(context.WithoutCancel(ctx))
-	}
+	n := newNode(ctx)
+	n.agents = []string{"agent_echo"}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())

@@ -256,15 +256,7 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	}
 	log := e.settings.logger(e.stderr, slog.LevelError+1) // the table reports everything
 	n := &node{log: log, release: func() {}}
-	defer func() {
-		if n.link != nil {
-			n.link.Close()
-		}
-		if n.server != nil {
-			n.server.Shutdown()
-		}
-		n.release()
-	}()
+	defer n.leave()
 	if err := n.open(ctx, &e.settings, nil); err != nil {
 		return err
 	}

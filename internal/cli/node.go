@@ -390,6 +390,15 @@ func (n *node) Close() error {
 	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
 	n.stopWatch()
 	n.watch.Wait() //nolint:errcheck // the work was told
+	n.leave()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// leave ends the connection and the server, and gives up the data folder.
+func (n *node) leave() {
 	if n.link != nil {
 		n.link.Close()
 	}
@@ -397,10 +406,6 @@ func (n *node) Close() error {
 		n.server.Shutdown()
 	}
 	n.release()
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }
 
 // kit is an agent that runs in this process.

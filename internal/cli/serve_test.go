@@ -60,6 +60,19 @@ func start(t *testing.T, args ...string) (stderr *output, stop func() int) {
 	return stderr, stop
 }
 
+// serveOn runs a service on a NATS server, and returns where it says whether it is ready.
+func serveOn(t *testing.T) (server *nats.Server, ready string, stderr *output, stop func() int) {
+	t.Helper()
+	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	stderr, stop = start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
+	eventually(t, "the service starts", func() bool { return readyURL.MatchString(stderr.String()) })
+	return server, readyURL.FindString(stderr.String()), stderr, stop
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	poll := time.NewTicker(10 * time.Millisecond)
@@ -127,13 +140,7 @@ func TestReadyWhileTheServerIsThere(t *testing.T) {
 // TestReadyTellsOfTooManyAgents announces more instances of an agent than are accepted.
 func TestReadyTellsOfTooManyAgents(t *testing.T) {
 	t.Parallel()
-	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	log, _ := start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
-	eventually(t, "the service starts", func() bool { return readyURL.MatchString(log.String()) })
+	server, ready, _, _ := serveOn(t)
 	bus, err := nats.Dial(t.Context(), &nats.Options{URL: server.URL()})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +154,7 @@ func TestReadyTellsOfTooManyAgents(t *testing.T) {
 		}
 	}
 	eventually(t, "it is told", func() bool {
-		code, body := status(t, readyURL.FindString(log.String()))
+		code, body := status(t, ready)
 		return code == http.StatusOK && strings.Contains(body, `too many agents: 5 cards were ignored, the last one of "many"`)
 	})
 }
@@ -155,14 +162,7 @@ func TestReadyTellsOfTooManyAgents(t *testing.T) {
 // TestReadyTellsTrouble checks that a service with a dead letter is ready, and reports it.
 func TestReadyTellsTrouble(t *testing.T) {
 	t.Parallel()
-	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	log, _ := start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
-	eventually(t, "the service starts", func() bool { return readyURL.MatchString(log.String()) })
-	ready := readyURL.FindString(log.String())
+	server, ready, _, _ := serveOn(t)
 	eventually(t, "ready", func() bool {
 		code, body := status(t, ready)
 		return code == http.StatusOK && !strings.Contains(body, "event")
@@ -187,14 +187,7 @@ func TestReadyTellsTrouble(t *testing.T) {
 // TestReadyWhileSomebodyOwns gives the leases of all partitions to a process that is alive and does not serve, and takes them back.
 func TestReadyWhileSomebodyOwns(t *testing.T) {
 	t.Parallel()
-	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	log, stop := start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
-	eventually(t, "the service starts", func() bool { return readyURL.MatchString(log.String()) })
-	ready := readyURL.FindString(log.String())
+	server, ready, log, stop := serveOn(t)
 	eventually(t, "ready", func() bool { code, _ := status(t, ready); return code == http.StatusOK })
 
 	nc, err := natsgo.Connect(server.URL())

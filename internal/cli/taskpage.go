@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,36 +25,21 @@ func (e *env) newTaskShow(asJSON *bool) *cobra.Command {
 	}
 }
 
+var errForgotten = errors.New("no such task is remembered: `cortex tasks --all` lists those that are")
+
 func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON bool) error {
-	found := map[string]view.Task{}
-	damaged := 0
-	id, err := whole("task", given, func(yield func(string, error) bool) {
-		var err error
-		more := true
-		damaged, err = view.Latest(ctx, b.reader(), func(conv *conversation.Conversation, _ time.Time) bool {
+	t, err := e.findTask(given, errForgotten, func(of func(view.Task) bool) (int, error) {
+		return view.Latest(ctx, b.reader(), func(conv *conversation.Conversation, _ time.Time) bool {
 			for _, t := range view.Remembered(conv) {
-				id := string(t.TaskID)
-				if !strings.HasPrefix(id, given) {
-					continue
-				}
-				found[id] = t
-				if more = yield(id, nil); !more {
+				if !of(t) {
 					return false
 				}
 			}
 			return true
 		})
-		if err != nil && more {
-			yield("", err)
-		}
 	})
 	if err != nil {
 		return err
-	}
-	t, ok := found[id]
-	if !ok {
-		e.tellDamaged(damaged)
-		return fmt.Errorf("%s: no such task is remembered: `cortex tasks --all` lists those that are", id)
 	}
 	if asJSON {
 		return writeJSON(e, t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,15 +109,18 @@ func (e *env) listTasks(ctx context.Context, b *backend, most limit, all, asJSON
 
 var errNoTask = errors.New("no such open task: `cortex tasks` lists them")
 
-func (e *env) cancelTask(ctx context.Context, l *link, given string, asJSON bool) error {
+// findTask returns the task whose id is or begins with given, see [whole], of those that each calls of with while it returns true; else none.
+func (e *env) findTask(given string, none error, each func(of func(view.Task) bool) (damaged int, err error)) (t view.Task, err error) {
 	all := map[string]view.Task{}
 	damaged := 0
 	id, err := whole("task", given, func(yield func(string, error) bool) {
-		var err error
 		more := true
-		damaged, err = view.OpenTasks(ctx, l.reader(), func(t view.Task) bool {
-			all[string(t.TaskID)] = t
-			more = yield(string(t.TaskID), nil)
+		var err error
+		damaged, err = each(func(t view.Task) bool {
+			if id := string(t.TaskID); strings.HasPrefix(id, given) {
+				all[id] = t
+				more = yield(id, nil)
+			}
 			return more
 		})
 		if err != nil && more {
@@ -124,12 +128,20 @@ func (e *env) cancelTask(ctx context.Context, l *link, given string, asJSON bool
 		}
 	})
 	if err != nil {
-		return err
+		return t, err
 	}
-	found, ok := all[id]
+	t, ok := all[id]
 	if !ok {
 		e.tellDamaged(damaged)
-		return fmt.Errorf("%s: %w", id, errNoTask)
+		return t, fmt.Errorf("%s: %w", id, none)
+	}
+	return t, nil
+}
+
+func (e *env) cancelTask(ctx context.Context, l *link, given string, asJSON bool) error {
+	found, err := e.findTask(given, errNoTask, func(of func(view.Task) bool) (int, error) { return view.OpenTasks(ctx, l.reader(), of) })
+	if err != nil {
+		return err
 	}
 	x, c := transport.Cancel{TaskID: found.TaskID}, l.operator()
 	if l.sender != "" {
