@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -202,10 +201,4 @@ func CloseShared() {
 	if shared.s != nil {
 		shared.s.Close()
 	}
-}
-
-// Name returns the name of a database's URL.
-func Name(url string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(url, "postgres:///"), "?")
-	return name
 }

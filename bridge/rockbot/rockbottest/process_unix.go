@@ -9,6 +9,3 @@ import (
 
 // endGroup ends a process and those that it has started.
 func endGroup(c *exec.Cmd) { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-
-// terminate asks a process to end.
-func terminate(c *exec.Cmd) error { return c.Process.Signal(syscall.SIGTERM) }

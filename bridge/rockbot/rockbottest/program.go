@@ -147,9 +147,6 @@ func (p *Program) take(d *amqp.Delivery) {
 		} else {
 			w.Result(Completed, m.Text())
 		}
-		if w.lost {
-			return // as if it were killed
-		}
 	case m.Type == Cancel:
 		p.Publish(m.ReplyTo, Error, m.Correlation, "", map[string]any{
 			"taskId": m.Task(), "contextId": nil, "code": "task_not_cancelable", "message": "Task is not cancelable", "isRetryable": false,
@@ -396,8 +393,7 @@ func (p *Program) Close() {
 // Work is a task that an agent works on.
 type Work struct {
 	*Message
-	p    *Program
-	lost bool
+	p *Program
 }
 
 // Status says that the agent works on the task, and perhaps what it does.
@@ -425,6 +421,3 @@ func (w *Work) Fail(why string) {
 		"taskId": w.Task(), "contextId": nil, "code": "execution_failed", "message": why, "isRetryable": false,
 	})
 }
-
-// Lose leaves the task without an acknowledgement, as an agent that is killed.
-func (w *Work) Lose() { w.lost = true }

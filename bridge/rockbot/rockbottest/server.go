@@ -150,16 +150,3 @@ func (s *Server) Kill() {
 		<-ended
 	}
 }
-
-// Stop ends the server as an operator does.
-func (s *Server) Stop() {
-	s.mu.Lock()
-	node, ended := s.node, s.ended
-	s.mu.Unlock()
-	_ = terminate(node)
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
-		s.Kill()
-	}
-}
