@@ -30,7 +30,7 @@ type Task struct {
 	Result    string        `json:"result,omitempty"`
 }
 
-func NewTask(contextID string, t *conversation.Task) Task {
+func newTask(contextID string, t *conversation.Task) Task {
 	j := Task{contextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline, t.Settled, t.Result}
 	for _, a := range t.Tried {
 		j.Tried = append(j.Tried, a.Agent)
@@ -38,11 +38,11 @@ func NewTask(contextID string, t *conversation.Task) Task {
 	return j
 }
 
-// OpenOf lists the tasks that are with their agents or wait for the user.
-func OpenOf(conv *conversation.Conversation) []Task {
+// openOf lists the tasks that are with their agents or wait for the user.
+func openOf(conv *conversation.Conversation) []Task {
 	var list []Task
 	for _, t := range slices.Concat(conv.Running(), conv.Asking(), conv.Held()) {
-		list = append(list, NewTask(conv.ContextID, t))
+		list = append(list, newTask(conv.ContextID, t))
 	}
 	return list
 }
@@ -54,7 +54,7 @@ func Remembered(conv *conversation.Conversation) []Task {
 	held := map[a2a.TaskID]int{} // the places in kept
 	for _, t := range conv.TaskList() {
 		held[t.ID] = len(kept)
-		kept = append(kept, NewTask(conv.ContextID, t))
+		kept = append(kept, newTask(conv.ContextID, t))
 	}
 	listed := map[a2a.TaskID]int{} // the places in list, -1 for one that is in kept
 	for _, turn := range conv.Turns {
@@ -120,7 +120,7 @@ func Latest(ctx context.Context, r *Reader, f func(*conversation.Conversation, t
 // OpenTasks calls f for each open task of the latest conversations, until f returns false.
 func OpenTasks(ctx context.Context, r *Reader, f func(Task) bool) (damaged int, err error) {
 	return Latest(ctx, r, func(conv *conversation.Conversation, _ time.Time) bool {
-		for _, t := range OpenOf(conv) {
+		for _, t := range openOf(conv) {
 			if !f(t) {
 				return false
 			}

@@ -213,7 +213,7 @@ func (ts *Turns) refresh(t *Turn, turn *conversation.Turn, e *conversation.Entry
 
 func (ts *Turns) task(task *conversation.Task, e *conversation.Entry) *TurnTask {
 	t := &TurnTask{
-		Task: NewTask(ts.Conversation.ContextID, task), Skill: task.Skill, Input: task.Input, Files: task.Files,
+		Task: newTask(ts.Conversation.ContextID, task), Skill: task.Skill, Input: task.Input, Files: task.Files,
 		Blocked: task.Phase == conversation.Blocked, Held: task.Phase == conversation.Held,
 	}
 	for _, a := range task.Tried {
