@@ -133,6 +133,7 @@ var phrases = []struct {
 	to string
 }{
 	{regexp.MustCompile(`(?i)^divide (.+) by (.+)$`), "$1 / $2"},
+	{regexp.MustCompile(`(?i)^(?:split|share|divide) (.+?) (?:between|among|by|in|into)? ?(\d+)(?: (?:people|persons|friends|of us|ways|parts))?$`), "$1 / $2"},
 	{regexp.MustCompile(`(?i)^multiply (.+) (?:by|with|and) (.+)$`), "$1 * $2"},
 	{regexp.MustCompile(`(?i)^(?:add up|add together|sum up|add) ([^,]+(?:, [^,]+)+)$`), "sum($1)"},
 	{regexp.MustCompile(`(?i)^(?:add up|add together|sum up) (.+) and (.+)$`), "$1 + $2"},
@@ -147,12 +148,14 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)^(?:the )?(?:average|mean) of (.+)$`), "average($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:maximum|largest|biggest|max) of (.+)$`), "max($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:minimum|smallest|min) of (.+)$`), "min($1)"},
+	{regexp.MustCompile(`(?i)^(?:the )?square of (.+)$`), "$1 ^ 2"},
+	{regexp.MustCompile(`(?i)^(?:the )?cube of (.+)$`), "$1 ^ 3"},
 	{regexp.MustCompile(`(?i)^(?:the )?factorial of (.+)$`), "factorial($1)"},
 	{regexp.MustCompile(`(?i)^(\d+)(?:!| factorial)$`), "factorial($1)"},
 }
 
 var (
-	andThen   = regexp.MustCompile(`(?i)[,;]?\s+(?:and\s+then|then|and)\s+`)
+	andThen   = regexp.MustCompile(`(?i)[,;?]?\s+(?:and\s+then|then|and)\s+`)
 	goesOnBy  = regexp.MustCompile(`(?i)^(?:[*/×÷^]|[-+−](?:\s|[\d.,]+$)|(?:plus|minus|times|(?:multipl(?:y|ied)|divided?)\s+by|add|subtract|take away|to the power of)\b)`)
 	maxChains = 10
 	// rounding follows what is to be rounded: "10 / 3 rounded to 2 decimals", "… and round it".

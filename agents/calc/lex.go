@@ -90,7 +90,7 @@ var lexemes = map[string]token{
 	"half": num(1, 2), "quarter": num(1, 4), "third": num(1, 3),
 
 	"+": op("+"), "-": op("-"), "−": op("-"), "–": op("-"), "*": op("*"), "×": op("*"), "·": op("*"), "⋅": op("*"), "/": op("/"), "÷": op("/"),
-	"^": op("^"), "**": op("^"), "²": num(2, 1), "³": num(3, 1), "√": fn("sqrt"), "%": {kind: percent}, ",": {kind: comma},
+	"^": op("^"), "**": op("^"), "²": to(2), "³": to(3), "squared": to(2), "cubed": to(3), "√": fn("sqrt"), "%": {kind: percent}, ",": {kind: comma},
 	"(": {kind: open}, "[": {kind: open}, ")": {kind: closed}, "]": {kind: closed},
 
 	"a": {kind: filler}, "an": {kind: filler}, "the": {kind: filler}, "$": {kind: filler}, "€": {kind: filler}, "£": {kind: filler}, "¥": {kind: filler},
@@ -99,6 +99,7 @@ var lexemes = map[string]token{
 func op(text string) token    { return token{kind: operator, text: text} }
 func fn(text string) token    { return token{kind: function, text: text} }
 func num(a, b int64) token    { return token{kind: number, value: big.NewRat(a, b)} }
+func to(n int64) token        { return token{kind: number, text: "^", value: big.NewRat(n, 1)} } // an exponent, with its operator
 func shorten(s string) string { return fmt.Sprintf("%.40s", s) }
 
 // split matches lexemes, or other text; splitArguments is for texts with calls of functions, in which a comma separates arguments.
@@ -141,7 +142,7 @@ func lex(s string) ([]token, error) {
 		default:
 			t = token{kind: unknown, text: s[at[0]:at[1]]}
 		}
-		if text == "²" || text == "³" {
+		if t.kind == number && t.text == "^" {
 			out = append(out, token{kind: operator, text: "^", from: at[0], to: at[1]})
 		}
 		if t.kind != filler {

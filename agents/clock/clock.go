@@ -21,7 +21,7 @@ const (
 )
 
 // Answer returns the time and date at now in every place that text names, a line each, and in now's own zone when it names none.
-// For tomorrow or yesterday it returns that date; of a date it tells the weekday and how far it is away; for any other time it says that it only knows
+// Who asks which week it is gets the week of ISO 8601, too. For tomorrow or yesterday it returns that date; of a date it tells the weekday and how far it is away; for any other time it says that it only knows
 // the present one. It takes an unknown place for the known one whose name is nearly the same, and says so; it adds a line for those without any. When no
 // place is known, it returns an error that names them.
 func Answer(text string, now time.Time) (string, error) {
@@ -60,12 +60,18 @@ func Answer(text string, now time.Time) (string, error) {
 
 // tellTimes returns a line for each place, or for here without any, and what else a text without dates asks about their times.
 func tellTimes(text string, found []place, now time.Time) []string {
-	tell := func(p place) string { return p.String() + ": " + p.format(now) }
-	if day := strings.ToLower(anotherDay.FindString(text)); day != "" {
-		days := map[string]int{"tomorrow": 1, "yesterday": -1}[day]
-		tell = func(p place) string {
-			return p.String() + ", " + day + ": " + now.In(p.zone).AddDate(0, 0, days).Format("Monday, 2 January 2006")
+	day := strings.ToLower(anotherDay.FindString(text))
+	days := map[string]int{"tomorrow": 1, "yesterday": -1}[day]
+	tell := func(p place) string {
+		line, at := p.String()+": "+p.format(now), now.In(p.zone).AddDate(0, 0, days)
+		if day != "" {
+			line = p.String() + ", " + day + ": " + at.Format("Monday, 2 January 2006")
 		}
+		if asksWeek.MatchString(text) {
+			_, week := at.ISOWeek()
+			line += ", week " + strconv.Itoa(week)
+		}
+		return line
 	}
 	if len(found) == 0 {
 		found = append(found, here(now))
@@ -113,9 +119,27 @@ func Understands(text string) bool {
 	return asked
 }
 
+// Names reports whether text is the name of a place whose time Answer knows, or of several, and nothing more.
+func Names(text string) bool {
+	words := split(text)
+	ix := index()
+	for len(words) > 0 {
+		n, _ := ix.match(words)
+		if n == 0 {
+			return false
+		}
+		words = words[n:]
+		if len(words) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 var (
 	partOfTime  = regexp.MustCompile(`^(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|morning|afternoon|evening|night|daytime|nighttime|weekend|late|early)$`)
 	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|ahead|behind|earlier|later)\b`)
+	asksWeek    = regexp.MustCompile(`(?i)\b(?:(?:what|which|calendar|iso) week(?: number)?|week number|number of the week|week of the year)\b`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
 	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:noon|midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
 		`\bin (?:an?|\d+) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)

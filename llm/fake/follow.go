@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cortex-orchestrator/cortex/agents/calc"
+	"github.com/cortex-orchestrator/cortex/agents/clock"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -23,6 +24,9 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	text := strings.TrimSpace(t.User)
 	if _, called := m.addressed(text); called || text == "" {
 		return nil
+	}
+	if p, ok := m.otherPlace(t.History, text); ok {
+		return []piece{p}
 	}
 	if pieces := m.more(t.History, text); len(pieces) > 0 {
 		return pieces
@@ -85,6 +89,28 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	return nil
 }
 
+// otherPlace returns the latest request about places with another one, "what about Mumbai?", also when it is not the last one: behind a request with
+// material for an agent that knows no places, a place is no other material.
+func (m *matcher) otherPlace(history []prompt.Turn, text string) (piece, bool) {
+	rest, opened := opening(text)
+	if !opened || len(text) > maxFollow || !clock.Names(rest) {
+		return piece{}, false
+	}
+	_, all := earlier(history)
+	for _, before := range all {
+		at := m.find(before.Agent)
+		if at < 0 || !m.speaksOfSome(at, somePlace) {
+			continue
+		}
+		whole := m.goOn(before, at, rest, opened)
+		if whole == "" {
+			whole = m.goFurther(before, at, rest, opened)
+		}
+		return m.goesOn(at, before, whole), whole != ""
+	}
+	return piece{}, false
+}
+
 // otherOperand returns a calculation with another number in the place of its last one: "no, I meant 20%" behind "24 plus 10".
 func (m *matcher) otherOperand(last []prompt.Task, text, rest string, opened bool) (piece, bool) {
 	bare := strings.TrimRight(rest, "?!. ")
@@ -145,6 +171,7 @@ var (
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
 		`[\d.]+\s*%|[\d.]+ percent) (?:.* )?(?:that|it|this|the result|the answer)\b|(?:that|it|this|the result|the answer) ` +
 		`(?:[+*/×÷^−-]|plus|minus|times|divided by|multiplied by))`)
+	toThat     = regexp.MustCompile(`(?i)^(?:add|subtract) \S+ (?:to|from) (?:that|it|this|the result|the answer)[.?!]*$`)
 	lastNumber = regexp.MustCompile(`(?:^|[=≈]\s*)(-?\d[\d,]*(?:\.\d+)?)\s*$`)
 	quantity   = regexp.MustCompile(`^([-−]?\d[\d,.]*)(?:\s*([\p{L}°]+))?[?.!]*$`)
 	aQuantity  = regexp.MustCompile(`[-−]?\d[\d,.]*(?:\s*[\p{L}°]+)?`)
@@ -333,7 +360,7 @@ func withResult(before prompt.Task, rest string) string {
 	switch {
 	case n == nil:
 		return ""
-	case continues(rest):
+	case continues(rest) && !toThat.MatchString(rest):
 		return n[1] + " " + rest
 	case onThat.MatchString(rest):
 		if first, _, ok := strings.Cut(rest, " and "); ok && understood(first) != "" {

@@ -72,12 +72,13 @@ func (m *matcher) best(text string) choice {
 		words = text
 	}
 	words = skipWords(words, polite)
-	if !m.asks(words) {
+	calculates := understood(words) != ""
+	if !m.asks(words) && !calculates { // "5!" asks
 		return choice{agent: -1, reason: "it asks for nothing"}
 	}
 	found := m.search(words)
 	m.told(found, words)
-	if m.elsewhere(words) && !clock.Understands(words) {
+	if m.elsewhere(words) && !calculates && !clock.Understands(words) {
 		return choice{agent: -1, reason: "it asks for something that is on no card"}
 	}
 	if c, ok := m.calculation(words); ok && (len(found) == 0 || !m.calculates(&found[0]) || !m.takes(&found[0], words)) {
@@ -98,7 +99,7 @@ func (m *matcher) best(text string) choice {
 	if len(found) > 1 {
 		c.reason += fmt.Sprintf(", then %s (%.2f)", found[1].ID, found[1].Score)
 	}
-	if first.Fits && m.sure(first, words) && (first.Score >= likely || !m.foreign(words)) {
+	if m.fits(first, words) {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)
 	} else if c, ok := ofTime(); ok {
 		return c
@@ -106,9 +107,14 @@ func (m *matcher) best(text string) choice {
 	return c
 }
 
+// fits reports whether an agent that was found fits these words.
+func (m *matcher) fits(f *llm.Found, words string) bool {
+	return f.Fits && m.sure(f, words) && (f.Score >= likely || !m.foreign(words))
+}
+
 // takes reports whether an agent that was found is one for these words.
 func (m *matcher) takes(f *llm.Found, words string) bool {
-	return f.Fits && m.sure(f, words) && !needsMore(&f.Agent, skillOf(f))
+	return m.fits(f, words) && !needsMore(&f.Agent, skillOf(f))
 }
 
 // sure reports whether an agent gets what fits it: without doubt, or by a word that says something. One that does not run gets nothing but

@@ -223,6 +223,13 @@ func TestTalk(t *testing.T) {
 		{{"1/3 + 1/6", "1/3 + 1/6 = 0.5"}, {"divide 100 by 7 and round it", "round(100 / 7) = 14"}, {"please add up 12, 15 and 20", "sum(12, 15, 20) = 47"}},
 		{{"stop", "In a chat, Ctrl-C stops"}, {"please cancel everything", "In a chat, Ctrl-C stops"}, {"stop that now!", "In a chat"}, {"stop the music", lost}},
 		{{"what should I ask?", "Hello! I am Cortex."}, {"what's up?", "Hello! I am Cortex."}, {"How's it going?", "Hello! I am Cortex."}, {"can you help me?", "Say what you want"}},
+		// A number with a mark is a calculation, and a place behind something else is one of the clock's.
+		{{"20!", "factorial(20) = 2432902008176640000"}, {"what is 5!", "factorial(5) = 120"}, {"add 5 to that", "5 + 120 = 125"}, {"subtract 100 from it", "125 - 100 = 25"}, {"5", lost}},
+		{tokyo, {"count the words: a b", "2"}, {"what about Mumbai?", "Mumbai (Asia/Kolkata)"}, {"and Lagos?", "Lagos (Africa/Lagos)"}},
+		{rain, {"count the words: a b", "2"}, {"and Mumbai?", "@weather: will it rain in Mumbai tomorrow?"}},
+		{words, {"what about Mumbai?", "1"}},
+		{{"what is 5 plus 5? and times 3?", "(5 plus 5) times 3 = 30"}, {"3 squared", "3 squared = 9"}, {"split 90 between 4 people", "90 / 4 = 22.5"}},
+		{{"say hello", "Hello! I am Cortex."}, {"what week is it?", "UTC: 07:08:09 on Wednesday, 6 May 2026, week 19"}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},

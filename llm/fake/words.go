@@ -269,7 +269,7 @@ func asksWho(words []string) bool {
 }
 
 var greetings = set(`hi hello hey hiya howdy there thanks thank you thx ty cheers please good morning afternoon evening day cortex
-	bye goodbye a lot very much so ok okay great`)
+	say bye goodbye a lot very much so ok okay great`)
 
 // plainWords returns the words of a short s in lower case; nil for a long one.
 func plainWords(s string) []string {
