@@ -198,7 +198,7 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 	if c.needsResponses(req) {
 		return c.streamResponse(ctx, r, req, a, yield)
 	}
-	call := c.caller(chatFormat{}, func(body []byte) ([]byte, error) { return c.withMessages(body, extra, r) })
+	call := c.caller(new(chatFormat), func(body []byte) ([]byte, error) { return c.withMessages(body, extra, r) })
 	stream, err := openai.NewClientWithConfig(c.over(call)).CreateChatCompletionStream(ctx, req)
 	if c.cfg.API == "" && sendsToResponses(err) {
 		c.noChat.Store(true)

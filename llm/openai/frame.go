@@ -13,12 +13,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// chatFormat is that of chat completions.
-type chatFormat struct{}
+// chatFormat is that of chat completions, of one answer.
+type chatFormat struct{ earlier alike }
 
-func (chatFormat) alive() part { return &frame{Choices: []choice{}} }
+func (*chatFormat) alive() part { return &frame{Choices: []choice{}} }
 
-func (chatFormat) frame(event string, data []byte) (reading, bool) {
+func (c *chatFormat) frame(event string, data []byte) (reading, bool) {
+	if r, ok := c.earlier.read(data); ok {
+		return r, true
+	}
 	h, ok := readHead(data)
 	switch {
 	case !ok:
@@ -28,10 +31,14 @@ func (chatFormat) frame(event string, data []byte) (reading, bool) {
 	case data[0] != '{', !h.hasAnswer():
 		return reading{}, true
 	}
-	return h.reading(), true
+	r := h.reading()
+	if len(h.Choices) == 1 {
+		c.earlier.note(data, h.Choices[0].Delta.Content, r)
+	}
+	return r, true
 }
 
-func (chatFormat) object(data []byte) reading {
+func (*chatFormat) object(data []byte) reading {
 	h, _ := readHead(data)
 	if h.Choices == nil || h.says("") {
 		return reading{failed: data}

@@ -35,7 +35,7 @@ func frames(data ...string) string {
 }
 
 func repaired(body io.Reader) (string, error) {
-	return drained(newRepair(io.NopCloser(body), chatFormat{}, http.Header{}, "http://localhost/v1/chat/completions"))
+	return drained(newRepair(io.NopCloser(body), new(chatFormat), http.Header{}, "http://localhost/v1/chat/completions"))
 }
 
 // drained returns the parts of an answer as a stream.
@@ -233,7 +233,7 @@ func TestRepairBounds(t *testing.T) {
 		{"blank lines", &endless{start: frames(hello), piece: bytes.Repeat([]byte("\n"), 4096)}, small},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := newRepair(io.NopCloser(tt.body), chatFormat{}, http.Header{}, "")
+			r := newRepair(io.NopCloser(tt.body), new(chatFormat), http.Header{}, "")
 			if r.limit.N != maxBody {
 				t.Fatalf("the bound of a body is %d, want %d", r.limit.N, maxBody)
 			}
@@ -260,7 +260,7 @@ func TestRepairBounds(t *testing.T) {
 func TestRepairAtOnce(t *testing.T) {
 	in, out := io.Pipe()
 	defer out.Close()
-	r := newRepair(in, chatFormat{}, http.Header{}, "")
+	r := newRepair(in, new(chatFormat), http.Header{}, "")
 	for range 3 {
 		go out.Write([]byte("data: " + hello + "\n")) // the empty line comes with the next frame
 		p, err := r.next()
