@@ -164,7 +164,7 @@ func (d *decision) leave(ctx context.Context, why error) error {
 // when the one before was some time ago, so a word of a slow model is not held back, and are gathered when it was not, or until there are many bytes, so a
 // fast model does not cost an event for each word.
 const (
-	draftFirst = 2 * time.Millisecond
+	draftFirst = time.Millisecond
 	draftGap   = 10 * time.Millisecond
 	draftBytes = 1024
 )
