@@ -14,6 +14,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
+	"github.com/cortex-orchestrator/cortex/internal/stars"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -24,7 +25,7 @@ const maxMarkdown = 32 << 10
 // which would tell them who reads: it becomes a link.
 var mark = goldmark.New(
 	goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough, extension.TaskList),
-	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(outward{}, 100))),
+	goldmark.WithParserOptions(parser.WithInlineParsers(util.Prioritized(stars.Parser, stars.Priority)), parser.WithASTTransformers(util.Prioritized(outward{}, 100))),
 	goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(code{}, 100))),
 )
 

@@ -69,6 +69,7 @@ var allowed = map[string][]string{
 	"internal/lines":                 {"internal/shorten"},
 	"internal/shorten":               {},
 	"internal/size":                  {},
+	"internal/stars":                 {},
 	"internal/table":                 {"prompt"},
 	"internal/taskfile":              {"internal/document"},
 	"internal/token":                 {},
@@ -123,7 +124,7 @@ var allowed = map[string][]string{
 	"evaluate":                                 {"internal/shorten"},
 	"agents/persona":                           {"agents", "evaluate", "agents/mcp", "agentcard", "llm", "prompt", "transport", "internal/document", "internal/lines", "internal/shorten", "internal/taskfile"},
 	"console/oidc":                             {"console", "internal/httpclient", "internal/publicnet", "prompt", "transport"},
-	"console":                                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/router", "cortex/storage", "evaluate", "internal/lapse", "internal/recent", "internal/size", "internal/view", "llm", "prompt", "transport"},
+	"console":                                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/router", "cortex/storage", "evaluate", "internal/lapse", "internal/recent", "internal/size", "internal/stars", "internal/view", "llm", "prompt", "transport"},
 	"client":                                   {"internal/document", "internal/recent", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/shorten", "internal/rest", "bridge/kit"},
 	"bridge/rtfs":                              {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/httpclient", "internal/nesting", "internal/publicnet", "internal/shorten", "internal/webhook", "transport", "bridge/taken"},
@@ -140,7 +141,7 @@ var allowed = map[string][]string{
 	"app/role/roletest":                        {"agents", "app/role", "client", "cortex", "cortex/memstore", "cortex/registry", "internal/directory", "llm", "transport", "transport/memory"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
 	"sdk":                                      {},
-	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},
+	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/stars", "internal/table"},
 }
 
 // vendors lists the modules that only one package may import outside tests.
@@ -155,7 +156,7 @@ var vendors = map[string][]string{
 	"github.com/rabbitmq/amqp091-go":    {"bridge/rockbot", "bridge/rockbot/rockbottest"},
 	"github.com/spf13/cobra":            {"internal/cli", "internal/cli/measure", "internal/cli/typed"},
 	"github.com/rivo/uniseg":            {"repl", "internal/table"},
-	"github.com/yuin/goldmark":          {"console", "repl"},
+	"github.com/yuin/goldmark":          {"console", "internal/stars", "repl"},
 	"github.com/coreos/go-oidc":         {"console/oidc"},
 	"github.com/expr-lang/expr":         {"agents/calc"},
 	"github.com/google/jsonschema-go":   {"agents"},
