@@ -38,6 +38,13 @@ func Answer(text string) (string, error) {
 	if answer, ok, err := convert(request); ok {
 		return answer, err
 	}
+	if left, ok := percentage(request); ok {
+		v, err := evaluate(left)
+		if err != nil {
+			return "", err
+		}
+		return equation(left, new(big.Rat).Mul(v, big.NewRat(100, 1)), "%"), nil
+	}
 	request = sequence(request)
 	v, err := evaluate(request)
 	if answer, ok := parts(clean(text)); ok && err != nil {
@@ -67,6 +74,11 @@ func Understands(text string) string {
 	request := clean(text)
 	if _, ok, err := convert(request); ok && err == nil {
 		return Convert
+	}
+	if left, ok := percentage(request); ok {
+		if _, err := evaluate(left); err == nil {
+			return Calculate
+		}
 	}
 	request = sequence(request)
 	tokens, err := lex(request)
@@ -148,10 +160,34 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)^(?:the )?(?:average|mean) of (.+)$`), "average($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:maximum|largest|biggest|max) of (.+)$`), "max($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:minimum|smallest|min) of (.+)$`), "min($1)"},
+	{regexp.MustCompile(`(?i)^round (?:off )?(.+) to (\d) (?:decimals?|digits|(?:decimal )?places)$`), "round($1, $2)"},
 	{regexp.MustCompile(`(?i)^(?:the )?square of (.+)$`), "$1 ^ 2"},
 	{regexp.MustCompile(`(?i)^(?:the )?cube of (.+)$`), "$1 ^ 3"},
 	{regexp.MustCompile(`(?i)^(?:the )?factorial of (.+)$`), "factorial($1)"},
 	{regexp.MustCompile(`(?i)^(\d+)(?:!| factorial)$`), "factorial($1)"},
+}
+
+// inPercent asks for a share in percent; of is the form as an expression.
+var inPercent = []struct {
+	re *regexp.Regexp
+	of string
+}{
+	{regexp.MustCompile(`(?i)^(.+) (?:as|in) (?:an? )?(?:percent|percentage|%)$`), "$1"},
+	{regexp.MustCompile(`(?i)^(.+) as (?:an? )?(?:percent|percentage|%) of (.+)$`), "$1 / $2"},
+	{regexp.MustCompile(`(?i)^(.+) is what (?:percent|percentage|%) of (.+)$`), "$1 / $2"},
+	{regexp.MustCompile(`(?i)^(?:what )?(?:percent|percentage|%) of (.+) is (.+)$`), "$2 / $1"},
+}
+
+// percentage returns the expression for the share that a request asks for in percent; false when it asks for none.
+func percentage(s string) (string, bool) {
+	for _, p := range inPercent {
+		if m := p.re.FindStringSubmatch(s); m != nil && len(m) == 2 {
+			return m[1], true
+		} else if m != nil {
+			return strings.NewReplacer("$1", operand(m[1]), "$2", operand(m[2])).Replace(p.of), true
+		}
+	}
+	return "", false
 }
 
 var (

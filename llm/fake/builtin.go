@@ -51,10 +51,10 @@ func (m *matcher) running(id string) int {
 	return at
 }
 
-// calculation returns the choice of who calculates, for a text that is a calculation or a conversion and nothing more, in any words that the built-in
-// agent itself understands: no words of its card have to be in it. It reports false for other texts, and when the agent does not run.
-func (m *matcher) calculation(text string) (choice, bool) {
-	skill := understood(text)
+// calculation returns the choice of who calculates, for a text that is understood to be for a skill of it: a calculation or a conversion and nothing
+// more, in any words that the built-in agent itself understands; no words of its card have to be in it. It reports false for other texts, and when the
+// agent does not run.
+func (m *matcher) calculation(skill string) (choice, bool) {
 	if skill == "" {
 		return choice{}, false
 	}

@@ -72,16 +72,16 @@ func (m *matcher) best(text string) choice {
 		words = text
 	}
 	words = skipWords(words, polite)
-	calculates := understood(words) != ""
-	if !m.asks(words) && !calculates { // "5!" asks
+	sum := understood(words)
+	if !m.asks(words) && sum == "" { // "5!" asks
 		return choice{agent: -1, reason: "it asks for nothing"}
 	}
 	found := m.search(words)
 	m.told(found, words)
-	if m.elsewhere(words) && !calculates && !clock.Understands(words) {
+	if m.elsewhere(words) && sum == "" && !clock.Understands(words) {
 		return choice{agent: -1, reason: "it asks for something that is on no card"}
 	}
-	if c, ok := m.calculation(words); ok && (len(found) == 0 || !m.calculates(&found[0]) || !m.takes(&found[0], words)) {
+	if c, ok := m.calculation(sum); ok && (len(found) == 0 || !m.calculates(&found[0]) || !m.takes(&found[0], words)) {
 		return c
 	}
 	ofTime := func() (choice, bool) {

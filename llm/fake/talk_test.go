@@ -230,6 +230,9 @@ func TestTalk(t *testing.T) {
 		{words, {"what about Mumbai?", "1"}},
 		{{"what is 5 plus 5? and times 3?", "(5 plus 5) times 3 = 30"}, {"3 squared", "3 squared = 9"}, {"split 90 between 4 people", "90 / 4 = 22.5"}},
 		{{"say hello", "Hello! I am Cortex."}, {"what week is it?", "UTC: 07:08:09 on Wednesday, 6 May 2026, week 19"}},
+		{{"what's 5 miles in km", "5 miles = 8.0"}, {"6!", "factorial(6) = 720"}, {"20 is what percent of 80", "20 / 80 = 25 %"}, {"round 3.14159 to 2 decimals", "round(3.14159, 2) = 3.14"}},
+		{{"what year is it", "UTC"}, {"which month is it in Tokyo?", "Tokyo"}, {"repeat that", "Tokyo"}},
+		{{"no thanks", "All right."}, {"no, thank you", "All right."}, {"no", "There is nothing"}, {"cool, thanks", "You are welcome."}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},

@@ -279,7 +279,7 @@ func plainWords(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' })
 }
 
-// Read only: what thanks begin with, and what is said of what they are for.
+// Read only: words of thanks, and what is said of what they are for.
 var (
 	thanking = set(`thanks thank thx ty cheers`)
 	praise   = set(`that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
@@ -328,6 +328,7 @@ var courtesies = []struct {
 	{set(`ok okay alright great cool nice fine good well very perfect awesome wonderful excellent amazing wow lol haha done`), true, "All right."},
 	{set(`never mind nevermind`), true, "All right."},
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
+	{set(`no nope nah not now thanks thank you thx`), true, "All right."},
 }
 
 // Read only: what a text begins with that wants something stopped, and what may follow.
@@ -354,7 +355,7 @@ func courtesy(s string) string {
 	if len(ws) == 0 || len(ws) > 10 {
 		return ""
 	}
-	if thanking[ws[0]] && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
+	if slices.ContainsFunc(ws, func(w string) bool { return thanking[w] }) && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
 		return "You are welcome."
 	}
 	if farewells[strings.Join(ws, " ")] {
