@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -180,6 +181,9 @@ func (f *mcpFlags) servers(cmd *cobra.Command, args []string) ([]*mcp.Server, er
 	return all, nil
 }
 
+// slowServer is how long servers may take to start before the user is told what is waited for: npx may have to download one.
+const slowServer = 2 * time.Second
+
 // runServers runs servers as agents, each with its own connection, until the command is interrupted.
 func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	servers, err := f.servers(cmd, args)
@@ -191,8 +195,11 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	running, ctx := errgroup.WithContext(cmd.Context())
 	opening, _ := errgroup.WithContext(ctx)
 	all := make([]*mcp.Agent, len(servers))
+	say := e.speaker()
 	for i, s := range servers {
 		opening.Go(func() (err error) {
+			slow := time.AfterFunc(slowServer, func() { say("waiting for the MCP server %s to start", prompt.Clean(s.Name, 64)) })
+			defer slow.Stop()
 			all[i], err = mcp.Open(ctx, s, &mcp.Options{Dir: e.mcpDir(), Version: buildVersion(), Logger: log})
 			return err
 		})

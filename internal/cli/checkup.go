@@ -219,6 +219,10 @@ func (c *checkup) port(ctx context.Context, name, addr string, unused bool) {
 		return
 	}
 	conn.Close()
+	if at, ok, err := datadir.Find(ctx, c.s.data); err == nil && ok && at.Passing && consoleAt(c.s.data, at.PID, addr) {
+		c.good("port", "%s has the console of the chat (process %d); `cortex serve` waits until that ends", addr, at.PID)
+		return
+	}
 	taken := func() {
 		bad("port", fmt.Sprintf("end that, or give `cortex serve` another one with --%s", flagOf[name]), "another program has %s (--%s)", addr, flagOf[name])
 	}

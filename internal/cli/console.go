@@ -67,6 +67,16 @@ func (d *consoleDoor) close(data string) {
 	}
 }
 
+// consoleAt reports whether the process with this PID has its console at an address, by the door in the data folder.
+func consoleAt(data string, pid int, addr string) bool {
+	d, err := lastDoor(data)
+	if err != nil || d.PID != pid {
+		return false
+	}
+	u, err := url.Parse(d.URL)
+	return err == nil && u.Host == addr
+}
+
 // lastDoor reads the door in the data folder.
 func lastDoor(data string) (*consoleDoor, error) {
 	b, err := datadir.Read(consoleFile(data))

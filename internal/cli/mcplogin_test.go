@@ -68,6 +68,16 @@ func protected(t *testing.T) *httptest.Server {
 }
 
 // TestMCPLogin logs in at a server by its URL, and by its name in a file, and out again.
+// TestSlowServer starts an MCP server that does not answer: its user is told what is waited for.
+func TestSlowServer(t *testing.T) {
+	t.Parallel()
+	log, stop := start(t, "agent", "mcp", "--data", t.TempDir(), "--name", "late", "--", "sh", "-c", "cat >/dev/null")
+	eventually(t, "it says so", func() bool { return strings.Contains(log.String(), "waiting for the MCP server late to start") })
+	if code := stop(); code != 0 {
+		t.Errorf("exit status %d, want 0; it said:\n%s", code, log)
+	}
+}
+
 func TestMCPLogin(t *testing.T) {
 	web, data := protected(t), t.TempDir()
 	file := filepath.Join(t.TempDir(), "servers.json")

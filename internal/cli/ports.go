@@ -114,7 +114,8 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 	return p, nil
 }
 
-// listen opens a port of a service. It waits up to killedEnd for one that another service on the data folder has, which may have been killed.
+// listen opens a port of a service. It waits up to killedEnd for one that another service on the data folder has, which may have been killed, and for
+// one where a chat on the data folder has its console until the chat ends, as the service would for the data folder.
 func (s *settings) listen(ctx context.Context, flag, at string, log *slog.Logger) (net.Listener, error) {
 	var ran bool // another service was seen on the data folder
 	for end := time.Now().Add(killedEnd); ; {
@@ -128,7 +129,11 @@ func (s *settings) listen(ctx context.Context, flag, at string, log *slog.Logger
 		a, ok, ferr := datadir.Find(ctx, s.data)
 		runs := ferr == nil && ok && !a.Passing
 		over := time.Now().After(end)
+		chats := ferr == nil && ok && a.Passing && consoleAt(s.data, a.PID, at)
 		switch {
+		case chats && !ran:
+			log.Warn("waiting for the port of --"+flag, "err", oneLine(s.mayPass(a)))
+		case chats:
 		case runs && over:
 			return nil, s.isTaken(a)
 		case !runs && (over || !ran):

@@ -255,6 +255,11 @@ func (s *settings) mayEnd(a datadir.Address) error {
 	return fmt.Errorf("another cortex (process %d) runs on %s, or was killed and has not ended: this service begins when it has", a.PID, s.data)
 }
 
+// mayPass is why a service waits for a data folder on which a chat or a question runs.
+func (s *settings) mayPass(a datadir.Address) error {
+	return fmt.Errorf("a chat or a question (process %d) runs on %s: this service begins when that ends; or choose another folder with --data", a.PID, s.data)
+}
+
 // claimNode is startNode for a service, which waits: for an external server, since the two may start in any order and a cluster takes time; for a
 // data folder that a chat or a question holds, until that ends; and for one that another service holds, which may have been killed, until killedEnd
 // has passed. Then it returns an error.
@@ -289,7 +294,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 			case service:
 				err = s.mayEnd(a)
 			case ok:
-				err = fmt.Errorf("a chat or a question (process %d) runs on %s: this service begins when that ends; or choose another folder with --data", a.PID, s.data)
+				err = s.mayPass(a)
 			default:
 				err = fmt.Errorf("a process that ran on %s ends", s.data)
 			}

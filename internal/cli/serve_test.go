@@ -259,6 +259,45 @@ func TestStopWhileTheFolderIsTaken(t *testing.T) {
 	}
 }
 
+// TestServeBesideAChat starts a service while a chat has the folder and its console the service's port: it waits for the chat, and does not speak of
+// another program; neither does the doctor.
+func TestServeBesideAChat(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String() // by this process, as a chat on a terminal would
+	data := t.TempDir()
+	chat, _, ended := startChat(t, "--data", data, "--agents", "none")
+	eventually(t, "the chat has the folder", func() bool { _, err := os.Stat(filepath.Join(data, "server.json")); return err == nil })
+	door := fmt.Sprintf(`{"url": "http://%s/", "pid": %d}`, taken, os.Getpid())
+	if err := os.WriteFile(filepath.Join(data, "console.json"), []byte(door), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	cli.Run(t.Context(), []string{"doctor", "--data", data, "--http", taken}, strings.NewReader(""), &stdout, io.Discard)
+	if got := stdout.String(); !strings.Contains(got, taken+" has the console of the chat") {
+		t.Errorf("doctor prints %q, want whose the port is", got)
+	}
+	log, stop := start(t, "serve", "--data", data, "--agents", "none", "--http", taken)
+	eventually(t, "it waits", func() bool { return strings.Contains(log.String(), "this service begins when that ends") })
+	chat.Close()
+	<-ended
+	l.Close()
+	eventually(t, "it runs", func() bool {
+		c, err := net.Dial("tcp", taken)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	if code := stop(); code != 0 {
+		t.Errorf("exit status %d, want 0; log:\n%s", code, log)
+	}
+}
+
 // TestAgentWaitsForCortex starts an agent, which reaches its server only through a gateway, before Cortex.
 func TestAgentWaitsForCortex(t *testing.T) {
 	keys := t.TempDir()
