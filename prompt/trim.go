@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/agentcard"
 )
 

@@ -181,9 +181,10 @@ var inPercent = []struct {
 // percentage returns the expression for the share that a request asks for in percent; false when it asks for none.
 func percentage(s string) (string, bool) {
 	for _, p := range inPercent {
-		if m := p.re.FindStringSubmatch(s); m != nil && len(m) == 2 {
+		switch m := p.re.FindStringSubmatch(s); len(m) {
+		case 2:
 			return m[1], true
-		} else if m != nil {
+		case 3:
 			return strings.NewReplacer("$1", operand(m[1]), "$2", operand(m[2])).Replace(p.of), true
 		}
 	}
