@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // maxChallenge bounds the WWW-Authenticate headers that are kept, in bytes.
@@ -186,7 +187,7 @@ func newAuthClient(server *url.URL) *http.Client {
 		dialer := &net.Dialer{Timeout: 10 * time.Second}
 		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
-			if err != nil || isPrivate(at.Addr()) && !inside(ctx, server.Hostname()) {
+			if err != nil || !publicnet.Is(at.Addr()) && !inside(ctx, server.Hostname()) {
 				return fmt.Errorf("%s is an address of this network, and the server is outside", address)
 			}
 			return nil
@@ -207,13 +208,5 @@ func newAuthClient(server *url.URL) *http.Client {
 // inside reports whether a host has private addresses only.
 func inside(ctx context.Context, host string) bool {
 	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	return err == nil && !slices.ContainsFunc(all, func(ip netip.Addr) bool { return !isPrivate(ip) })
+	return err == nil && !slices.ContainsFunc(all, publicnet.Is)
 }
-
-func isPrivate(ip netip.Addr) bool {
-	ip = ip.Unmap()
-	return !ip.IsGlobalUnicast() || ip.IsPrivate() || sharedSpace.Contains(ip)
-}
-
-// sharedSpace is carrier-grade NAT (RFC 6598).
-var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")

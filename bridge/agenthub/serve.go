@@ -23,7 +23,7 @@ import (
 
 // Bounds of the server. A stream lasts as long as its program: one that has ended is never opened again.
 const (
-	maxCalls  = 256      // at the same time, beside streams
+	maxCalls  = 64       // at the same time, beside streams: what they take together is bounded by this, too
 	maxBody   = 4 << 20  // bytes of a message, as with the real hub
 	maxHeavy  = 8 << 20  // bytes that it takes when it is decoded, as far as that can be estimated
 	maxHeader = 16 << 10 // bytes of the metadata of a call
