@@ -427,6 +427,12 @@ func TestNameIsTaken(t *testing.T) {
 		t.Errorf("it is refused before it has subscribed: %s", why)
 	default:
 	}
+	w.Until("it has subscribed", func() bool {
+		gs := w.hub.guests
+		gs.mu.Lock()
+		defer gs.mu.Unlock()
+		return gs.streams["agent_echo"] > 0
+	})
 	hub := w.dial()
 	r, err := hub.RegisterAgent(t.Context(), &hubpb.RegisterAgentRequest{AgentCard: &hubpb.AgentCard{Name: "agent_echo", Skills: []*hubpb.AgentSkill{{Name: "Echo Messages"}}}})
 	if err != nil || r.Success || !strings.Contains(r.Error, "another agent called agent_echo is there") || !strings.Contains(r.Error, "--agenthub-prefix") {
