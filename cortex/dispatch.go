@@ -35,7 +35,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 	}
 	o.maker.Release(ctx, conv.Conversation, entry)
 	o.learner.Learn(conv.Conversation, entry) // after everything that others wait for
-	o.outlines.note(conv.Conversation, entry.Time)
+	o.outlines.note(conv, entry)
 	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
 		if err := storage.PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
 			o.log.WarnContext(ctx, "snapshot not written", "context_id", conv.ContextID, "err", err)

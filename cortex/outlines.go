@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -48,10 +49,13 @@ func newOutlines(cfg *Config) *outlines {
 	return w
 }
 
-// note collects the outline of conv, whose last entry is of time at.
-func (w *outlines) note(conv *conversation.Conversation, at time.Time) {
+// note collects the outline of conv, of which last is the last entry. The title of a conversation that has just begun need not be read from its log.
+func (w *outlines) note(conv *cache.Fold, last *conversation.Entry) {
 	if w.outlineStore == nil {
 		return
+	}
+	if last.Seq == 1 {
+		conv.Title, _ = last.Title()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +63,7 @@ func (w *outlines) note(conv *conversation.Conversation, at time.Time) {
 		w.requestSearch()
 		return
 	}
-	w.due[conv.ContextID] = storage.OutlineOf(conv, "", at)
+	w.due[conv.ContextID] = storage.OutlineOf(conv.Conversation, conv.Title, last.Time)
 }
 
 // noted reports whether an outline of the conversation is collected.

@@ -26,6 +26,7 @@ type Fold struct {
 	Epoch uint64    // ownership epoch under which it was read, see [transport.Event]
 	Timer time.Time // the last timer that this process set and that has not fired; zero: unknown
 	Fresh bool      // it was read for the event that is being handled
+	Title string    // what the conversation is listed as, if it has begun here; "": not known
 	// Erased is when an earlier conversation of this name was deleted (zero: never, as far as is known); nil: not looked up since
 	// there is a log. It stays true as long as the fold stands for the log, since another deletion ends that.
 	Erased *time.Time

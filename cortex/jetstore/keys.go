@@ -65,9 +65,12 @@ type keyring struct {
 }
 
 type cachedKey struct {
-	revision uint64 // of the note that is sealed with secret
-	secret   secret
+	revision uint64 // of the note that is sealed with secret, or of the marker of a note that is not there
+	secret   secret // zero: there is no note
 }
+
+// absent reports whether it is of a place that has no note.
+func (c *cachedKey) absent() bool { return c.secret.seq == 0 }
 
 // find returns the cached key of the note at a place.
 func (k *keyring) find(at string, epoch uint64) (cachedKey, bool) {

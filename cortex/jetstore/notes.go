@@ -321,7 +321,7 @@ func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase 
 	}
 	epoch := s.epoch()
 	known, found := s.ring.find(at, epoch)
-	if !found || n.Version == 0 || known.revision != uint64(n.Version) {
+	if !found || known.absent() != (n.Version == 0) || n.Version != 0 && known.revision != uint64(n.Version) {
 		is, err := s.noteAt(ctx, at)
 		if err == nil {
 			is, err = s.unseal(ctx, at, is)

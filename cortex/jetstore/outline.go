@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
@@ -31,9 +32,16 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 	if !s.seals {
 		return errSealed
 	}
-	n, err := s.Note(ctx, tenant, storage.NoteOutline, contextID)
-	if err != nil {
-		return err
+	n := storage.Note{Key: contextID}
+	switch known, found := s.ring.find(noteKey(tenant, storage.NoteOutline, contextID), s.epoch()); {
+	case found && known.absent():
+	case found && o.Whole() && o.Title != "": // nothing of the one before is needed
+		n.Version = conversation.Version(known.revision)
+	default:
+		var err error
+		if n, err = s.Note(ctx, tenant, storage.NoteOutline, contextID); err != nil {
+			return err
+		}
 	}
 	was, ok := readOutline(n)
 	switch {
@@ -43,10 +51,12 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 	case ok && was.Life == o.Life && (was.Title != "" || was.Entries >= titleDepth):
 		o.Title = was.Title
 	default:
+		var err error
 		if o.Title, err = s.title(ctx, subjectOf(tenant, contextID)); err != nil {
 			return err
 		}
 	}
+	var err error
 	if n.Value, err = json.Marshal(o); err != nil {
 		return err
 	}
@@ -78,9 +88,13 @@ func (s *Store) dropStale(ctx context.Context, subj string) (wait func()) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(ctx, staleTimeout)
 		defer cancel()
-		place := notesStream + "." + notesSubject + noteKey(tenant, storage.NoteOutline, contextID)
-		m, err := s.request(ctx, s.reads, "DIRECT.GET.", place, nil)
-		if err == nil && m.Header.Get("Status") == "" && !isMarker(m.Header) {
+		at, epoch := noteKey(tenant, storage.NoteOutline, contextID), s.epoch()
+		m, err := s.request(ctx, s.reads, "DIRECT.GET.", notesStream+"."+notesSubject+at, nil)
+		switch {
+		case err != nil:
+		case m.Header.Get("Status") == "404": // the first outline need not look again
+			s.ring.keep(at, epoch, cachedKey{})
+		case m.Header.Get("Status") == "" && !isMarker(m.Header):
 			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID, 0)
 		}
 		if err != nil {

@@ -251,3 +251,46 @@ func TestDamagedHasNoOutline(t *testing.T) {
 		t.Errorf("%v have outlines, want %v", got, want)
 	}
 }
+
+// TestFirstOutlineAsksLittle puts the first outline of a new conversation: that there is none is known since the conversation has begun, so nothing is
+// read for it, but for whether the conversation was erased meanwhile. An outline that another process has put is not lost.
+func TestFirstOutlineAsksLittle(t *testing.T) {
+	n := open(t, t.TempDir())
+	other, err := jetstore.Open(t.Context(), n.nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := begin(t, n.Store, 1)["c0"] // sets everything up
+	if v, err = n.Store.Append(t.Context(), "", "new", 0, entry(1)); err != nil {
+		t.Fatal(err)
+	}
+	before := n.nc.Stats().OutMsgs
+	first := storage.Outline{Version: v, Entries: 1, Owner: "user", Title: "hello", Turns: 1}
+	if err := n.Store.PutOutline(t.Context(), "", "new", first); err != nil {
+		t.Fatal(err)
+	}
+	if sent := n.nc.Stats().OutMsgs - before; sent != 3 { // the key, the note, and the look behind
+		t.Errorf("the first outline took %d requests, want 3", sent)
+	}
+	if !outlined(t, n.Store)["new"] {
+		t.Error("the outline is not listed")
+	}
+
+	if v, err = n.Store.Append(t.Context(), "", "both", 0, entry(1)); err != nil {
+		t.Fatal(err)
+	}
+	theirs := storage.Outline{Version: v, Entries: 1, Owner: "user", Title: "theirs", Turns: 1}
+	if err := other.PutOutline(t.Context(), "", "both", theirs); err != nil {
+		t.Fatal(err)
+	}
+	ours := theirs
+	ours.Title, ours.Turns = "ours", 2
+	for range 2 { // the first one conflicts
+		if err := n.Store.PutOutline(t.Context(), "", "both", ours); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !outlined(t, n.Store)["both"] {
+		t.Error("the outline of another process is lost")
+	}
+}
