@@ -38,6 +38,9 @@ func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.M
 		mu.Lock()
 		then, known := unanswered.Get(t)
 		mu.Unlock()
+		if end != nil && delegates(end, transport.TurnID(tenant, t.ContextID, t.From, t.MessageID)) {
+			return nil, false, nil
+		}
 		if known && then == now {
 			return storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID)
 		}
@@ -56,6 +59,11 @@ func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.M
 	}
 }
 
+// delegates reports whether the last entry of a log has agents work for a turn, so that it is not answered.
+func delegates(end *conversation.Entry, turn string) bool {
+	return end.Turn == turn && end.Failure == "" && end.Consent == "" && end.Decision != nil && end.Decision.Kind.Delegates()
+}
+
 // answer reads the answer to a turn, or why its message was refused.
 func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.Message, bool, error) {
 	conv, broken := storage.Load(ctx, s, tenant, t.ContextID)
@@ -69,8 +77,8 @@ func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.M
 	if m, ok, err := storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID); ok || err != nil {
 		return m, ok, err
 	}
-	if broken != nil || conv.Open(t.From, t.MessageID) {
-		return nil, false, broken
+	if broken != nil || conv.Open(t.From, t.MessageID) || conv.Seq == 0 || len(conv.Turns) > 0 && conv.Turns[0].Seq == 1 {
+		return nil, false, broken // it is not answered, or not processed yet
 	}
 	// Not processed yet, or answered so long ago that only the log has the answer.
 	return inLog(ctx, s, tenant, t, "")

@@ -20,6 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -154,16 +155,28 @@ func TestLogIsReadWhenItHasGrown(t *testing.T) {
 			t.Errorf("%s: the log was loaded %d times, want %d", why, n, want)
 		}
 	}
-	unanswered("an empty log", 2) // the first time, as a conversation and as a log
+	unanswered("an empty log", 1)
 	other := &conversation.Entry{
 		Seq: 1, Time: time.Now(), Turn: "m0", Failure: "no",
 		Cause: &transport.Event{ID: "m0", From: "user", To: transport.Cortex, ContextID: "ctx", Payload: &a2a.Message{ID: "m0", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hi")}}},
 	}
-	if _, err := s.Append(t.Context(), "", "ctx", 0, other); err != nil {
+	v, err := s.Append(t.Context(), "", "ctx", 0, other)
+	if err != nil {
 		t.Fatal(err)
 	}
-	unanswered("another turn has come", 2)
-	if err := storage.KeepRefusal(t.Context(), s, "", &transport.Event{ID: "m1", From: "user", ContextID: "ctx"}, "it is refused", time.Now()); err != nil {
+	unanswered("another turn has come", 1)
+	ours := &conversation.Entry{
+		Seq: 2, Time: time.Now(), Turn: transport.TurnID("", "ctx", "user", "m1"), Deadline: time.Now(),
+		Cause:    &transport.Event{ID: "m1", From: "user", To: transport.Cortex, ContextID: "ctx", Payload: &a2a.Message{ID: "m1", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hi")}}},
+		Decision: &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "echo", Task: "hi"}}},
+	}
+	if _, err := s.Append(t.Context(), "", "ctx", v, ours); err != nil {
+		t.Fatal(err)
+	}
+	unanswered("it is given to an agent", 0)
+	turn.MessageID = "m2"
+	unanswered("another turn works", 1)
+	if err := storage.KeepRefusal(t.Context(), s, "", &transport.Event{ID: "m2", From: "user", ContextID: "ctx"}, "it is refused", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if m, found, err := read(t.Context(), turn); !found || err != nil || !strings.Contains(transport.Text(m.Parts), "refused") {

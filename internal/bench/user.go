@@ -195,6 +195,12 @@ func (u *user) turn(ctx context.Context) (time.Duration, error) {
 	return u.say(ctx, saying{to: u.n.agents})
 }
 
+// result is what a look into the log has shown.
+type result struct {
+	found bool
+	err   error
+}
+
 // say sends a message and returns how long the answer took: from before the message is published until the answer arrives. It returns errLost when
 // there is none. One turn at a time.
 func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
@@ -235,6 +241,7 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 	pause := min(lookFirst, u.wait)
 	look := time.NewTimer(pause)
 	defer look.Stop()
+	var looked chan result // nil: nobody looks
 	for {
 		select {
 		case <-u.got:
@@ -244,11 +251,20 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 				return 0, err
 			}
 		case <-look.C:
-			if found, err := u.look(ctx, id); err != nil || found {
-				return time.Since(begin), err
+			if looked == nil { // an answer may arrive meanwhile
+				looked = make(chan result, 1)
+				go func(looked chan result) {
+					found, err := u.look(ctx, id)
+					looked <- result{found, err}
+				}(looked)
 			}
 			pause = min(2*pause, lookLast)
 			look.Reset(pause)
+		case r := <-looked:
+			if r.found || r.err != nil {
+				return time.Since(begin), r.err
+			}
+			looked = nil
 		case <-giveUp.C:
 			if found, err := u.look(ctx, id); err != nil || found {
 				return time.Since(begin), err
