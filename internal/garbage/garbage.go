@@ -37,7 +37,9 @@ func Gather(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	bound, last := limit{bytes: leastLimit}, byItself
-	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"}}
+	read := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/memory/classes/heap/stacks:bytes"},
+	}
 	var collecting, all float64
 	for {
 		metrics.Read(read)
@@ -51,7 +53,7 @@ func Gather(ctx context.Context) {
 		if a > all {
 			share = (c - collecting) / (a - all)
 		}
-		if bound.follow(inUse, share) {
+		if bound.follow(inUse+read[3].Value.Uint64(), share) {
 			debug.SetMemoryLimit(bound.bytes)
 		}
 		collecting, all = c, a
@@ -73,22 +75,27 @@ type limit struct {
 }
 
 // follow updates the limit from the bytes in use and the share of CPU time spent on collections since the last call; a negative share is unknown,
-// as during a long collection. It reports whether the limit has changed.
+// as during a long collection. It reports whether the limit has changed. What is in use can double at once: that is no cache, and thousands of
+// conversations that begin need it now.
 func (l *limit) follow(inUse uint64, share float64) bool {
+	if need := 2 * int64(inUse); need > l.bytes { //nolint:gosec // memory
+		*l = limit{bytes: need}
+		return true
+	}
 	l.loose++
 	if share >= busy {
 		l.tight++
 	} else if share >= 0 {
 		l.tight = 0
 	}
-	if l.bytes == leastLimit || int64(inUse) > l.bytes/2 {
+	if l.bytes == leastLimit || int64(inUse) >= l.bytes/2 {
 		l.loose = 0
 	}
 	switch {
 	case l.tight == busyFor:
 		l.bytes += l.bytes / 4
 	case l.loose == idleFor:
-		l.bytes = max(leastLimit, l.bytes/5*4)
+		l.bytes = max(leastLimit, l.bytes/5*4, 2*int64(inUse)) //nolint:gosec // memory
 	default:
 		return false
 	}

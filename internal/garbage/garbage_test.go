@@ -34,28 +34,35 @@ func TestLimitFollows(t *testing.T) {
 		}
 		return n
 	}
-	if n := changes(1000, leastLimit, busy/2); n != 0 || l.bytes != leastLimit {
+	if n := changes(1000, leastLimit/2, busy/2); n != 0 || l.bytes != leastLimit {
 		t.Errorf("%d changes to %d bytes while there is time for work, want none", n, l.bytes)
 	}
-	if n := changes(busyFor-1, leastLimit, 2*busy) + changes(1, leastLimit, 0); n != 0 {
+	if n := changes(busyFor-1, leastLimit/2, 2*busy) + changes(1, leastLimit/2, 0); n != 0 {
 		t.Errorf("%d changes after a busy moment, want none", n)
 	}
-	if n := changes(3*busyFor, leastLimit, 2*busy); n != 3 || l.bytes < 3*leastLimit/2 {
+	if n := changes(3*busyFor, leastLimit/2, 2*busy); n != 3 || l.bytes < 3*leastLimit/2 {
 		t.Errorf("%d changes to %d bytes, want 3 to nearly twice as much", n, l.bytes)
 	}
 	was := l.bytes
 	for range busyFor { // collections that take longer than a tick
-		changes(1, leastLimit, 2*busy)
-		changes(3, leastLimit, -1)
+		changes(1, leastLimit/2, 2*busy)
+		changes(3, leastLimit/2, -1)
 	}
 	if l.bytes <= was {
 		t.Errorf("%d bytes after long collections, want more than %d", l.bytes, was)
 	}
-	if n := changes(10*busyFor, uint64(l.bytes), -1); n != 0 {
+	if n := changes(10*busyFor, uint64(l.bytes/2), -1); n != 0 {
 		t.Errorf("%d changes while nothing is collected, want none", n)
 	}
-	if n := changes(10*idleFor, uint64(l.bytes), 0); n != 0 {
+	if n := changes(10*idleFor, uint64(l.bytes/2), 0); n != 0 {
 		t.Errorf("%d changes while all of it is in use, want none", n)
+	}
+	was = l.bytes
+	if n := changes(1, uint64(was), 0); n != 1 || l.bytes != 2*was {
+		t.Errorf("%d changes to %d bytes when more is in use at once, want %d", n, l.bytes, 2*was)
+	}
+	if n := changes(10*idleFor, uint64(was), 0); n != 0 {
+		t.Errorf("%d changes while half of it is in use, want none", n)
 	}
 	if changes(10*idleFor, leastLimit/4, 0); l.bytes != leastLimit {
 		t.Errorf("%d bytes after nothing is in use any more, want %d", l.bytes, leastLimit)
