@@ -260,8 +260,9 @@ func TestFirstOutlineAsksLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := begin(t, n.Store, 1)["c0"] // sets everything up
-	if v, err = n.Store.Append(t.Context(), "", "new", 0, entry(1)); err != nil {
+	begin(t, n.Store, 1) // sets everything up
+	v, err := n.Store.Append(t.Context(), "", "new", 0, entry(1))
+	if err != nil {
 		t.Fatal(err)
 	}
 	before := n.nc.Stats().OutMsgs
