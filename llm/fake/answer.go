@@ -115,7 +115,7 @@ func introduction(t *llm.Turn) *llm.Decision {
 	case slices.Contains(words, "add") || slices.Contains(words, "make"):
 		return respond("An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it.", "asked how agents are added")
 	case slices.Contains(words, "model") || slices.Contains(words, "llm"):
-		return respond("Start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs.", "asked how a model is chosen")
+		return respond("I decide offline, by words, without a model. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs.", "asked how a model is chosen")
 	case slices.ContainsFunc(words, func(w string) bool { return leaving[w] }):
 		return respond("In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running.", "asked how to leave")
 	case !asksWho(words) && len(t.Agents) > 0 && listed(t, ""):

@@ -111,15 +111,22 @@ func (m *matcher) otherPlace(history []prompt.Turn, text string) (piece, bool) {
 	return piece{}, false
 }
 
-// otherOperand returns a calculation with another number in the place of its last one: "no, I meant 20%" behind "24 plus 10".
+// otherOperand returns a calculation with another number in the place of its last one, "no, I meant 20%" behind "24 plus 10", or with another share.
 func (m *matcher) otherOperand(last []prompt.Task, text, rest string, opened bool) (piece, bool) {
 	bare := strings.TrimRight(rest, "?!. ")
-	if !opened || !corrects.MatchString(text) || !percentage.MatchString(bare) {
+	number := percentage.FindStringSubmatch(bare)
+	if !opened || number == nil {
 		return piece{}, false
 	}
 	for _, before := range last {
 		asked := strings.TrimRight(before.Text, "?!. ")
-		had := lastOperand.FindStringSubmatchIndex(asked)
+		var had []int
+		if number[1] != "" {
+			had = percentOf.FindStringSubmatchIndex(asked)
+		}
+		if had == nil && corrects.MatchString(text) {
+			had = lastOperand.FindStringSubmatchIndex(asked)
+		}
 		if at := m.find(before.Agent); at >= 0 && had != nil && understood(asked) == calc.Calculate {
 			return m.goesOn(at, before, inPlace(asked, had[2:4], bare)), true
 		}
@@ -164,8 +171,10 @@ var (
 	lastOperand = regexp.MustCompile(`(?i)(?:\bby|\btimes|\bplus|\bminus|\badd|\bsubtract|[-+*/×÷−])\s*(\d[\d.,]*(?:\s*(?:%|percent))?)$`)
 	// corrects begins a correction; percentage is a number that may stand in the place of another one.
 	corrects   = regexp.MustCompile(`(?i)^(?:no|nope|wait|sorry|oops|actually|i meant?)\b`)
-	percentage = regexp.MustCompile(`(?i)^[-−]?\d[\d.,]*(?:\s*(?:%|percent))?$`)
-	byNumber   = regexp.MustCompile(`(?i)^by (\d[\d.,]*)$`)
+	percentage = regexp.MustCompile(`(?i)^[-−]?\d[\d.,]*(\s*(?:%|percent))?$`)
+	// percentOf is a share, in whose place another one may be: "and 20%?" behind "18% of 250".
+	percentOf = regexp.MustCompile(`(?i)\b(\d[\d.,]*\s*(?:%|percent)) (?:of|off)\b`)
+	byNumber  = regexp.MustCompile(`(?i)^by (\d[\d.,]*)$`)
 	// ofThat is an operation on the last result, by another word for it.
 	ofThat = regexp.MustCompile(`(?i)\b(?:that|it|this|the result|the answer|the last one)\b`)
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +

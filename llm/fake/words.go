@@ -208,6 +208,16 @@ var abouts = func() map[string]bool {
 		how do i use this
 		how do i change the model
 		how can i change the model
+		which model do you use
+		which model are you using
+		what model do you use
+		what model are you using
+		what model are you
+		which model are you
+		which llm do you use
+		what llm do you use
+		do you use a model
+		do you use a language model
 		how do i use a model
 		how do i use a language model
 		how do i use an llm
