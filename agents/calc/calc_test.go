@@ -12,6 +12,7 @@ func TestAnswer(t *testing.T) {
 		// Operators, in signs and in words.
 		{"what is 17*23?", "17*23 = 391"},
 		{"17 x 23", "17 x 23 = 391"},
+		{"twenty divided by 4", "twenty divided by 4 = 5"},
 		{"17 times 23", "17 times 23 = 391"},
 		{"17 × 23 =", "17 × 23 = 391"},
 		{"What's 3 multiplied by 4?", "3 multiplied by 4 = 12"},
@@ -199,6 +200,7 @@ func TestAnswerRefuses(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "give me one expression"},
 		{"?", "give me one expression"},
+		{"twenty five plus 1", "two numbers with nothing between them"},
 		{"1/0", "division by zero"},
 		{"1 / (2 - 2)", "division by zero"},
 		{"5 mod 0", "division by zero"},

@@ -87,6 +87,8 @@ var lexemes = map[string]token{
 	"pi": {kind: constant, text: "pi"}, "π": {kind: constant, text: "pi"}, "e": {kind: constant, text: "e"},
 	"zero": num(0, 1), "one": num(1, 1), "two": num(2, 1), "three": num(3, 1), "four": num(4, 1), "five": num(5, 1), "six": num(6, 1),
 	"seven": num(7, 1), "eight": num(8, 1), "nine": num(9, 1), "ten": num(10, 1), "eleven": num(11, 1), "twelve": num(12, 1),
+	"thirteen": num(13, 1), "fourteen": num(14, 1), "fifteen": num(15, 1), "sixteen": num(16, 1), "seventeen": num(17, 1), "eighteen": num(18, 1), "nineteen": num(19, 1),
+	"twenty": num(20, 1), "thirty": num(30, 1), "forty": num(40, 1), "fifty": num(50, 1), "sixty": num(60, 1), "seventy": num(70, 1), "eighty": num(80, 1), "ninety": num(90, 1),
 	"half": num(1, 2), "quarter": num(1, 4), "third": num(1, 3),
 
 	"+": op("+"), "-": op("-"), "−": op("-"), "–": op("-"), "*": op("*"), "×": op("*"), "·": op("*"), "⋅": op("*"), "/": op("/"), "÷": op("/"),

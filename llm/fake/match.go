@@ -88,7 +88,7 @@ func (m *matcher) best(text string) choice {
 		at := m.running(clockID)
 		return choice{agent: at, score: 1, reason: clockID + ": it asks for a day"}, at >= 0 && clock.Understands(words)
 	}
-	if c, ok := ofTime(); ok && isIt.MatchString(words) {
+	if c, ok := ofTime(); ok && (isIt.MatchString(words) || sum == "" && len(found) > 0 && found[0].ID == calculator) { // days are units, too
 		return c
 	}
 	if len(found) == 0 {

@@ -208,6 +208,7 @@ func TestTalk(t *testing.T) {
 		},
 		{{"how many pounds are 5 kg?", "5 kg ≈ 11.0"}, {"and in ounces?", "5 kg ≈ 176."}, {"and 6 kg?", "6 kg ≈ 211."}},
 		{{"how much is 18% of 250", "18% of 250 = 45"}, {"and 20%?", "20% of 250 = 50"}, {"what about 7 percent", "7 percent of 250 = 17.5"}},
+		{{"days between 1 March 2026 and 15 April 2026", "1 March 2026"}},
 		{{"which model are you using?", "I decide offline, by words, without a model. For one, start with --llm"}},
 		{{"24 plus 10", "24 plus 10 = 34"}, {"no, I meant 20%", "24 plus 20% = 28.8"}, {"no, 30", "24 plus 30 = 54"}, {"and 7?", lost}},
 		{{"waht tiem is it in Berln", "Berlin (Europe/Berlin): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nI took \"Berln\" for Berlin."}, {"and in Rome", "Rome (Europe/Rome)"}},
