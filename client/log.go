@@ -38,10 +38,7 @@ func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.M
 		mu.Lock()
 		then, known := unanswered.Get(t)
 		mu.Unlock()
-		if end != nil && delegates(end, transport.TurnID(tenant, t.ContextID, t.From, t.MessageID)) {
-			return nil, false, nil
-		}
-		if known && then == now {
+		if known && then == now || end != nil && delegates(end, transport.TurnID(tenant, t.ContextID, t.From, t.MessageID)) {
 			return storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID)
 		}
 		m, found, err := answer(ctx, s, tenant, t)

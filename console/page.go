@@ -58,7 +58,7 @@ func parse() map[string]*template.Template {
 		"word":     func(s string) string { return prompt.Clean(s, maxWord) },
 		"line":     func(s string) string { return prompt.Clean(s, maxLine) },
 		"text":     func(s string) string { return prompt.CleanText(s, maxText) },
-		"markdown": markdown, "path": url.PathEscape, "state": stateName, "usage": view.UsageLine, "cost": view.CostText,
+		"markdown": markdown, "path": url.PathEscape, "state": stateName, "stateClass": stateClass, "usage": view.UsageLine, "cost": view.CostText,
 		"ago": ago, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }, "stamp": stamp, "daytime": daytime, "took": took, "since": func(from, to time.Time) string { return took(to.Sub(from)) },
 		"size": func(n int64) string { return size.Text(n) }, "len64": func(s string) int64 { return int64(len(s)) }, "who": who, "add": func(a, b int) int { return a + b }, "dict": dict, "slug": slug,
 		"nav": func() []place { return places }, "files": fileInfos, "pretty": func(b []byte) string { return pretty(b) }, "ranges": view.Ranges, "verdict": func(v evaluate.Verdict) string { return view.VerdictLine(&v) },
@@ -304,4 +304,12 @@ func stateName(s a2a.TaskState) string {
 		return "asks you"
 	}
 	return client.StateName(s)
+}
+
+// stateClass returns the class of a task's state. A submitted task is open, and so is a turn, whose class that is.
+func stateClass(s a2a.TaskState) string {
+	if s == a2a.TaskStateSubmitted {
+		return "submitted"
+	}
+	return slug(stateName(s))
 }
