@@ -95,7 +95,7 @@ func Understands(text string) bool {
 	if len(text) > maxText {
 		return false
 	}
-	if asksForDate(text) || asksHowLong(text) || asksForNow.MatchString(text) && only(text, []string{"what", "which", "year", "month"}) {
+	if asksForDate(text) || asksHowLong(text) || asksForNow.MatchString(text) && only(text, []string{"what", "which", "year", "month", "say"}) {
 		return true
 	}
 	words := split(text)
@@ -139,7 +139,7 @@ func Names(text string) bool {
 var (
 	partOfTime  = regexp.MustCompile(`^(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|morning|afternoon|evening|night|daytime|nighttime|weekend|late|early)$`)
 	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|ahead|behind|earlier|later)\b`)
-	asksForNow  = regexp.MustCompile(`(?i)^(?:what|which)(?:['’]?s| is)? (?:today|(?:year|month|week|day)(?: number)? is)\b`)
+	asksForNow  = regexp.MustCompile(`(?i)^(?:what|which)(?:['’]?s| is)? (?:today|(?:year|month|week|day|hour)(?: number)? is)\b|^(?:(?:say|tell|give)(?: me| us)? |(?:what|which)(?:['’]?s| is) )?the hour (?:of|in|at|for|now)\b`)
 	asksWeek    = regexp.MustCompile(`(?i)\b(?:(?:what|which|calendar|iso) week(?: number)?|week number|number of the week|week of the year)\b`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
 	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:noon|midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +

@@ -63,6 +63,10 @@ func TestAnswer(t *testing.T) {
 		{"time in Mumbai, in Mumbai and in Chennai", []string{mumbai, chennai}},
 		{"time in Portland, Oregon, USA", []string{"Portland (America/Los_Angeles): 01:05:12 on Friday, 20 November 2026, UTC-08:00"}},
 		{"time in Mumbai", []string{mumbai}},
+		// A place with a better known namesake.
+		{"what time is it in Paris, Texas?", []string{"Paris, Texas (America/Chicago): 03:05:12 on Friday, 20 November 2026, UTC-06:00"}},
+		{"time in London Ontario and in London", []string{"London, Ontario (America/Toronto): 04:05:12 on Friday, 20 November 2026, UTC-05:00", london}},
+		{"time in London and Ontario", []string{london, "Ontario (America/Toronto): 04:05:12 on Friday, 20 November 2026, UTC-05:00"}},
 		{"time in sao paulo", []string{"São Paulo (America/Sao_Paulo): 06:05:12 on Friday, 20 November 2026, UTC-03:00"}},
 		{"time in MÜNCHEN", []string{"München (Europe/Berlin): 10:05:12 on Friday, 20 November 2026, UTC+01:00"}},
 		{"time in St. John's", []string{"St. John's (America/St_Johns): 05:35:12 on Friday, 20 November 2026, UTC-03:30"}},
@@ -180,7 +184,7 @@ func TestUnderstands(t *testing.T) {
 		"": false, "is": false, "friday": false, "is it friday on mars?": false, "is Bob here on friday?": false, "is it raining": false, "what is the time": false,
 		"how many days until christmas?": true, "what day of the week was 14 July 1789?": true, "how many days are left until 5 May in Tokyo": true,
 		"how long until 18:00": true, "how long is it till 9 am in Tokyo?": true, "how long until the movie at 18:00": false, "how long until 18:00 does Bob work": false,
-		"what's today?": true, "what year is it in Tokyo": true, "which week is it": true, "what a day": false, "what year is the car of Bob": false,
+		"what's today?": true, "what year is it in Tokyo": true, "which week is it": true, "what hour is it in Brazil?": true, "say me the hour of Madrid": true, "what is the hour in Rome": true, "the happy hour of Bob": false, "what a day": false, "what year is the car of Bob": false,
 		"christmas": false, "book a table for 5 May": false, "what happened on 14 July 1789?": false,
 	} {
 		if got := clock.Understands(text); got != want {

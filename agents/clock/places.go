@@ -18,6 +18,7 @@ var placesText string
 type names struct {
 	byName  map[string][]named // by folded name
 	regions map[string]bool    // folded names of countries and the like
+	sames   map[string]bool    // folded names, with their region, of places that have a better known namesake
 	longest int                // words in the longest name
 }
 
@@ -26,7 +27,7 @@ type named struct{ name, zone string }
 
 // index returns the names in places.txt.
 var index = sync.OnceValue(func() *names {
-	ix := &names{byName: map[string][]named{}, regions: map[string]bool{}}
+	ix := &names{byName: map[string][]named{}, regions: map[string]bool{}, sames: map[string]bool{}}
 	for l := range strings.Lines(placesText) {
 		l = strings.TrimSpace(l)
 		if l == "" || strings.HasPrefix(l, "#") {
@@ -41,8 +42,16 @@ var index = sync.OnceValue(func() *names {
 			if region {
 				ix.regions[fold(alias)] = true
 			}
+			alias, namesake := strings.CutPrefix(alias, "=")
+			if namesake {
+				ix.sames[fold(alias)] = true
+			}
 			if alias != "" {
-				ix.add(alias, alias, zone)
+				name := alias
+				if namesake {
+					name = strings.Replace(alias, " ", ", ", 1)
+				}
+				ix.add(alias, name, zone)
 				if fold(alias) == fold(city) {
 					city = alias // with its accents
 				}
@@ -73,7 +82,7 @@ func (ix *names) match(words []word) (int, []place) {
 		return 1, []place{p}
 	}
 	for n := min(ix.longest, len(words)); n > 0; n-- {
-		if slices.ContainsFunc(words[1:n], func(w word) bool { return w.brk }) {
+		if slices.ContainsFunc(words[1:n], func(w word) bool { return w.and || w.brk && !ix.sames[phrase(words[:n])] }) {
 			continue
 		}
 		key := phrase(words[:n])

@@ -20,14 +20,14 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s: %v", zone, err)
 		}
 		for name := range strings.SplitSeq(names, ",") {
-			if name = strings.TrimPrefix(strings.TrimSpace(name), "*"); name == "" {
+			if name = strings.TrimLeft(strings.TrimSpace(name), "*="); name == "" {
 				continue
 			}
 			aliases++
 			found, unknown := places("time in " + name)
 			ok := len(unknown) == 0
 			for _, p := range found {
-				ok = ok && fold(p.name) == fold(name)
+				ok = ok && fold(strings.ReplaceAll(p.name, ",", "")) == fold(name)
 			}
 			if !ok || len(found) == 0 {
 				t.Errorf("%q is found as %v, and %q as unknown", name, found, unknown)
