@@ -117,9 +117,9 @@ func equation(left string, v *big.Rat, unit string) string {
 }
 
 var (
-	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|how much (?:is|are)|calculate|` +
+	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|how much (?:is|are|makes?|does)|i (?:want|need|would like)(?: to)? know|calculate|` +
 		`compute|evaluate|solve|work out|calc|the (?:result|value|answer) (?:of|to)|(?:result|value) of|the expression|the following)\b[\s:,]*)+`)
-	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|,?\s*please|\bfor me))+\s*$`)
+	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|\bmakes?|,?\s*please|\bfor me))+\s*$`)
 	spaces  = regexp.MustCompile(`\s+`)
 	// aQuantity is a number with what may be a unit.
 	aQuantity = regexp.MustCompile(`^[-−]?\d[\d.,]*\s*(\p{L}[\p{L}\s]*)$`)

@@ -51,6 +51,8 @@ func TestAnswer(t *testing.T) {
 		{"the average of 2 and 4", "average(2, 4) = 3"},
 		{"Calculate 17 * 23 and return the result.", "17 * 23 = 391"},
 		{"how much is 20% of 50 dollars?", "20% of 50 = 10"},
+		{"I want know how much make 25 multiply by 4", "25 multiply by 4 = 100"},
+		{"how much does 3 + 4 make?", "3 + 4 = 7"},
 		// Powers: right to left, and before the sign.
 		{"2^10", "2^10 = 1024"},
 		{"2**10", "2**10 = 1024"},
