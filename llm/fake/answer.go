@@ -112,9 +112,9 @@ func introduction(t *llm.Turn) *llm.Decision {
 	switch {
 	case slices.Contains(words, "help"):
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
-	case slices.Contains(words, "add") || slices.Contains(words, "make"):
+	case addsAgent.MatchString(phraseAbout(words)):
 		return respond("An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it.", "asked how agents are added")
-	case slices.Contains(words, "model") || slices.Contains(words, "llm"):
+	case slices.Contains(words, "model") || slices.Contains(words, "llm") || whichModel.MatchString(phraseAbout(words)):
 		return respond("I decide offline, by words, without a model. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs.", "asked how a model is chosen")
 	case slices.ContainsFunc(words, func(w string) bool { return leaving[w] }):
 		return respond("In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running.", "asked how to leave")

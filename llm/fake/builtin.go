@@ -3,6 +3,7 @@ package fake
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"unicode"
 
 	"github.com/cortex-orchestrator/cortex/agents/calc"
@@ -19,13 +20,20 @@ const (
 
 var (
 	// echoes is what tells who echoes what to say. It is no more than that before what refers to something else: "echo this", "repeat it once more".
-	echoes   = regexp.MustCompile(`(?is)^(?:echo|repeat)\s+(.*\S)`)
+	echoes = regexp.MustCompile(`(?is)^(?:echo|repeat)\s+(.*\S)`)
+	// says begins what the built-in agent says when no other fits; other words than these may follow, and no language.
+	says     = regexp.MustCompile(`(?is)^say(?:\s*:\s*|\s+)(\S.*)`)
+	notSaid  = set(`it them again once twice more something anything nothing why how what when where who which if whether`)
+	inWords  = regexp.MustCompile(`\b(?i:in|into) \p{Lu}\p{L}+[.!?]*\s*$`)
 	refersTo = set(`this that these those me us back after what whatever my your`)
 	pronouns = set(`it them all everything again once twice more back please`)
 )
 
 // echoed returns what the built-in agent is to say, of a task such as "echo hello world": that without "echo", as "hello world" is of "echo this: hello world".
 func (m *matcher) echoed(p *piece) string {
+	if said := says.FindStringSubmatch(skipWords(p.task, polite)); said != nil && p.reason == toSay && len(p.task) <= llm.MaxTask {
+		return strings.TrimSpace(said[1])
+	}
 	found := echoes.FindStringSubmatch(skipWords(p.task, polite))
 	if p.unknown != "" || p.called || p.content != "" || m.agents[p.agent].ID != echoID || found == nil || len(p.task) > llm.MaxTask {
 		return p.task
@@ -35,6 +43,21 @@ func (m *matcher) echoed(p *piece) string {
 		return p.task
 	}
 	return found[1]
+}
+
+const toSay = echoID + ": it is to say something"
+
+// saying returns the choice of the built-in agent for "say hello world"; false for other texts, and when it does not run.
+func (m *matcher) saying(text string) (choice, bool) {
+	found := says.FindStringSubmatch(text)
+	if found == nil || inWords.MatchString(text) {
+		return choice{}, false
+	}
+	if words := plainWords(found[1][:min(len(found[1]), 100)]); len(words) == 0 || refersTo[words[0]] || notSaid[words[0]] {
+		return choice{}, false
+	}
+	at := m.running(echoID)
+	return choice{agent: at, score: 1, reason: toSay}, at >= 0
 }
 
 // running returns the place of an agent that runs; -1 when it does not.

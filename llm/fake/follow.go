@@ -192,8 +192,9 @@ var (
 	namesPlace = regexp.MustCompile(`^(?:in|at|near) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*[?.! ]*$`)
 	// placeList is a phrase with several places, by their names.
 	placeList = regexp.MustCompile(`\b(?:in|at|for|near|around) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*(?:(?:,? (?:and|or)|,) (?:(?:in|at|for|near|around) )?\p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*)+`)
-	theOf     = regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`)
-	there     = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
+	// sharesOf are what something is a part of, or taken off, by the word before it.
+	sharesOf = map[string]*regexp.Regexp{"of": regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`), "off": regexp.MustCompile(`(?i)\boff\s+\S.*[^\s?!.]`)}
+	there    = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
 	// places and aims are prepositions that stand for each other.
 	places = set(`in at for near around`)
 	aims   = set(`to into in as`)
@@ -257,8 +258,8 @@ func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) 
 		return "" // it asks another agent for something
 	case aims[word] && calc.IsUnit(behind) && calc.Understands(before.Text) != calc.Convert:
 		return "" // nothing there has a unit
-	case word == "of" && behind != "":
-		if of := theOf.FindStringIndex(masked(before.Text)); of != nil {
+	case (word == "of" || word == "off") && behind != "":
+		if of := sharesOf[word].FindStringIndex(masked(before.Text)); of != nil {
 			return inPlace(before.Text, of, bare)
 		}
 		return ""

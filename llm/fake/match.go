@@ -92,6 +92,9 @@ func (m *matcher) best(text string) choice {
 		return c
 	}
 	if len(found) == 0 {
+		if c, ok := m.saying(words); ok {
+			return c
+		}
 		return choice{agent: -1, reason: "it has nothing in common with any card"}
 	}
 	first := &found[0]
@@ -102,6 +105,8 @@ func (m *matcher) best(text string) choice {
 	if m.fits(first, words) {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)
 	} else if c, ok := ofTime(); ok {
+		return c
+	} else if c, ok := m.saying(words); ok {
 		return c
 	}
 	return c

@@ -232,6 +232,16 @@ func TestTalk(t *testing.T) {
 		{rain, {"count the words: a b", "2"}, {"and Mumbai?", "@weather: will it rain in Mumbai tomorrow?"}},
 		{words, {"what about Mumbai?", "1"}},
 		{{"what is 5 plus 5? and times 3?", "(5 plus 5) times 3 = 30"}, {"3 squared", "3 squared = 9"}, {"split 90 between 4 people", "90 / 4 = 22.5"}},
+		// Who is new, and what people ask of the tool.
+		{{"hello, I am new here", "Hello! I am Cortex."}, {"what are you able to do for me?", "Hello! I am Cortex. I give work to agents and bring you what they answer.\nOnline are:"}},
+		{{"how do I add my own agent", "An agent is a card"}, {"I'd like to create a new agent please", "An agent is a card"}, {"how to write agents?", "An agent is a card"}, {"add an agent to my notes", "@notes"}},
+		{{"is this thing using openai?", "I decide offline"}, {"Do you use an LLM?", "I decide offline"}, {"are you using my notes", "@notes"}},
+		{tokyo, {"that's wrong", "Then say it in other words"}, {"No, that is not what I meant!", "Then say"}, {"no, I meant Rome", "Rome (Europe/Rome)"}},
+		// What the echo says, and what it does not.
+		{{"say hello world", "Echo: hello world"}, {"please say: good night, Bob", "Echo: good night, Bob"}, {"say it in Italian", "@translator"}, {"say something", lost}, {"say nothing to Bob", lost}},
+		{{"What hour is it in Brazil?", "Brazil (America/Sao_Paulo)"}, {"Please, you can say me the hour of Madrid?", "Madrid (Europe/Madrid)"}},
+		{{"what is 20% off 80", "20% off 80 = 64"}, {"and off 50?", "20% off 50 = 40"}, {"and 10%?", "10% off 50 = 45"}},
+		{tokyo, {"no, I meant Paris, Texas", "Paris, Texas (America/Chicago)"}},
 		{{"say hello", "Hello! I am Cortex."}, {"what week is it?", "UTC: 07:08:09 on Wednesday, 6 May 2026, week 19"}},
 		{{"what's 5 miles in km", "5 miles = 8.0"}, {"6!", "factorial(6) = 720"}, {"20 is what percent of 80", "20 / 80 = 25 %"}, {"round 3.14159 to 2 decimals", "round(3.14159, 2) = 3.14"}},
 		{{"what year is it", "UTC"}, {"which month is it in Tokyo?", "Tokyo"}, {"repeat that", "Tokyo"}},

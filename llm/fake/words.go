@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -175,6 +176,17 @@ var abouts = func() map[string]bool {
 	m := make(map[string]bool)
 	for line := range strings.Lines(`
 		help
+		i am new
+		i am new here
+		i'm new
+		i'm new here
+		this is my first time
+		this is my first time here
+		what are you able to do
+		what are you able to do for me
+		what are you able to do here
+		what are you for
+		what are you good at
 		who are you
 		what are you
 		what is your name
@@ -230,14 +242,6 @@ var abouts = func() map[string]bool {
 		quit chat
 		exit chat
 		leave chat
-		how do i add an agent
-		how do i add agents
-		how do i add another agent
-		how do i make an agent
-		how can i add an agent
-		how can i add another agent
-		can i add an agent
-		add an agent
 		what is this
 		what is cortex
 		how are you
@@ -326,6 +330,37 @@ var farewells = func() map[string]bool {
 	return m
 }()
 
+// complaints are whole texts of who got something else than what they wanted.
+var complaints = func() map[string]bool {
+	m := map[string]bool{}
+	for line := range strings.Lines(`
+		wrong
+		that is wrong
+		this is wrong
+		it is wrong
+		wrong answer
+		that is not right
+		that is not correct
+		that is incorrect
+		not what i meant
+		that is not what i meant
+		that is not what i asked
+		that is not what i wanted
+		not what i asked
+		not what i wanted
+		you are wrong
+		you misunderstood
+		you misunderstood me
+	`) {
+		m[strings.TrimSpace(line)] = true
+	}
+	delete(m, "")
+	return m
+}()
+
+// sayAgain answers them.
+const sayAgain = "Then say it in other words, or only what was meant, behind \"no, I meant\". In the chat, /why says how the last answer came about."
+
 // courtesies are answers to texts that request nothing: texts with at least one of words, or with nothing else.
 var courtesies = []struct {
 	words map[string]bool
@@ -359,7 +394,7 @@ func (m *matcher) stops(s string) bool {
 	return !slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has([]byte(stem(ws[0]))) })
 }
 
-// courtesy answers thanks, farewells, and a yes or no without a question; "" when s is anything else.
+// courtesy answers thanks, farewells, complaints, and a yes or no without a question; "" when s is anything else.
 func courtesy(s string) string {
 	ws := plainWords(s)
 	if len(ws) == 0 || len(ws) > 10 {
@@ -370,6 +405,9 @@ func courtesy(s string) string {
 	}
 	if farewells[strings.Join(ws, " ")] {
 		return "Goodbye."
+	}
+	if said := strings.TrimPrefix(strings.ReplaceAll(strings.Join(ws, " "), "'s", " is"), "no "); complaints[said] {
+		return sayAgain
 	}
 	for _, c := range courtesies {
 		has := func(w string) bool { return c.words[w] }
@@ -396,7 +434,12 @@ func isAbout(s string) bool {
 	if isPolite(s) {
 		return true
 	}
-	ws := plainWords(s)
+	phrase := phraseAbout(plainWords(s))
+	return abouts[phrase] || addsAgent.MatchString(phrase) || whichModel.MatchString(phrase)
+}
+
+// phraseAbout returns the words of a question about Cortex as they are in abouts, without what is polite.
+func phraseAbout(ws []string) string {
 	for len(ws) > 1 && greetings[ws[0]] {
 		ws = ws[1:]
 	}
@@ -404,5 +447,14 @@ func isAbout(s string) bool {
 	if after, ok := strings.CutPrefix(phrase, "whats "); ok {
 		phrase = "what is " + after
 	}
-	return abouts[phrase] || abouts[strings.TrimSuffix(phrase, " please")]
+	return strings.TrimSuffix(phrase, " please")
 }
+
+var (
+	// addsAgent asks how an agent is added, in the words of plainWords.
+	addsAgent = regexp.MustCompile(`^(?:how (?:do|can|could|would|should|to)(?: i| we| you| one)?|can i|could i|(?:i|we) (?:want to|would like to|need to)|i'd like to)?` +
+		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: here| to you| to cortex| of my own)?$`)
+	// whichModel asks whether there is a model behind Cortex.
+	whichModel = regexp.MustCompile(`^(?:is (?:this|it|cortex)(?: thing| chat| tool| program)?|are you|do you|does (?:this|it|cortex)(?: thing| chat| tool| program)?)` +
+		` (?:using|use|running|run|run on|running on|powered by|based on|connected to)(?: an?| the| any)? (?:openai|chatgpt|gpt|claude|gemini|ollama|ai|llm|language model|model)(?: model| behind)?$`)
+)
