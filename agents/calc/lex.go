@@ -78,7 +78,7 @@ func strange(tokens []token) error {
 
 // lexemes maps words, phrases and signs to tokens.
 var lexemes = map[string]token{
-	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "multiplied by": op("*"), "over": op("/"), "divided by": op("/"),
+	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "tiems": op("*"), "multiplied by": op("*"), "over": op("/"), "divided by": op("/"),
 	"add": op("+"), "subtract": op("-"), "take away": op("-"), "multiply by": op("*"), "divide by": op("/"),
 	"mod": op("mod"), "modulo": op("mod"), "raised to": op("^"), "to the power of": op("^"), "raised to the power of": op("^"),
 	"square root": fn("sqrt"), "square root of": fn("sqrt"), "cube root of": fn("cbrt"), "absolute value of": fn("abs"),
