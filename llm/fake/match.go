@@ -128,7 +128,7 @@ func (m *matcher) sure(f *llm.Found, words string) bool {
 	if !f.Seen {
 		return f.Score >= likely && m.evidence(f.ID, words)
 	}
-	return f.Score >= certain || m.evidence(f.ID, words)
+	return f.Score >= certain && (f.ID != echoID || m.cardOf(f.ID) != nil) || m.evidence(f.ID, words)
 }
 
 // asks reports whether a text has any significant words, besides numbers.
@@ -141,7 +141,11 @@ func (m *matcher) asks(text string) bool {
 // evidence reports whether a text shares a significant word with an agent's card.
 func (m *matcher) evidence(agent, text string) bool {
 	card := m.cardOf(agent)
-	shared := card == nil // it was found by something that is not on its card
+	if card == nil {
+		// It was found by something that is not on its card, such as a slip of the pen; a question about agents is nothing to repeat.
+		return agent != echoID || !slices.ContainsFunc(plainWords(text), func(w string) bool { return w == "agent" || w == "agents" })
+	}
+	shared := false
 	m.scan.scan(text, func(term []byte, _ bool) {
 		shared = shared || (card.has(term) && !generic[string(term)] && string(term) != numberTerm)
 	})

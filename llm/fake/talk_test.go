@@ -237,8 +237,10 @@ func TestTalk(t *testing.T) {
 		{{"how do I add my own agent", "An agent is a card"}, {"I'd like to create a new agent please", "An agent is a card"}, {"how to write agents?", "An agent is a card"}, {"add an agent to my notes", "@notes"}},
 		{{"is this thing using openai?", "I decide offline"}, {"Do you use an LLM?", "I decide offline"}, {"are you using my notes", "@notes"}},
 		{tokyo, {"that's wrong", "Then say it in other words"}, {"No, that is not what I meant!", "Then say"}, {"no, I meant Rome", "Rome (Europe/Rome)"}},
+		{{"how can I connect my own agent to this?", "An agent is a card"}, {"can I use python for an agent?", lost}, {"what language model is behind this?", "I decide offline"}},
+		{{"what can you help me with?", "Say what you want"}, {"a", lost}, {"okay", "All right."}},
 		// What the echo says, and what it does not.
-		{{"say hello world", "Echo: hello world"}, {"please say: good night, Bob", "Echo: good night, Bob"}, {"say it in Italian", "@translator"}, {"say something", lost}, {"say nothing to Bob", lost}},
+		{{"say hello world", "Echo: hello world"}, {"please say: good night, Bob", "Echo: good night, Bob"}, {"say it in Italian", "@translator"}, {"say something", lost}, {"say nothing to Bob", lost}, {"say sorry in a letter", "Echo: sorry in a letter"}},
 		{{"What hour is it in Brazil?", "Brazil (America/Sao_Paulo)"}, {"Please, you can say me the hour of Madrid?", "Madrid (Europe/Madrid)"}},
 		{{"what is 20% off 80", "20% off 80 = 64"}, {"and off 50?", "20% off 50 = 40"}, {"and 10%?", "10% off 50 = 45"}},
 		{tokyo, {"no, I meant Paris, Texas", "Paris, Texas (America/Chicago)"}},

@@ -185,6 +185,9 @@ var abouts = func() map[string]bool {
 		what are you able to do
 		what are you able to do for me
 		what are you able to do here
+		what can you help with
+		what can you help me with
+		what could you help me with
 		what are you for
 		what are you good at
 		who are you
@@ -284,6 +287,9 @@ func asksWho(words []string) bool {
 
 var greetings = set(`hi hello hey hiya howdy there thanks thank you thx ty cheers please good morning afternoon evening day cortex
 	say bye goodbye a lot very much so ok okay great`)
+
+// greets are those of greetings that stand for themselves, of the words that say nothing.
+var greets = set(`hi hello hey thanks thank please say ok okay`)
 
 // plainWords returns the words of a short s in lower case; nil for a long one.
 func plainWords(s string) []string {
@@ -426,7 +432,7 @@ func isPolite(s string) bool {
 			return false
 		}
 	}
-	return len(ws) > 0
+	return slices.ContainsFunc(ws, func(w string) bool { return !stop[w] || greets[w] })
 }
 
 // isAbout reports whether s greets, or asks about Cortex or its agents.
@@ -453,8 +459,9 @@ func phraseAbout(ws []string) string {
 var (
 	// addsAgent asks how an agent is added, in the words of plainWords.
 	addsAgent = regexp.MustCompile(`^(?:how (?:do|can|could|would|should|to)(?: i| we| you| one)?|can i|could i|(?:i|we) (?:want to|would like to|need to)|i'd like to)?` +
-		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: here| to you| to cortex| of my own)?$`)
+		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: here| to you| to this| to cortex| of my own)?$`)
 	// whichModel asks whether there is a model behind Cortex.
 	whichModel = regexp.MustCompile(`^(?:is (?:this|it|cortex)(?: thing| chat| tool| program)?|are you|do you|does (?:this|it|cortex)(?: thing| chat| tool| program)?)` +
-		` (?:using|use|running|run|run on|running on|powered by|based on|connected to)(?: an?| the| any)? (?:openai|chatgpt|gpt|claude|gemini|ollama|ai|llm|language model|model)(?: model| behind)?$`)
+		` (?:using|use|running|run|run on|running on|powered by|based on|connected to)(?: an?| the| any)? (?:openai|chatgpt|gpt|claude|gemini|ollama|ai|llm|language model|model)(?: model| behind)?$|` +
+		`^(?:what|which)(?: kind of)? (?:ai|llm|language model|model) (?:is (?:behind|in|used by|running|powering) |does |do )(?:this|it|that|here|you|cortex)(?: use| run)?(?: thing| chat| tool| program)?$`)
 )
