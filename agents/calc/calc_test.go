@@ -52,6 +52,7 @@ func TestAnswer(t *testing.T) {
 		{"Calculate 17 * 23 and return the result.", "17 * 23 = 391"},
 		{"how much is 20% of 50 dollars?", "20% of 50 = 10"},
 		{"I want know how much make 25 multiply by 4", "25 multiply by 4 = 100"},
+		{"whats the sqaure root of 81", "the sqaure root of 81 = 9"},
 		{"whats 7 tiems 8", "7 tiems 8 = 56"},
 		{"how much does 3 + 4 make?", "3 + 4 = 7"},
 		// Powers: right to left, and before the sign.

@@ -81,7 +81,7 @@ var lexemes = map[string]token{
 	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "tiems": op("*"), "multiplied by": op("*"), "over": op("/"), "divided by": op("/"),
 	"add": op("+"), "subtract": op("-"), "take away": op("-"), "multiply by": op("*"), "divide by": op("/"),
 	"mod": op("mod"), "modulo": op("mod"), "raised to": op("^"), "to the power of": op("^"), "raised to the power of": op("^"),
-	"square root": fn("sqrt"), "square root of": fn("sqrt"), "cube root of": fn("cbrt"), "absolute value of": fn("abs"),
+	"square root": fn("sqrt"), "square root of": fn("sqrt"), "sqaure root of": fn("sqrt"), "squre root of": fn("sqrt"), "cube root of": fn("cbrt"), "absolute value of": fn("abs"),
 	"percent": {kind: percent, text: "percent"}, "per cent": {kind: percent, text: "percent"}, "of": {kind: of},
 	"tip on": {kind: of}, "tip of": {kind: of}, "tip for": {kind: of}, "tax on": {kind: of}, "vat on": {kind: of}, "interest on": {kind: of}, "off": {kind: off},
 	"pi": {kind: constant, text: "pi"}, "π": {kind: constant, text: "pi"}, "e": {kind: constant, text: "e"},
