@@ -106,6 +106,9 @@ func (m *matcher) whether(text string) string {
 
 const hello = "Hello! I am Cortex. I give work to agents and bring you what they answer."
 
+// ofModels are words of questions about Cortex that are about models.
+var ofModels = set(`key gpt openai claude gemini ollama`)
+
 // introduction answers who asks for help or about Cortex, and greetings. It names who is online once, and again only when it is asked for.
 func introduction(t *llm.Turn) *llm.Decision {
 	words := plainWords(t.User)
@@ -114,7 +117,7 @@ func introduction(t *llm.Turn) *llm.Decision {
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
 	case addsAgent.MatchString(phraseAbout(words)):
 		return respond("An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it.", "asked how agents are added")
-	case slices.Contains(words, "model") || slices.Contains(words, "llm") || whichModel.MatchString(phraseAbout(words)):
+	case slices.Contains(words, "model") || slices.Contains(words, "llm") || slices.ContainsFunc(words, func(w string) bool { return ofModels[w] }) || whichModel.MatchString(phraseAbout(words)):
 		return respond("I decide offline, by words, without a model. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs.", "asked how a model is chosen")
 	case slices.ContainsFunc(words, func(w string) bool { return leaving[w] }):
 		return respond("In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running.", "asked how to leave")

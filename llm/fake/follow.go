@@ -156,7 +156,7 @@ func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 
 // Read only.
 var (
-	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|(?:(?:oh,? )?no wait|wait no|no sorry|sorry no|i meant?)\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
+	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|(?:(?:oh,? )?no wait|wait no|no sorry|sorry no|(?:no |sorry )?i meant?)\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
 		`(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$|^(?:please )?repeat (?:that|it)(?:,? please)?[.!?]*$`)

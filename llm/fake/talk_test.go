@@ -239,6 +239,9 @@ func TestTalk(t *testing.T) {
 		{tokyo, {"that's wrong", "Then say it in other words"}, {"No, that is not what I meant!", "Then say"}, {"no, I meant Rome", "Rome (Europe/Rome)"}},
 		{{"how can I connect my own agent to this?", "An agent is a card"}, {"can I use python for an agent?", lost}, {"what language model is behind this?", "I decide offline"}},
 		{{"what can you help me with?", "Say what you want"}, {"a", lost}, {"okay", "All right."}},
+		{{"what are your capabilities", "Hello! I am Cortex."}, {"I don't understand", "Hello! I am Cortex."}, {"do you need an API key?", "I decide offline"}, {"exit please", "In a chat, Ctrl-D"}},
+		{{"how do I write an agent in Python?", "An agent is a card"}, {"many thanks", "You are welcome."}, {"many apples", lost}, {"are you chatgpt", "Hello!"}},
+		{tokyo, {"no I meant Perth", "Perth (Australia/Perth)"}, {"sorry I meant Rome", "Rome (Europe/Rome)"}},
 		// What the echo says, and what it does not.
 		{{"say hello world", "Echo: hello world"}, {"please say: good night, Bob", "Echo: good night, Bob"}, {"say it in Italian", "@translator"}, {"say something", lost}, {"say nothing to Bob", lost}, {"say sorry in a letter", "Echo: sorry in a letter"}},
 		{{"What hour is it in Brazil?", "Brazil (America/Sao_Paulo)"}, {"Please, you can say me the hour of Madrid?", "Madrid (Europe/Madrid)"}},

@@ -188,6 +188,15 @@ var abouts = func() map[string]bool {
 		what can you help with
 		what can you help me with
 		what could you help me with
+		what are your capabilities
+		what are your skills
+		what are your abilities
+		who am i talking to
+		who am i talking with
+		what am i talking to
+		i don't understand
+		i do not understand
+		i'm lost
 		what are you for
 		what are you good at
 		who are you
@@ -242,6 +251,21 @@ var abouts = func() map[string]bool {
 		how do i quit
 		how do i exit
 		how do i get out of here
+		exit please
+		quit please
+		please exit
+		please quit
+		do you need an api key
+		do you need a key
+		do i need an api key
+		do i need a key
+		do i need a model
+		how do i use a real model
+		how do i use gpt
+		how do i use openai
+		how do i use claude
+		how do i use gemini
+		how do i use ollama
 		quit chat
 		exit chat
 		leave chat
@@ -301,8 +325,8 @@ func plainWords(s string) []string {
 
 // Read only: words of thanks, and what is said of what they are for.
 var (
-	thanking = set(`thanks thank thx ty cheers`)
-	praise   = set(`that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
+	thanking = set(`thanks thank thx ty cheers tks thanx`)
+	praise   = set(`many that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
 		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well today now i need needed wanted`)
 )
 
@@ -441,7 +465,7 @@ func isAbout(s string) bool {
 		return true
 	}
 	phrase := phraseAbout(plainWords(s))
-	return abouts[phrase] || addsAgent.MatchString(phrase) || whichModel.MatchString(phrase)
+	return abouts[phrase] || abouts[strings.Join(plainWords(s), " ")] || addsAgent.MatchString(phrase) || whichModel.MatchString(phrase)
 }
 
 // phraseAbout returns the words of a question about Cortex as they are in abouts, without what is polite.
@@ -459,7 +483,7 @@ func phraseAbout(ws []string) string {
 var (
 	// addsAgent asks how an agent is added, in the words of plainWords.
 	addsAgent = regexp.MustCompile(`^(?:how (?:do|can|could|would|should|to)(?: i| we| you| one)?|can i|could i|(?:i|we) (?:want to|would like to|need to)|i'd like to)?` +
-		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: here| to you| to this| to cortex| of my own)?$`)
+		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own)?$`)
 	// whichModel asks whether there is a model behind Cortex.
 	whichModel = regexp.MustCompile(`^(?:is (?:this|it|cortex)(?: thing| chat| tool| program)?|are you|do you|does (?:this|it|cortex)(?: thing| chat| tool| program)?)` +
 		` (?:using|use|running|run|run on|running on|powered by|based on|connected to)(?: an?| the| any)? (?:openai|chatgpt|gpt|claude|gemini|ollama|ai|llm|language model|model)(?: model| behind)?$|` +
