@@ -53,6 +53,8 @@ func TestAnswer(t *testing.T) {
 		{"how much is 20% of 50 dollars?", "20% of 50 = 10"},
 		{"I want know how much make 25 multiply by 4", "25 multiply by 4 = 100"},
 		{"whats the sqaure root of 81", "the sqaure root of 81 = 9"},
+		{"It is possible to convert 20 degrees celsius in fahrenheit?", "20 degrees celsius = 68 fahrenheit"},
+		{"Plese tell me how many grams are 2 pounds", "2 pounds = 907.18474 grams"},
 		{"whats 7 tiems 8", "7 tiems 8 = 56"},
 		{"how much does 3 + 4 make?", "3 + 4 = 7"},
 		// Powers: right to left, and before the sign.
