@@ -107,7 +107,7 @@ func (m *matcher) whether(text string) string {
 const hello = "Hello! I am Cortex. I give work to agents and bring you what they answer."
 
 // ofModels are words of questions about Cortex that are about models.
-var ofModels = set(`key gpt openai claude gemini ollama`)
+var ofModels = set(`key offline internet`)
 
 // introduction answers who asks for help or about Cortex, and greetings. It names who is online once, and again only when it is asked for.
 func introduction(t *llm.Turn) *llm.Decision {

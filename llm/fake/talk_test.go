@@ -242,6 +242,9 @@ func TestTalk(t *testing.T) {
 		{{"what are your capabilities", "Hello! I am Cortex."}, {"I don't understand", "Hello! I am Cortex."}, {"do you need an API key?", "I decide offline"}, {"exit please", "In a chat, Ctrl-D"}},
 		{{"how do I write an agent in Python?", "An agent is a card"}, {"many thanks", "You are welcome."}, {"many apples", lost}, {"are you chatgpt", "Hello!"}},
 		{tokyo, {"no I meant Perth", "Perth (Australia/Perth)"}, {"sorry I meant Rome", "Rome (Europe/Rome)"}},
+		{{"what are agents?", "An agent is a card"}, {"do I need an internet connection?", "I decide offline"}, {"how can I switch to ollama?", "I decide offline"}, {"use my notes", "@notes"}},
+		{{"much appreciated", "You are welcome."}, {"you're the best!", "You are welcome."}, {"Plese tell me how many grams are 2 pounds", "2 pounds = 907.18474 grams"}},
+		{{"Is it possible to convert 20 degrees celsius in fahrenheit?", "20 degrees celsius = 68 fahrenheit"}},
 		// What the echo says, and what it does not.
 		{{"say hello world", "Echo: hello world"}, {"please say: good night, Bob", "Echo: good night, Bob"}, {"say it in Italian", "@translator"}, {"say something", lost}, {"say nothing to Bob", lost}, {"say sorry in a letter", "Echo: sorry in a letter"}},
 		{{"What hour is it in Brazil?", "Brazil (America/Sao_Paulo)"}, {"Please, you can say me the hour of Madrid?", "Madrid (Europe/Madrid)"}},

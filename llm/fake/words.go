@@ -154,7 +154,7 @@ var (
 		each for from give had has have he hello help her here hey hi him how i if in into is it its just kindly know let
 		like ll many may me might more much must my need no not now of off ok okay on one or our out over please re say shall
 		she should show so some tell than thank thanks that the their them then there these they this those to too up us use
-		adn hte taht teh using ve very want was we were what when where which who whom whose why will with would you your`)
+		adn hte taht pls plz plese pleas teh using ve very want was we were what when where which who whom whose why will with would you your`)
 	// Nouns that nearly every card has, which are no evidence alone.
 	generic = stems(`agent answer data example file information input line message name output question request result sentence
 		service simple string task test text thing tool user value`)
@@ -162,9 +162,9 @@ var (
 	questions = set(`what whats what's when when's where where's which who who's whom whose why how is are`)
 	// Words that a request can begin with, besides questions and words on the cards.
 	requests = set(`can could do does did will would should tell give show please ask use`)
-	polite   = set(`please can could would will you kindly hey hi hello ok okay so and then also now cortex just`)
+	polite   = set(`please pls plz plese pleas can could would will you kindly hey hi hello ok okay so and then also now cortex just`)
 	// What a question may stand behind, besides a question word.
-	leadsIn = set(`please can could would will you kindly hey hi hello ok okay so and then also now cortex just tell give show me us`)
+	leadsIn = set(`please pls plz plese pleas can could would will you kindly hey hi hello ok okay so and then also now cortex just tell give show me us`)
 	// References to the text after a colon: "count the words of the following sentence: …".
 	deictic = stems(`text sentence line following message phrase string paragraph input word list item`)
 	// Words followed by something that the agent has to know: "translate to French: …".
@@ -255,17 +255,20 @@ var abouts = func() map[string]bool {
 		quit please
 		please exit
 		please quit
+		do i need the internet
+		do i need an internet connection
+		do i need internet
+		do you need the internet
+		do you need an internet connection
+		does this need the internet
+		do you work offline
+		does this work offline
+		are you offline
 		do you need an api key
 		do you need a key
 		do i need an api key
 		do i need a key
 		do i need a model
-		how do i use a real model
-		how do i use gpt
-		how do i use openai
-		how do i use claude
-		how do i use gemini
-		how do i use ollama
 		quit chat
 		exit chat
 		leave chat
@@ -329,6 +332,10 @@ var (
 	praise   = set(`many that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
 		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well today now i need needed wanted`)
 )
+
+// praises are whole texts that are answered as thanks are.
+var praises = set(`much-appreciated you-are-the-best you're-the-best you-rock well-done good-job good-work nice-job nice-work great-job great-work
+	i-appreciate-it i-appreciate-that very-helpful that-was-helpful that-helps that-helped love-it i-like-it`)
 
 // farewells are whole texts.
 var farewells = func() map[string]bool {
@@ -433,6 +440,9 @@ func courtesy(s string) string {
 	if slices.ContainsFunc(ws, func(w string) bool { return thanking[w] }) && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
 		return "You are welcome."
 	}
+	if praises[strings.Join(ws, "-")] {
+		return "You are welcome."
+	}
 	if farewells[strings.Join(ws, " ")] {
 		return "Goodbye."
 	}
@@ -483,9 +493,12 @@ func phraseAbout(ws []string) string {
 var (
 	// addsAgent asks how an agent is added, in the words of plainWords.
 	addsAgent = regexp.MustCompile(`^(?:how (?:do|can|could|would|should|to)(?: i| we| you| one)?|can i|could i|(?:i|we) (?:want to|would like to|need to)|i'd like to)?` +
-		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own)?$`)
+		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own)?$|` +
+		`^what (?:are|is)(?: an?| your)? agents?(?: here)?$`)
 	// whichModel asks whether there is a model behind Cortex.
 	whichModel = regexp.MustCompile(`^(?:is (?:this|it|cortex)(?: thing| chat| tool| program)?|are you|do you|does (?:this|it|cortex)(?: thing| chat| tool| program)?)` +
 		` (?:using|use|running|run|run on|running on|powered by|based on|connected to)(?: an?| the| any)? (?:openai|chatgpt|gpt|claude|gemini|ollama|ai|llm|language model|model)(?: model| behind)?$|` +
-		`^(?:what|which)(?: kind of)? (?:ai|llm|language model|model) (?:is (?:behind|in|used by|running|powering) |does |do )(?:this|it|that|here|you|cortex)(?: use| run)?(?: thing| chat| tool| program)?$`)
+		`^(?:what|which)(?: kind of)? (?:ai|llm|language model|model) (?:is (?:behind|in|used by|running|powering) |does |do )(?:this|it|that|here|you|cortex)(?: use| run)?(?: thing| chat| tool| program)?$|` +
+		`^(?:how (?:do|can|could|would) (?:i|you) |can i |can you |could you |i want to |i would like to |i'd like to )?(?:switch to|change to|use|connect|connect to|set up|run with)` +
+		`(?: (?:an?|the|my|another|different|real|local))* (?:openai|chatgpt|gpt|claude|gemini|ollama|lm studio|anthropic|llm|language model|model)(?: (?:instead|model|here|with this|with cortex))*$`)
 )
