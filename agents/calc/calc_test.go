@@ -55,6 +55,7 @@ func TestAnswer(t *testing.T) {
 		{"whats the sqaure root of 81", "the sqaure root of 81 = 9"},
 		{"It is possible to convert 20 degrees celsius in fahrenheit?", "20 degrees celsius = 68 fahrenheit"},
 		{"Plese tell me how many grams are 2 pounds", "2 pounds = 907.18474 grams"},
+		{"I have need to convert 5 miles in kilometers", "5 miles = 8.04672 kilometers"},
 		{"whats 7 tiems 8", "7 tiems 8 = 56"},
 		{"how much does 3 + 4 make?", "3 + 4 = 7"},
 		// Powers: right to left, and before the sign.
