@@ -98,6 +98,8 @@ func TestAnswer(t *testing.T) {
 		{"how many days is it until New Year's Eve", []string{"31 December 2026 is a Thursday, in 41 days."}},
 		{"what day of the week was 14 July 1789?", []string{"14 July 1789 was a Tuesday, 86691 days ago."}},
 		{"What day is July 4th, 2030 in Tokyo?", []string{"Tokyo (Asia/Tokyo): 4 July 2030 is a Thursday, in 1322 days."}},
+		{"how many days are left in this year?", []string{"31 December 2026 is a Thursday, in 41 days."}},
+		{"days until the end of the year", []string{"31 December 2026 is a Thursday, in 41 days."}},
 		{"days since 1 Jan", []string{"1 January 2026 was a Thursday, 323 days ago."}},
 		{"when is 20 November", []string{"20 November 2026 is today, a Friday."}},
 		{"is 2026-11-21 a saturday?", []string{"21 November 2026 is a Saturday, in 1 day."}},

@@ -21,6 +21,8 @@ var (
 	dayLast   = regexp.MustCompile(`(?i)\b` + month + ` ` + dayNumber + `(?:,? (\d{4}))?\b`)
 	isoDate   = regexp.MustCompile(`\b(\d{4})-(\d{2})-(\d{2})\b`)
 	feast     = regexp.MustCompile(`(?i)\b(?:(christmas|xmas)|new year)(?:['’]?s)?( eve)?(?: day)?\b`)
+	// yearsEnd is the last day of this year, in words.
+	yearsEnd = regexp.MustCompile(`(?i)\b(?:(?:the )?end of|(?:left|remaining|remain|still) in) (?:the|this) (?:current )?year\b`)
 	// pastDate is what asks for a date that has been, when its year is not said.
 	pastDate = regexp.MustCompile(`(?i)\b(?:since|ago|was|were|last)\b`)
 	// dateWords are the words of a question about a date, besides fillers.
@@ -78,6 +80,9 @@ func datesIn(text string) (found []date, rest string) {
 		default:
 			add(m, "", "jan", "1")
 		}
+	}
+	for _, m := range yearsEnd.FindAllStringSubmatchIndex(text, maxDates) {
+		add(m, "", "dec", "31")
 	}
 	slices.SortFunc(found, func(a, b date) int { return cmp.Compare(a.at, b.at) })
 	from := 0
