@@ -245,6 +245,9 @@ func TestTalk(t *testing.T) {
 		{{"what are agents?", "An agent is a card"}, {"do I need an internet connection?", "I decide offline"}, {"how can I switch to ollama?", "I decide offline"}, {"use my notes", "@notes"}},
 		{{"much appreciated", "You are welcome."}, {"you're the best!", "You are welcome."}, {"Plese tell me how many grams are 2 pounds", "2 pounds = 907.18474 grams"}},
 		{{"Is it possible to convert 20 degrees celsius in fahrenheit?", "20 degrees celsius = 68 fahrenheit"}},
+		{{"what is this program?", "Hello! I am Cortex."}, {"how do I get started?", "Hello! I am Cortex."}, {"list your agents please", "Hello! I am Cortex. I give work to agents and bring you what they answer.\nOnline are:"}},
+		{{"which AI model are you running on?", "I decide offline"}, {"can I add agents while you run?", "An agent is a card"}, {"thank you kindly", "You are welcome."}},
+		{{"how many days are left in this year?", "31 December 2026 is a Thursday"}, {"I have need to convert 5 miles in kilometers", "5 miles = 8.04672 kilometers"}},
 		// What the echo says, and what it does not.
 		{{"say hello world", "Echo: hello world"}, {"please say: good night, Bob", "Echo: good night, Bob"}, {"say it in Italian", "@translator"}, {"say something", lost}, {"say nothing to Bob", lost}, {"say sorry in a letter", "Echo: sorry in a letter"}},
 		{{"What hour is it in Brazil?", "Brazil (America/Sao_Paulo)"}, {"Please, you can say me the hour of Madrid?", "Madrid (Europe/Madrid)"}},

@@ -188,6 +188,24 @@ var abouts = func() map[string]bool {
 		what can you help with
 		what can you help me with
 		what could you help me with
+		what is this program
+		what is this tool
+		what is this thing
+		what is this chat
+		what is this for
+		what is this program for
+		what does this do
+		what does this program do
+		how do i get started
+		how do i start
+		where do i start
+		how do i begin
+		where do i begin
+		list your agents
+		show your agents
+		show me your agents
+		what are your agents
+		who are your agents
 		what are your capabilities
 		what are your skills
 		what are your abilities
@@ -329,7 +347,7 @@ func plainWords(s string) []string {
 // Read only: words of thanks, and what is said of what they are for.
 var (
 	thanking = set(`thanks thank thx ty cheers tks thanx`)
-	praise   = set(`many that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
+	praise   = set(`many kindly that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
 		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well today now i need needed wanted`)
 )
 
@@ -493,12 +511,13 @@ func phraseAbout(ws []string) string {
 var (
 	// addsAgent asks how an agent is added, in the words of plainWords.
 	addsAgent = regexp.MustCompile(`^(?:how (?:do|can|could|would|should|to)(?: i| we| you| one)?|can i|could i|(?:i|we) (?:want to|would like to|need to)|i'd like to)?` +
-		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own)?$|` +
+		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own| while (?:you|this|it|cortex) (?:run|runs|is running|are running))?$|` +
 		`^what (?:are|is)(?: an?| your)? agents?(?: here)?$`)
 	// whichModel asks whether there is a model behind Cortex.
 	whichModel = regexp.MustCompile(`^(?:is (?:this|it|cortex)(?: thing| chat| tool| program)?|are you|do you|does (?:this|it|cortex)(?: thing| chat| tool| program)?)` +
 		` (?:using|use|running|run|run on|running on|powered by|based on|connected to)(?: an?| the| any)? (?:openai|chatgpt|gpt|claude|gemini|ollama|ai|llm|language model|model)(?: model| behind)?$|` +
 		`^(?:what|which)(?: kind of)? (?:ai|llm|language model|model) (?:is (?:behind|in|used by|running|powering) |does |do )(?:this|it|that|here|you|cortex)(?: use| run)?(?: thing| chat| tool| program)?$|` +
+		`^(?:what|which)(?: kind of)? (?:ai model|ai|llm|language model|model) (?:are you|do you|does this|is this|is it) (?:using|use|running|running on|run on|run|based on|powered by)$|` +
 		`^(?:how (?:do|can|could|would) (?:i|you) |can i |can you |could you |i want to |i would like to |i'd like to )?(?:switch to|change to|use|connect|connect to|set up|run with)` +
 		`(?: (?:an?|the|my|another|different|real|local))* (?:openai|chatgpt|gpt|claude|gemini|ollama|lm studio|anthropic|llm|language model|model)(?: (?:instead|model|here|with this|with cortex))*$`)
 )
