@@ -60,8 +60,14 @@ func Answer(text string, now time.Time) (string, error) {
 
 // tellTimes returns a line for each place, or for here without any, and what else a text without dates asks about their times.
 func tellTimes(text string, found []place, now time.Time) []string {
-	day := strings.ToLower(anotherDay.FindString(text))
-	days := map[string]int{"tomorrow": 1, "yesterday": -1}[day]
+	day, days := "", 0
+	switch m := anotherDay.FindStringSubmatch(text); {
+	case m == nil:
+	case m[1] != "":
+		day, days = "tomorrow", 1
+	default:
+		day, days = "yesterday", -1
+	}
 	tell := func(p place) string {
 		line, at := p.String()+": "+p.format(now), now.In(p.zone).AddDate(0, 0, days)
 		if day != "" {
@@ -141,7 +147,7 @@ var (
 	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|ahead|behind|earlier|later)\b`)
 	asksForNow  = regexp.MustCompile(`(?i)^(?:what|which)(?:['’]?s| is)? (?:today|(?:year|month|week|day|hour)(?: number)? is)\b|^(?:(?:say|tell|give)(?: me| us)? |(?:what|which)(?:['’]?s| is) )?the hour (?:of|in|at|for|now)\b`)
 	asksWeek    = regexp.MustCompile(`(?i)\b(?:(?:what|which|calendar|iso) week(?: number)?|week number|number of the week|week of the year)\b`)
-	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
+	anotherDay  = regexp.MustCompile(`(?i)\b(?:(tomm?orr?ow)|yest[ae]rday)\b`)
 	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:noon|midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
 		`\bin (?:an?|\d+) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)
 )

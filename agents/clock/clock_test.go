@@ -77,6 +77,7 @@ func TestAnswer(t *testing.T) {
 		{"time in GMT-3", []string{"UTC-03:00: 06:05:12 on Friday, 20 November 2026"}},
 		{"time in Portland, OR", []string{"Portland (America/Los_Angeles): 01:05:12 on Friday, 20 November 2026, UTC-08:00"}},
 		{"time for their meeting in Tokyo", []string{tokyo}},
+		{"waht day is tomorow", []string{"UTC, tomorrow: Saturday, 21 November 2026"}},
 		{"what day is tomorrow?", []string{"UTC, tomorrow: Saturday, 21 November 2026"}},
 		{"what was the date yesterday in Tokyo and in Berlin", []string{"Tokyo (Asia/Tokyo), yesterday: Thursday, 19 November 2026", "Berlin (Europe/Berlin), yesterday: Thursday, 19 November 2026"}},
 		{"3 pm in Berlin is what in Tokyo?", []string{berlin, tokyo, "That is now: I do not know about other times."}},
