@@ -18,6 +18,8 @@ const (
 	echoID     = "agent_echo"
 )
 
+var builtIn = []string{calculator, clockID, echoID} // read only
+
 var (
 	// echoes is what tells who echoes what to say. It is no more than that before what refers to something else: "echo this", "repeat it once more".
 	echoes = regexp.MustCompile(`(?is)^(?:echo|repeat)\s+(.*\S)`)

@@ -125,10 +125,16 @@ func (m *matcher) takes(f *llm.Found, words string) bool {
 // sure reports whether an agent gets what fits it: without doubt, or by a word that says something. One that does not run gets nothing but
 // what it has both for, since whoever asked would wait for it.
 func (m *matcher) sure(f *llm.Found, words string) bool {
+	if slices.Contains(builtIn, f.ID) && slices.ContainsFunc(plainWords(words), func(w string) bool { return w == "agent" || w == "agents" }) {
+		// A question about agents is for none of these, unless it is also about their work.
+		if card := m.cardOf(f.ID); card == nil || !card.speaksOf(words, &m.scan) {
+			return false
+		}
+	}
 	if !f.Seen {
 		return f.Score >= likely && m.evidence(f.ID, words)
 	}
-	return f.Score >= certain && (f.ID != echoID || m.cardOf(f.ID) != nil) || m.evidence(f.ID, words)
+	return f.Score >= certain || m.evidence(f.ID, words)
 }
 
 // asks reports whether a text has any significant words, besides numbers.
@@ -141,11 +147,7 @@ func (m *matcher) asks(text string) bool {
 // evidence reports whether a text shares a significant word with an agent's card.
 func (m *matcher) evidence(agent, text string) bool {
 	card := m.cardOf(agent)
-	if card == nil {
-		// It was found by something that is not on its card, such as a slip of the pen; a question about agents is nothing to repeat.
-		return agent != echoID || !slices.ContainsFunc(plainWords(text), func(w string) bool { return w == "agent" || w == "agents" })
-	}
-	shared := false
+	shared := card == nil // it was found by something that is not on its card
 	m.scan.scan(text, func(term []byte, _ bool) {
 		shared = shared || (card.has(term) && !generic[string(term)] && string(term) != numberTerm)
 	})

@@ -248,6 +248,7 @@ func TestTalk(t *testing.T) {
 		{{"what is this program?", "Hello! I am Cortex."}, {"how do I get started?", "Hello! I am Cortex."}, {"list your agents please", "Hello! I am Cortex. I give work to agents and bring you what they answer.\nOnline are:"}},
 		{{"which AI model are you running on?", "I decide offline"}, {"can I add agents while you run?", "An agent is a card"}, {"thank you kindly", "You are welcome."}},
 		{{"how many days are left in this year?", "31 December 2026 is a Thursday"}, {"I have need to convert 5 miles in kilometers", "5 miles = 8.04672 kilometers"}},
+		{{"how do I install a new agent?", "An agent is a card"}, {"can an agent send a new mail?", lost}, {"which agents can I use?", "Hello! I am Cortex."}, {"forget it", "All right."}, {"cheers mate", "You are welcome."}},
 		// What the echo says, and what it does not.
 		{{"say hello world", "Echo: hello world"}, {"please say: good night, Bob", "Echo: good night, Bob"}, {"say it in Italian", "@translator"}, {"say something", lost}, {"say nothing to Bob", lost}, {"say sorry in a letter", "Echo: sorry in a letter"}},
 		{{"What hour is it in Brazil?", "Brazil (America/Sao_Paulo)"}, {"Please, you can say me the hour of Madrid?", "Madrid (Europe/Madrid)"}},

@@ -246,6 +246,11 @@ var abouts = func() map[string]bool {
 		tell me about yourself
 		tell me something about yourself
 		introduce yourself
+		can you introduce yourself
+		which agents can i use
+		what agents can i use
+		are you connected to the internet
+		are you connected to internet
 		how does this work
 		how do i use this
 		how do i change the model
@@ -347,7 +352,7 @@ func plainWords(s string) []string {
 // Read only: words of thanks, and what is said of what they are for.
 var (
 	thanking = set(`thanks thank thx ty cheers tks thanx`)
-	praise   = set(`many kindly that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
+	praise   = set(`many kindly mate man dude buddy pal friend sir that that's thats this was is it it's works worked really just again all for of your the help answer answers bunch million tons
 		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well today now i need needed wanted`)
 )
 
@@ -458,6 +463,9 @@ func courtesy(s string) string {
 	if slices.ContainsFunc(ws, func(w string) bool { return thanking[w] }) && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
 		return "You are welcome."
 	}
+	if said := strings.Join(ws, " "); said == "forget it" || said == "forget that" || said == "forget about it" {
+		return "All right."
+	}
 	if praises[strings.Join(ws, "-")] {
 		return "You are welcome."
 	}
@@ -511,7 +519,7 @@ func phraseAbout(ws []string) string {
 var (
 	// addsAgent asks how an agent is added, in the words of plainWords.
 	addsAgent = regexp.MustCompile(`^(?:how (?:do|can|could|would|should|to)(?: i| we| you| one)?|can i|could i|(?:i|we) (?:want to|would like to|need to)|i'd like to)?` +
-		` ?(?:add|make|create|write|build|connect|register|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own| while (?:you|this|it|cortex) (?:run|runs|is running|are running))?$|` +
+		` ?(?:add|make|create|write|build|connect|register|install|set up|start|run|deploy|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own| while (?:you|this|it|cortex) (?:run|runs|is running|are running))?$|` +
 		`^what (?:are|is)(?: an?| your)? agents?(?: here)?$`)
 	// whichModel asks whether there is a model behind Cortex.
 	whichModel = regexp.MustCompile(`^(?:is (?:this|it|cortex)(?: thing| chat| tool| program)?|are you|do you|does (?:this|it|cortex)(?: thing| chat| tool| program)?)` +
