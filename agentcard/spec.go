@@ -65,15 +65,18 @@ func SkillID(s *a2a.AgentSkill) string { return cmp.Or(s.ID, s.Name) }
 // without the extension. The result is not nil; it shares memory with c.
 func SpecOf(c *a2a.AgentCard) *Spec {
 	if c == nil {
-		return &Spec{}
+		return none
 	}
 	for i := range c.Capabilities.Extensions {
 		if e := &c.Capabilities.Extensions[i]; e.URI == ExtensionURI {
 			return readParams(e.Params, c.Skills)
 		}
 	}
-	return &Spec{}
+	return none
 }
+
+// none is the Spec of all cards without one.
+var none = &Spec{}
 
 // TakesPart reports whether the Spec of c names a communication pattern, such as [MarketBidding]. It allocates nothing for a card without the extension.
 func TakesPart(c *a2a.AgentCard, pattern string) bool {
