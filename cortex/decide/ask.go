@@ -163,20 +163,24 @@ const maxSearch = 200
 // asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart. On an error it returns only the cost
 // of d.
 func asLogged(d *llm.Decision) (*llm.Decision, error) {
-	plain := *d
-	plain.Usage = conversation.Credible(d.Usage)
-	cost := &llm.Decision{Usage: plain.Usage}
-	logged := sameWhenLogged(&plain)
+	usage := conversation.Credible(d.Usage)
+	failed := func(err error) (*llm.Decision, error) {
+		return &llm.Decision{Usage: usage}, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+	}
+	logged := sameWhenLogged(d)
 	if logged == nil {
+		plain := *d
+		plain.Usage = usage
 		b, err := json.Marshal(&plain)
 		if err != nil {
-			return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+			return failed(err)
 		}
-		logged = new(llm.Decision)
+		logged = &llm.Decision{}
 		if err := json.Unmarshal(b, logged); err != nil {
-			return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+			return failed(err)
 		}
 	}
+	logged.Usage = usage
 	logged.Searches = logged.Searches[:min(prompt.MaxSearches, len(logged.Searches))]
 	for i := range logged.Searches {
 		logged.Searches[i] = prompt.Clean(logged.Searches[i], maxSearch)
@@ -187,9 +191,12 @@ func asLogged(d *llm.Decision) (*llm.Decision, error) {
 		r.Key, r.Find = prompt.Clean(r.Key, maxSearch), prompt.Clean(r.Find, maxSearch)
 	}
 	for _, del := range logged.Delegations {
+		if len(del.Input) == 0 {
+			continue
+		}
 		var input any
-		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // invalid JSON, which the agent could not read either
-			return cost, fmt.Errorf("%w: input for %s: %w", llm.ErrInvalidDecision, del.Agent, err)
+		if err := json.Unmarshal(del.Input, &input); err != nil { // invalid JSON, which the agent could not read either
+			return failed(fmt.Errorf("input for %s: %w", del.Agent, err))
 		}
 	}
 	return logged, nil
