@@ -16,13 +16,6 @@ var _ storage.Journal = (*Store)(nil)
 // journalRecords bounds a batch of records.
 const journalRecords = 256
 
-// journaled is a record of the journal: of a conversation's log, or of what was erased.
-type journaled struct {
-	key
-	record
-	erased []conversation.Version
-}
-
 // Journal implements [storage.Journal].
 func (s *Store) Journal(ctx context.Context) (storage.JournalInfo, error) {
 	if err := ctx.Err(); err != nil {
@@ -68,7 +61,7 @@ func (s *Store) Record(ctx context.Context, version conversation.Version) (stora
 
 // find returns the place of the first record from a version on.
 func (s *Store) find(v conversation.Version) int {
-	i, _ := slices.BinarySearchFunc(s.journal, v, func(r journaled, v conversation.Version) int { return cmp.Compare(r.version, v) })
+	i, _ := slices.BinarySearchFunc(s.journal, v, func(r *record, v conversation.Version) int { return cmp.Compare(r.version, v) })
 	return i
 }
 
@@ -78,18 +71,18 @@ func (s *Store) erase(k key) {
 	if c == nil {
 		return
 	}
-	gone := journaled{}
+	gone := &record{}
 	for _, r := range c.records {
 		gone.erased = append(gone.erased, r.version)
 	}
-	s.journal = slices.DeleteFunc(s.journal, func(r journaled) bool { return r.erased == nil && r.key == k })
+	s.journal = slices.DeleteFunc(s.journal, func(r *record) bool { return r.erased == nil && r.key == k })
 	s.last++
 	gone.version = s.last
 	s.journal = append(s.journal, gone)
 }
 
 // read returns the record as others get it.
-func (r *journaled) read() storage.Record {
+func (r *record) read() storage.Record {
 	out := storage.Record{
 		Version: r.version, Tenant: r.tenant, ContextID: r.contextID, Data: r.data, Sum: crc32.ChecksumIEEE(r.data), Erased: slices.Clone(r.erased),
 	}

@@ -36,7 +36,7 @@ type Store struct {
 	notes map[shelf]map[string]note
 
 	created time.Time
-	journal []journaled // the records of all logs, the oldest first
+	journal []*record // of all logs, the oldest first
 }
 
 type (
@@ -46,16 +46,18 @@ type (
 
 // history is the log of one conversation. Its records are only appended to, so a reader may keep using an old slice of them.
 type history struct {
-	records []record
+	records []*record
 	title   string
 	titled  bool
 	updated time.Time
 }
 
-// record holds an entry as JSON, so that nothing is shared with its writers and readers.
+// record is an entry of a conversation's log, or in the journal what was erased. It is immutable.
 type record struct {
+	key
 	version conversation.Version
-	data    []byte
+	data    []byte                 // the entry as JSON, so that nothing is shared with its writers and readers
+	erased  []conversation.Version // nil: it is an entry
 }
 
 type snapshot struct {
@@ -106,14 +108,14 @@ func (s *Store) End(ctx context.Context, tenant, contextID string) (*conversatio
 	return e, nil
 }
 
-func (s *Store) since(tenant, contextID string, after conversation.Version) []record {
+func (s *Store) since(tenant, contextID string, after conversation.Version) []*record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	c := s.logs[key{tenant, contextID}]
 	if c == nil {
 		return nil
 	}
-	first, _ := slices.BinarySearchFunc(c.records, after+1, func(r record, v conversation.Version) int { return cmp.Compare(r.version, v) })
+	first, _ := slices.BinarySearchFunc(c.records, after+1, func(r *record, v conversation.Version) int { return cmp.Compare(r.version, v) })
 	return c.records[first:]
 }
 
@@ -144,8 +146,9 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after conv
 		s.logs[k] = c
 	}
 	s.last++
-	c.records = append(c.records, record{s.last, data})
-	s.journal = append(s.journal, journaled{key: k, record: record{s.last, data}})
+	r := &record{key: k, version: s.last, data: data}
+	c.records = append(c.records, r)
+	s.journal = append(s.journal, r)
 	c.updated = e.Time
 	if titled && !c.titled {
 		c.title, c.titled = title, true
