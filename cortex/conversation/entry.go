@@ -88,9 +88,6 @@ type Entry struct {
 	ReplyBy time.Time `json:"reply_by,omitzero"`
 }
 
-// causeRoom is the size in bytes that the encoding of most causes fits into.
-const causeRoom = 512
-
 // plainEntry is an Entry without methods, for encoding/json.
 type plainEntry Entry
 
@@ -101,9 +98,10 @@ var noCause = []byte(`"cause":null`)
 type encoding struct {
 	bytes.Buffer
 	plain plainEntry // without its cause
+	cause []byte
 }
 
-// encodings holds unused encodings, with buffers of at most maxBuffer bytes.
+// encodings holds unused encodings, with buffers of at most maxBuffer bytes each.
 var encodings = sync.Pool{New: func() any { return new(encoding) }}
 
 const maxBuffer = 64 << 10
@@ -116,7 +114,7 @@ func (e *Entry) MarshalJSON() ([]byte, error) {
 	}
 	rest := encodings.Get().(*encoding)
 	defer func() {
-		if rest.Cap() <= maxBuffer {
+		if max(rest.Cap(), cap(rest.cause)) <= maxBuffer {
 			rest.Reset()
 			rest.plain = plainEntry{} // it refers to the entry's parts
 			encodings.Put(rest)
@@ -128,12 +126,12 @@ func (e *Entry) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	before, after, _ := bytes.Cut(bytes.TrimSuffix(rest.Bytes(), []byte("\n")), noCause)
-	b := append(make([]byte, 0, rest.Len()+causeRoom), before...)
-	b, err := e.Cause.AppendJSON(append(b, noCause[:len(noCause)-len("null")]...))
+	cause, err := e.Cause.AppendJSON(rest.cause[:0])
 	if err != nil {
 		return nil, err
 	}
-	b = append(b, after...)
+	rest.cause = cause
+	b := slices.Concat(before, noCause[:len(noCause)-len("null")], cause, after)
 	if bytes.Count(b, []byte("{"))+bytes.Count(b, []byte("[")) > maxNested && !json.Valid(b) {
 		return nil, errors.New("it is nested too deeply")
 	}
