@@ -78,7 +78,6 @@ func New(o *Options) *Bus {
 		live:    map[transport.Topic]map[*feed]struct{}{},
 		dead:    map[string][]*deadLetter{},
 		files:   map[transport.Object]*object{},
-		seen:    seen{ids: map[string]struct{}{}},
 	}
 	if o != nil {
 		w.o = *o

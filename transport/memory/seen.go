@@ -7,10 +7,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// seen remembers the ids that were published to inboxes for transport.DuplicateWindow.
+// seen remembers the ids that were published to inboxes for transport.DuplicateWindow, in two maps that say when. The newer one takes the place of the
+// older one after a window, when all ids of the older one are out of it.
 type seen struct {
-	ids   map[string]struct{}
-	queue []seenAt // oldest first
+	newer, older map[string]time.Time
+	began        time.Time // when the newer one did
 }
 
 // seenID identifies an event among all published ones. Ids contain no zero bytes.
@@ -18,25 +19,18 @@ func seenID(t transport.Topic, e *transport.Event) string {
 	return strings.Join([]string{t.Tenant, t.ID, e.ContextID, e.From, e.ID}, "\x00")
 }
 
-type seenAt struct {
-	id string
-	at time.Time
-}
-
-// has reports whether id was added within the window, and removes older ones.
+// has reports whether id was added within the window.
 func (s *seen) has(id string) bool {
-	now, old := time.Now(), 0
-	for old < len(s.queue) && now.Sub(s.queue[old].at) >= transport.DuplicateWindow {
-		delete(s.ids, s.queue[old].id)
-		s.queue[old] = seenAt{}
-		old++
+	now := time.Now()
+	if now.Sub(s.began) >= transport.DuplicateWindow {
+		s.newer, s.older, s.began = map[string]time.Time{}, s.newer, now
 	}
-	s.queue = s.queue[old:]
-	_, ok := s.ids[id]
-	return ok
+	at, ok := s.newer[id]
+	if !ok {
+		at, ok = s.older[id]
+	}
+	return ok && now.Sub(at) < transport.DuplicateWindow
 }
 
-func (s *seen) add(id string) {
-	s.ids[id] = struct{}{}
-	s.queue = append(s.queue, seenAt{id, time.Now()})
-}
+// add adds id, after has.
+func (s *seen) add(id string) { s.newer[id] = time.Now() }

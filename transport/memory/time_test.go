@@ -85,7 +85,15 @@ func TestDuplicateWindow(t *testing.T) {
 		d.until(transport.DuplicateWindow)
 		publish(t, b, inbox, event("x", "c"))
 		publish(t, b, inbox, event("x", "c"))
-		d.want(t, "0s x", "2m0s x")
+		d.until(transport.DuplicateWindow * 3 / 2)
+		publish(t, b, inbox, event("y", "c"))
+		for range 4 { // at any time of its window
+			d.until(time.Since(d.begin) + transport.DuplicateWindow/4 - 1)
+			publish(t, b, inbox, event("y", "c"))
+		}
+		d.until(transport.DuplicateWindow * 5 / 2)
+		publish(t, b, inbox, event("y", "c"))
+		d.want(t, "0s x", "2m0s x", "3m0s y", "5m0s y")
 	})
 }
 
