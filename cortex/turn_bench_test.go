@@ -3,6 +3,8 @@ package cortex_test
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,18 +101,22 @@ func benchmarkTurn(b *testing.B, bus transport.Transport, store storage.Store) {
 // patience bounds how long a benchmark waits for an answer.
 const patience = 10 * time.Second
 
-// TestTurnAllocates checks that the allocations of a turn on the memory transport do not increase. The benchmark shows their number;
-// the race detector adds some.
+// TestTurnAllocates checks that the allocations of a turn on the memory transport do not increase. With the race detector there are more of them: pools
+// lose some of what they hold.
 func TestTurnAllocates(t *testing.T) {
+	allocations, bytes := int64(380), int64(39_500)
+	if built, ok := debug.ReadBuildInfo(); ok && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		allocations, bytes = 420, 60_000
+	}
 	r := testing.Benchmark(func(b *testing.B) {
 		bus := memory.New(nil)
 		defer bus.Close()
 		benchmarkTurn(b, bus, memstore.New())
 	})
-	if n := r.AllocsPerOp(); n == 0 || n > 420 {
-		t.Errorf("a turn takes %d allocations, want at most 420", n)
+	if n := r.AllocsPerOp(); n == 0 || n > allocations {
+		t.Errorf("a turn takes %d allocations, want at most %d", n, allocations)
 	}
-	if n := r.AllocedBytesPerOp(); n > 60_000 {
-		t.Errorf("a turn takes %d bytes, want at most 60,000", n)
+	if n := r.AllocedBytesPerOp(); n > bytes {
+		t.Errorf("a turn takes %d bytes, want at most %d", n, bytes)
 	}
 }
