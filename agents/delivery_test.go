@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,11 +29,9 @@ type faulty struct {
 
 func (f *faulty) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
 	if err := f.fail.Load(); err != nil {
-		for _, k := range f.kinds {
-			if k == t.Kind {
-				f.tries.Add(1)
-				return *err
-			}
+		if slices.Contains(f.kinds, t.Kind) {
+			f.tries.Add(1)
+			return *err
 		}
 	}
 	return f.Bus.Publish(ctx, t, e)

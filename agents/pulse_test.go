@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,9 +104,7 @@ func TestProgressMovesTheDeadline(t *testing.T) {
 				defer b.serve(tt.h, nil)()
 				start := time.Now()
 				meta := timed(start)
-				for k, v := range tt.meta {
-					meta[k] = v
-				}
+				maps.Copy(meta, tt.meta)
 				b.give(task("t1", "hello", meta))
 				pass(time.Duration(tt.ending)*time.Second - time.Nanosecond)
 				b.want()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,9 +100,7 @@ func task(id, text string, meta map[string]any) *transport.Event {
 		ID: "m-" + id, ContextID: "ctx", TaskID: a2a.TaskID(id), Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)},
 		Metadata: map[string]any{transport.MetaTaskType: "do", transport.MetaTurn: "turn-1"},
 	}
-	for k, v := range meta {
-		m.Metadata[k] = v
-	}
+	maps.Copy(m.Metadata, meta)
 	return &transport.Event{ID: "e-" + id, Time: time.Now(), From: transport.Cortex, ContextID: "ctx", TaskID: m.TaskID, Payload: m}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -104,9 +105,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r = r.Clone(r.Context())
-	for name, values := range x.a.credentials().of(origin(r.URL)) {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, x.a.credentials().of(origin(r.URL)))
 	r.Header.Set("User-Agent", "cortex/"+x.a.o.Version)
 	// By this header, spelled as usual, net/http takes a request for one that it may repeat by itself. Not all peers know it, so who sends decides that.
 	if key := r.Header.Values(idempotencyKey); len(key) > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -159,9 +160,7 @@ func (p *peer) describe(fields map[string]any) []byte {
 	} else {
 		card["protocolVersion"], card["url"], card["preferredTransport"] = "0.3.0", url, binding
 	}
-	for k, v := range fields {
-		card[k] = v
-	}
+	maps.Copy(card, fields)
 	b, err := json.Marshal(card)
 	if err != nil {
 		p.t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -57,9 +58,7 @@ func newAuthServer(t *testing.T) *authServer {
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for k, v := range a.metadata {
-			m[k] = v
-		}
+		maps.Copy(m, a.metadata)
 		give(w, http.StatusOK, m)
 	})
 	mux.HandleFunc("POST /register", func(w http.ResponseWriter, r *http.Request) {

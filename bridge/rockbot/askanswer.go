@@ -138,7 +138,7 @@ func (as *asks) resultOf(ctx context.Context, q *ask, said *a2a.Message) (r *res
 			return nil, false, err
 		}
 		for _, v := range values {
-			r.Message.Parts = append(r.Message.Parts, part{Kind: "data", Data: ref(string(v)), MimeType: ref("application/json")})
+			r.Message.Parts = append(r.Message.Parts, part{Kind: "data", Data: new(string(v)), MimeType: new("application/json")})
 		}
 	}
 	return r, false, nil

@@ -197,7 +197,7 @@ func (g *guest) request(t *agents.Task, s *sent, kind, theirs string) *letter {
 		r.Message = say("user", text)
 	case g.isSecond():
 		r.Message = say("user", cmp.Or(text, input))
-		r.Message.Parts = append(r.Message.Parts, part{Kind: "data", Data: &input, MimeType: ref("application/json")})
+		r.Message.Parts = append(r.Message.Parts, part{Kind: "data", Data: &input, MimeType: new("application/json")})
 	default:
 		r.Message = say("user", strings.TrimPrefix(text+"\n"+input, "\n"))
 	}

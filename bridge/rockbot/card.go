@@ -69,11 +69,11 @@ func skillOf(c *a2a.AgentCard, given string) (string, error) {
 
 // shownCard returns the card of one of Cortex's agents for RockBot.
 func shownCard(c *a2a.AgentCard, name string) *card {
-	is := &card{AgentName: name, Description: ref(valid(c.Description)), Version: ref(valid(cmp.Or(c.Version, "1.0"))), Skills: []*skill{}}
+	is := &card{AgentName: name, Description: new(valid(c.Description)), Version: new(valid(cmp.Or(c.Version, "1.0"))), Skills: []*skill{}}
 	for i := range c.Skills {
 		s := &c.Skills[i]
 		is.Skills = append(is.Skills, &skill{
-			ID: valid(agentcard.SkillID(s)), Name: valid(cmp.Or(s.Name, s.ID)), Description: ref(valid(s.Description)), Tags: valids(s.Tags), Examples: valids(s.Examples),
+			ID: valid(agentcard.SkillID(s)), Name: valid(cmp.Or(s.Name, s.ID)), Description: new(valid(s.Description)), Tags: valids(s.Tags), Examples: valids(s.Examples),
 		})
 	}
 	return is
@@ -85,8 +85,8 @@ const askSkill = "ask"
 // ownCard returns the card of Cortex itself.
 func ownCard(name string) *card {
 	return &card{
-		AgentName: name, Description: ref("Answers questions, and has the agents work that it knows"), Version: ref("1.0"), Skills: []*skill{{
-			ID: askSkill, Name: "Ask", Description: ref("Says in words what is wanted; Cortex decides who does it"), Tags: []string{}, Examples: []string{},
+		AgentName: name, Description: new("Answers questions, and has the agents work that it knows"), Version: new("1.0"), Skills: []*skill{{
+			ID: askSkill, Name: "Ask", Description: new("Says in words what is wanted; Cortex decides who does it"), Tags: []string{}, Examples: []string{},
 		}},
 	}
 }

@@ -284,8 +284,6 @@ func data(parts []part) (all []json.RawMessage) {
 	return all
 }
 
-func ref(text string) *string { return &text }
-
 // deref returns a text; "" for none.
 func deref(text *string) string {
 	if text == nil {

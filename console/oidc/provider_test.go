@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -105,9 +106,7 @@ func (p *idp) token(w http.ResponseWriter, r *http.Request) {
 	claims := map[string]any{
 		"iss": p.URL, "sub": "1", "aud": clientID, "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(), "nonce": asked.Get("nonce"),
 	}
-	for k, v := range p.claims {
-		claims[k] = v
-	}
+	maps.Copy(claims, p.claims)
 	answer(w, map[string]any{"access_token": "a", "token_type": "Bearer", "expires_in": 3600, "id_token": p.jwt(claims)})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -101,9 +102,7 @@ func answer(t *testing.T, nc *nats.Conn, edit func(n int, answer []*nats.Msg) []
 func with(m *nats.Msg, header, value string) *nats.Msg {
 	c := nats.NewMsg(m.Subject)
 	c.Data = m.Data
-	for k, v := range m.Header {
-		c.Header[k] = v
-	}
+	maps.Copy(c.Header, m.Header)
 	c.Header.Set(header, value)
 	return c
 }

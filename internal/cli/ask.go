@@ -106,10 +106,8 @@ func (a *asking) check(e *env, args []string) error {
 	if err := repl.CheckFiles(len(a.files)); err != nil {
 		return usagef("--file: %w", err)
 	}
-	for _, path := range a.files {
-		if path == "" {
-			return usagef("--file: the name of a file is empty")
-		}
+	if slices.Contains(a.files, "") {
+		return usagef("--file: the name of a file is empty")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ package lookalike
 
 import (
 	_ "embed"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,9 +55,7 @@ func readTable() map[rune]string {
 			t[r] = proto
 		}
 	}
-	for r, to := range own {
-		t[r] = to
-	}
+	maps.Copy(t, own)
 	return t
 }
 

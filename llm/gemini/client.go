@@ -125,7 +125,7 @@ func (cfg *Config) thinking() *genai.ThinkingConfig {
 		return &genai.ThinkingConfig{ThinkingBudget: genai.Ptr[int32](dynamic)}
 	}
 	n, _ := strconv.Atoi(cfg.Thinking) // it was checked
-	return &genai.ThinkingConfig{ThinkingBudget: genai.Ptr(int32(max(0, min(n, math.MaxInt32))))}
+	return &genai.ThinkingConfig{ThinkingBudget: new(int32(max(0, min(n, math.MaxInt32))))}
 }
 
 // dialSDK is genai.NewClient with a context. The SDK's search for credentials has no context; it gives up after some seconds.

@@ -43,14 +43,14 @@ func (c *Client) config(r *llm.Request) (*genai.GenerateContentConfig, error) {
 	config := &genai.GenerateContentConfig{
 		MaxOutputTokens: int32(max(0, min(r.MaxTokens, math.MaxInt32))),
 		// The SDK would continue an interrupted stream by itself.
-		AutomaticContinuation: genai.Ptr(false),
+		AutomaticContinuation: new(false),
 		ThinkingConfig:        c.thinking,
 	}
 	if r.System != "" {
 		config.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.System}}}
 	}
 	if r.Temperature != nil {
-		config.Temperature = genai.Ptr(float32(*r.Temperature))
+		config.Temperature = new(float32(*r.Temperature))
 	}
 	if r.Schema == nil || c.mode == llm.StructuredPrompt {
 		return config, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,9 +31,7 @@ func TestStrangers(t *testing.T) {
 	good := natsgo.Header{headerID: {"id"}, headerKind: {"cancel"}, headerVersion: {"1"}}
 	with := func(key, value string) natsgo.Header {
 		h := natsgo.Header{}
-		for k, v := range good {
-			h[k] = v
-		}
+		maps.Copy(h, good)
 		h.Set(key, value)
 		return h
 	}

@@ -29,8 +29,6 @@ func (s scripted) Search(text string, o *router.SearchOptions) []router.Hit {
 	return hits
 }
 
-func ptr(x float64) *float64 { return &x }
-
 // TestMeasure compares with manually computed figures.
 func TestMeasure(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -99,8 +97,8 @@ func TestMeasure(t *testing.T) {
 			ks: []int{1},
 			want: eval.Report{
 				Queries: 7, InScope: 3, OutOfScope: 4, Top1: 0.6667, Recall: map[int]float64{1: 0.6667}, All: map[int]float64{1: 0.6667},
-				AUROC:      ptr(0.7083), // 0.9 is above all 4, 0.5 above 2 and equal to one, 0.2 above 2: 8.5 of 12 pairs
-				OOSRefused: ptr(0.5), InScopeKept: ptr(0.6667),
+				AUROC:      new(0.7083), // 0.9 is above all 4, 0.5 above 2 and equal to one, 0.2 above 2: 8.5 of 12 pairs
+				OOSRefused: new(0.5), InScopeKept: new(0.6667),
 			},
 		},
 		"pool": {
@@ -116,7 +114,7 @@ func TestMeasure(t *testing.T) {
 			ks: []int{1},
 			want: eval.Report{
 				Queries: 3, InScope: 2, OutOfScope: 1, Top1: 1, Recall: map[int]float64{1: 1}, All: map[int]float64{1: 1},
-				AUROC: ptr(1), OOSRefused: ptr(1), InScopeKept: ptr(1),
+				AUROC: new(1.0), OOSRefused: new(1.0), InScopeKept: new(1.0),
 			},
 		},
 	} {

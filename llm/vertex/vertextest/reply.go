@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -201,7 +200,7 @@ func (s *script) last() {
 	default:
 		m.Candidates[0].FinishReason = finishes[s.r.Finish]
 		if s.r.Finish != llmtest.Stop {
-			m.Candidates[0].FinishMessage = proto.String("The answer ended early.")
+			m.Candidates[0].FinishMessage = new("The answer ended early.")
 		}
 	}
 	s.do(func() error { return s.w.send(m) })
