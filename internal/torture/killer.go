@@ -95,7 +95,7 @@ func (k *killer) killOne(ctx context.Context) bool {
 	p, pause, lead := some[k.rand.IntN(len(some))], k.within(downAt), k.rand.IntN(leaderIn) == 0
 	if lead && kind == kindServer && len(some) > 1 {
 		if name := k.leader(ctx); name != "" {
-			at := slices.IndexFunc(some, func(p *process) bool { return p.name == name })
+			at := slices.IndexFunc(some, func(p *member) bool { return p.name == name })
 			if at >= 0 {
 				kind, p = kindLeader, some[at]
 			}

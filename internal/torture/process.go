@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/process"
 )
 
 // The kinds of process that are killed.
@@ -19,8 +21,8 @@ const (
 	kindClient  = "client"
 )
 
-// process is a program that is kept running: when it ends it is restarted, as by a supervisor, until the troupe is stopped.
-type process struct {
+// member is a program that is kept running: when it ends it is restarted, as by a supervisor, until the troupe is stopped.
+type member struct {
 	troupe *troupe
 	kind   string
 	name   string
@@ -44,7 +46,7 @@ type troupe struct {
 	spawn   chan func()
 
 	mu      sync.Mutex
-	members []*process
+	members []*member
 	ending  chan struct{}
 }
 
@@ -66,8 +68,8 @@ func newTroupe(program, folder string) *troupe {
 }
 
 // start starts a process and keeps it running. Its output goes to a file with its name.
-func (t *troupe) start(kind, name string, args ...string) *process {
-	p := &process{troupe: t, kind: kind, name: name, args: args, stopped: make(chan struct{})}
+func (t *troupe) start(kind, name string, args ...string) *member {
+	p := &member{troupe: t, kind: kind, name: name, args: args, stopped: make(chan struct{})}
 	t.mu.Lock()
 	t.members = append(t.members, p)
 	t.mu.Unlock()
@@ -76,10 +78,10 @@ func (t *troupe) start(kind, name string, args ...string) *process {
 }
 
 // all returns the processes of a kind, or of every kind.
-func (t *troupe) all(kind string) []*process {
+func (t *troupe) all(kind string) []*member {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var some []*process
+	var some []*member
 	for _, p := range t.members {
 		if kind == "" || p.kind == kind {
 			some = append(some, p)
@@ -89,7 +91,7 @@ func (t *troupe) all(kind string) []*process {
 }
 
 // keep runs the process repeatedly.
-func (p *process) keep() {
+func (p *member) keep() {
 	defer close(p.stopped)
 	for {
 		cmd, err := p.launch()
@@ -132,7 +134,7 @@ func (t *troupe) isEnding() bool {
 }
 
 // launch starts the program once.
-func (p *process) launch() (*exec.Cmd, error) {
+func (p *member) launch() (*exec.Cmd, error) {
 	log, err := os.OpenFile(p.logFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -141,7 +143,7 @@ func (p *process) launch() (*exec.Cmd, error) {
 	cmd := exec.Command(p.troupe.program, p.args...)
 	cmd.Args[0] = filepath.Base(os.Args[0])
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.troupe.env, p.troupe.folder, log, log
-	isolate(cmd)
+	process.Isolate(cmd)
 	started := make(chan error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +159,7 @@ func (p *process) launch() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-func (p *process) logFile() string { return filepath.Join(p.troupe.folder, p.name+".log") }
+func (p *member) logFile() string { return filepath.Join(p.troupe.folder, p.name+".log") }
 
 // lastLine returns the last line of a file.
 func lastLine(path string) string {
@@ -171,7 +173,7 @@ func lastLine(path string) string {
 }
 
 // kill kills the process with SIGKILL, to be restarted after a pause. It returns false when it is not running.
-func (p *process) kill(pause time.Duration) bool {
+func (p *member) kill(pause time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil || p.killed || p.cmd.Process.Kill() != nil {
@@ -182,7 +184,7 @@ func (p *process) kill(pause time.Duration) bool {
 }
 
 // freeze stops the process with a signal, and reports whether it succeeded.
-func (p *process) freeze() bool {
+func (p *member) freeze() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil || p.killed || p.frozen || !signalStop(p.cmd.Process) {
@@ -193,7 +195,7 @@ func (p *process) freeze() bool {
 }
 
 // thaw continues a frozen process.
-func (p *process) thaw() {
+func (p *member) thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil && p.frozen {
@@ -203,7 +205,7 @@ func (p *process) thaw() {
 }
 
 // signal sends the process a signal to end.
-func (p *process) signal(s os.Signal) {
+func (p *member) signal(s os.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil {
@@ -213,7 +215,7 @@ func (p *process) signal(s os.Signal) {
 }
 
 // byItself returns how the process ended without being asked to.
-func (p *process) byItself() []string {
+func (p *member) byItself() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended

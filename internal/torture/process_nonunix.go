@@ -2,15 +2,10 @@
 
 package torture
 
-import (
-	"os"
-	"os/exec"
-)
+import "os"
 
 // endSignal ends a process; this system has no gentler signal.
 var endSignal = os.Kill
-
-func isolate(*exec.Cmd) {}
 
 func signalStop(*os.Process) bool { return false }
 

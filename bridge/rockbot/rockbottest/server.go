@@ -12,6 +12,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/cortex-orchestrator/cortex/internal/process"
 )
 
 // ErrMissing is the error of Start where RabbitMQ is not installed.
@@ -101,7 +103,7 @@ func (s *Server) Begin() error {
 	node := exec.Command(path)
 	for _, c := range []*exec.Cmd{epmd, node} {
 		c.Env, c.Stdout, c.Stderr = env, out, out
-		group(c)
+		process.Isolate(c)
 		if err := c.Start(); err != nil {
 			return err
 		}
@@ -112,7 +114,7 @@ func (s *Server) Begin() error {
 	s.mu.Unlock()
 	go func() {
 		_ = node.Wait()
-		endGroup(epmd)
+		process.KillGroup(epmd.Process.Pid)
 		_ = epmd.Wait()
 		close(ended)
 	}()
@@ -146,7 +148,7 @@ func (s *Server) Kill() {
 	node, ended := s.node, s.ended
 	s.mu.Unlock()
 	if node != nil {
-		endGroup(node)
+		process.KillGroup(node.Process.Pid)
 		<-ended
 	}
 }
