@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -11,19 +10,15 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/result"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
-	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Bounds of what a task gives.
 const (
-	maxOutput   = 64 << 20                // bytes of all artifacts; data counts as it is in memory
-	maxParts    = 10_000                  // of all artifacts
-	maxWeight   = transport.MaxWeight / 4 // bytes that it takes decoded; a heavier one becomes a file
-	maxData     = 1 << 20                 // bytes of a structured result; a larger one becomes a file
-	maxLinks    = 100
-	maxLink     = 8 << 10  // bytes
+	maxOutput   = 64 << 20 // bytes of all artifacts; data counts as it is in memory
+	maxParts    = 10_000   // of all artifacts
 	maxQuestion = 16 << 10 // bytes
 )
 
@@ -181,112 +176,46 @@ func (o *outputs) text() string {
 
 // result returns the result of a task that is done: its artifacts or, if these say nothing, its last words.
 func (o *outputs) result(ctx context.Context, t *agents.Task, words *a2a.Message) (*agents.Result, error) {
-	r := &result{ctx: ctx, task: t, room: agents.MaxResultText}
+	r := result.New(ctx, t)
 	for _, f := range o.all {
-		if err := r.add(f.pieces, f.name); err != nil {
+		if err := add(r, f.pieces, f.name); err != nil {
 			return nil, err
 		}
 	}
-	if len(r.parts) == 0 && words != nil {
+	if len(r.Parts) == 0 && words != nil {
 		said := &artifact{}
 		for _, p := range words.Parts {
 			said.add(p)
 		}
-		if err := r.add(said.pieces, ""); err != nil {
+		if err := add(r, said.pieces, ""); err != nil {
 			return nil, err
 		}
 	}
-	if r.left > 0 {
-		r.parts = append(r.parts, a2a.NewTextPart(fmt.Sprintf("[%d more are left out: a result has at most %d files and %d links]", r.left, transport.MaxFiles, maxLinks)))
-	}
-	return &agents.Result{Parts: r.parts}, nil
+	return r.Result(), nil
 }
 
-// result is a result under construction.
-type result struct {
-	ctx   context.Context //nolint:containedctx // it lives as long as the call of outputs.result
-	task  *agents.Task
-	parts a2a.ContentParts
-	room  int // bytes of text
-	files int
-	links int
-	left  int // number of parts left out
-}
-
-func (r *result) add(pieces []piece, name string) error {
+func add(r *result.Builder, pieces []piece, name string) error {
 	for i := range pieces {
 		p := &pieces[i]
 		var err error
 		switch c := p.Content.(type) {
-		case a2a.Text:
-			if p.Filename == "" {
-				err = r.text(string(p.b))
-			} else {
-				err = r.file(p.Filename, p.MediaType, p.b)
+		case a2a.Text, a2a.Raw:
+			if p.isText() && p.Filename == "" {
+				err = r.Text(string(p.b))
+			} else if len(p.b) > 0 {
+				err = r.File(cmp.Or(p.Filename, name), p.MediaType, p.b)
 			}
-		case a2a.Raw:
-			err = r.file(cmp.Or(p.Filename, name), p.MediaType, p.b)
 		case a2a.Data:
-			err = r.data(c.Value)
-		case a2a.URL:
-			r.link(p.Part, string(c))
+			err = r.Data(c.Value)
+		case a2a.URL: // others than to the web are left out: what they mean to whoever follows them is not for strangers to say
+			to := string(c)
+			r.Link(to, p.Filename, p.MediaType, strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "http://"))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *result) text(s string) error {
-	if len(s) > r.room {
-		return r.file("result.txt", "text/plain", []byte(s))
-	}
-	r.room -= len(s)
-	if s != "" {
-		r.parts = append(r.parts, a2a.NewTextPart(s))
-	}
-	return nil
-}
-
-func (r *result) data(v any) error {
-	if v == nil {
-		return nil
-	}
-	b, err := transport.EncodeValue(v)
-	if err != nil {
-		return fmt.Errorf("the structured result cannot be passed on: %w", err)
-	}
-	if len(b) > maxData || nesting.Weight(b) > maxWeight {
-		return r.file("result.json", "application/json", b)
-	}
-	r.parts = append(r.parts, a2a.NewDataPart(v))
-	return nil
-}
-
-// link adds a link. Others than to the web are left out: what they mean to whoever follows them is not for strangers to say.
-func (r *result) link(p *a2a.Part, to string) {
-	web := strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "http://")
-	if r.links++; r.links > maxLinks || len(to) > maxLink || !web {
-		r.left++
-		return
-	}
-	r.parts = append(r.parts, &a2a.Part{Content: a2a.URL(to), Filename: shorten.To(p.Filename, 255), MediaType: shorten.To(p.MediaType, 255)})
-}
-
-func (r *result) file(name, kind string, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	if r.files++; r.files > transport.MaxFiles {
-		r.left++
-		return nil
-	}
-	name = transport.FileName(name, kind, r.files)
-	if r.files > 1 {
-		name = fmt.Sprintf("%d-%s", r.files, name) // an artifact of the same name would replace it
-	}
-	return r.task.AddFile(r.ctx, name, kind, bytes.NewReader(b))
 }
 
 // words returns what a message says, bounded.

@@ -305,7 +305,7 @@ func (a *Agent) outcome(ctx context.Context, t *agents.Task, of *tool, r *record
 	if res.IsError {
 		return nil, errors.New(failure(res))
 	}
-	return result(ctx, t, of, res)
+	return resultOf(ctx, t, of, res)
 }
 
 // ask asks the user the next question of a record, or continues the call if all are answered.
