@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,9 +77,7 @@ func (a *agent) resultType(m *a2a.Message) string {
 	if card := a.shown(); skill == "" && len(card.Skills) == 1 {
 		skill = card.Skills[0].ID
 	}
-	if skill == "" {
-		skill = "task"
-	}
+	skill = cmp.Or(skill, "task")
 	return skill + "_result"
 }
 

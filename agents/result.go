@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -96,9 +97,7 @@ func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
 			maxText -= len(text)
 		} else {
 			q.Content = a2a.Raw(text)
-			if q.MediaType == "" {
-				q.MediaType = binaryType
-			}
+			q.MediaType = cmp.Or(q.MediaType, binaryType)
 		}
 		out = append(out, &q)
 	}

@@ -142,9 +142,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	if h, ok := x.(Handler); tr == nil || card == nil || x == nil || ok && h == nil {
 		panic("agents: Serve needs a transport, a card and a handler")
 	}
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	if d, ok := x.(describer); ok {
 		card = d.describe(card)
 	}
@@ -167,9 +165,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	if transport.IsReserved(a.id) {
 		return nil, fmt.Errorf("card: the name %s is the orchestrator's own: choose another", a.id)
 	}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	a.log = a.log.With("agent", a.id)
 	if a.o.Instance == "" {
 		a.o.Instance = uuid.NewString()
@@ -181,9 +177,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	if a.o.Concurrency <= 0 {
 		a.o.Concurrency = cmp.Or(agentcard.SpecOf(card).Limits.MaxConcurrentTasks, DefaultConcurrency)
 	}
-	if a.o.Deliveries == 0 {
-		a.o.Deliveries = MaxDeliveries
-	}
+	a.o.Deliveries = cmp.Or(a.o.Deliveries, MaxDeliveries)
 	if a.o.Heartbeat <= 0 {
 		a.o.Heartbeat = DefaultHeartbeat
 	}

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"sync"
@@ -56,10 +57,7 @@ func newTask(e *transport.Event, m *a2a.Message) *Task {
 func skillOf(taskType string) string { return strings.TrimSuffix(taskType, "_request") }
 
 func taskID(e *transport.Event, m *a2a.Message) a2a.TaskID {
-	if m.TaskID != "" {
-		return m.TaskID
-	}
-	return e.TaskID
+	return cmp.Or(m.TaskID, e.TaskID)
 }
 
 // attemptOf returns the attempt number of a task's message, from 1.

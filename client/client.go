@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,10 +244,7 @@ func (c *Client) event(contextID, from string, p transport.Payload) *transport.E
 }
 
 func (c *Client) user() string {
-	if c.User == "" {
-		return "user"
-	}
-	return c.User
+	return cmp.Or(c.User, "user")
 }
 
 // NextID makes an id, such as for a new conversation.

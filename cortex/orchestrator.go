@@ -1,6 +1,7 @@
 package cortex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,13 +120,9 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.DecideTimeout == 0 {
 		cfg.DecideTimeout = 2 * time.Minute
 	}
-	if cfg.Decisions == 0 {
-		cfg.Decisions = decide.MaxDecisions
-	}
+	cfg.Decisions = cmp.Or(cfg.Decisions, decide.MaxDecisions)
 	cfg.Decisions = min(cfg.Decisions, decide.MaxDecisions)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,9 +36,7 @@ type Mirror struct {
 // New returns a Mirror of store. It does not connect yet. store must not be nil, and o must name a database.
 func New(store Store, o *Options) (*Mirror, error) {
 	m := &Mirror{store: store, opts: *o, log: o.Logger, told: map[string]bool{}}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
-	}
+	m.log = cmp.Or(m.log, slog.New(slog.DiscardHandler))
 	if m.opts.Ready == nil {
 		m.opts.Ready = func() {}
 	}

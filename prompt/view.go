@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -270,9 +271,7 @@ type delegation struct {
 
 func viewAnswer(h *Turn, f form) string {
 	say := CleanText(h.Answer, maxAnswer)
-	if say == "" {
-		say = "(no answer)"
-	}
+	say = cmp.Or(say, "(no answer)")
 	return f.view(viewKind(h.Kind), say, h.Reason, []delegation{})
 }
 

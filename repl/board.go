@@ -49,9 +49,7 @@ func (b *board) started(t *a2a.Task) *delegation {
 	if len(t.History) > 0 && t.History[0] != nil {
 		d.text = oneLine(transport.Text(t.History[0].Parts))
 	}
-	if d.agent == "" {
-		d.agent = "an agent"
-	}
+	d.agent = cmp.Or(d.agent, "an agent")
 	b.open = append(b.open, d)
 	return d
 }
@@ -154,9 +152,7 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) outcom
 			break
 		}
 	}
-	if d.agent == "" {
-		d.agent = "an agent"
-	}
+	d.agent = cmp.Or(d.agent, "an agent")
 	reason := ""
 	if u.Status.Message != nil {
 		reason = oneLine(transport.Text(u.Status.Message.Parts))

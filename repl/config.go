@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -182,9 +183,7 @@ func (c Config) withDefaults() Config {
 	if c.Stderr == nil {
 		c.Stderr = os.Stderr
 	}
-	if c.Name == "" {
-		c.Name = "cortex"
-	}
+	c.Name = cmp.Or(c.Name, "cortex")
 	return c
 }
 

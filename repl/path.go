@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +24,7 @@ func atHome(path string) string {
 func pathsFrom(typed string) (word string, options []string) {
 	dir, name := filepath.Split(typed)
 	at := atHome(dir)
-	if at == "" {
-		at = "."
-	}
+	at = cmp.Or(at, ".")
 	entries, _ := os.ReadDir(at)
 	for _, e := range entries {
 		option := dir + e.Name()

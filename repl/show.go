@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -71,9 +72,7 @@ func (c *chat) showWhy(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	if text == "" {
-		text = "nothing has been decided in this conversation yet"
-	}
+	text = cmp.Or(text, "nothing has been decided in this conversation yet")
 	c.say(text)
 	return nil
 }

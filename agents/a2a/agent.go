@@ -88,9 +88,7 @@ func Open(ctx context.Context, p *Peer, o *Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{peer: &of, home: home, o: *o, log: o.Logger, changes: make(chan agents.Change, 1), look: make(chan struct{}, 1), orphan: make(chan struct{}, 1), busy: map[string]int{}}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	a.log = a.log.With("card", shownURL(home.String()))
 	a.http = a.newHTTP()
 	folder := filepath.Join(o.Dir, folderOf(home))

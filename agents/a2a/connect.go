@@ -52,9 +52,7 @@ func (a *Agent) connect(ctx context.Context, card *a2a.AgentCard) (*connection, 
 			continue
 		}
 		is.URL = u.String()
-		if is.ProtocolVersion == "" {
-			is.ProtocolVersion = a2a.Version
-		}
+		is.ProtocolVersion = cmp.Or(is.ProtocolVersion, a2a.Version)
 		usable = append(usable, &is)
 		at += fmt.Sprintf("%s %s %s %s\n", is.URL, is.ProtocolBinding, is.ProtocolVersion, is.Tenant)
 	}

@@ -73,9 +73,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 		server: s, o: *o, log: o.Logger, changes: make(chan agents.Change, 1), again: make(chan struct{}, 1), up: make(chan struct{}),
 		listPause: listPause, told: map[string]bool{},
 	}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	a.log = a.log.With("server", s.Name)
 	folder := filepath.Join(o.Dir, a.ID())
 	var err error

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -186,9 +187,7 @@ func words(server string, p *sdk.ElicitParams) (string, error) {
 // wants describes the value of a field.
 func (f *field) wants() string {
 	about := f.Description
-	if about == "" {
-		about = f.Title
-	}
+	about = cmp.Or(about, f.Title)
 	if about != "" {
 		about = " (" + shorten.Marked(about, 200, "…") + ")"
 	}

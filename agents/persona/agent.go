@@ -1,6 +1,7 @@
 package persona
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ var _ agents.Executor = (*Agent)(nil)
 // Open makes an agent. Call [Agent.Close] to end it.
 func Open(p *Persona, o *Options) (*Agent, error) {
 	a := &Agent{p: p, o: *o, log: o.Logger, outputs: map[string]*agentcard.Schema{}}
-	if a.log == nil {
-		a.log = slog.New(slog.DiscardHandler)
-	}
+	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	for id, ability := range agentcard.SpecOf(p.Card).Abilities {
 		if ability.OutputSchema != nil {
 			if s, err := agentcard.Compile(ability.OutputSchema); err == nil {

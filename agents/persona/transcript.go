@@ -1,6 +1,7 @@
 package persona
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -294,9 +295,7 @@ func (w *work) conclude(ctx context.Context, bound string) (*agents.Result, erro
 				break
 			}
 		}
-		if say == "" {
-			say = "There is no answer yet."
-		}
+		say = cmp.Or(say, "There is no answer yet.")
 		if made := w.effects(); made != "" {
 			say += "\n\nWhat was done before: " + made + "."
 		}

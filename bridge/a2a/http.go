@@ -240,9 +240,7 @@ func (v versions) Before(ctx context.Context, call *a2asrv.CallContext, _ *a2asr
 		said = strings.TrimSpace(all[0])
 	}
 	if !v.takes(said) {
-		if said == "" {
-			said = "missing, which means 0.3"
-		}
+		said = cmp.Or(said, "missing, which means 0.3")
 		return ctx, nil, a2a.NewError(a2a.ErrVersionNotSupported, fmt.Sprintf("the header A2A-Version is %s: %s is supported", strings.Trim(quoted(said), `"`), a2a.Version))
 	}
 	if all, ok := call.ServiceParams().Get(strings.ToLower(a2a.SvcParamExtensions)); ok && wants(all) {

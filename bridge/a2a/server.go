@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -52,9 +53,7 @@ var _ a2asrv.RequestHandler = (*Server)(nil)
 
 // New returns a Server.
 func New(cfg Config) *Server {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{
 		cfg: cfg, outbox: newOutbox(&cfg), answering: budget{most: mostAnswered, own: ownAnswered}, asking: budget{most: mostAsked, own: ownAsked},
 	}
@@ -100,10 +99,7 @@ func callerOf(ctx context.Context) (*caller, error) {
 
 // user returns the sender of the caller's messages.
 func (c *caller) user() string {
-	if c.User == "" {
-		return "user"
-	}
-	return c.User
+	return cmp.Or(c.User, "user")
 }
 
 // mostWaiting bounds the calls of a user that wait, streams among them.

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,9 +100,7 @@ func (r *record) history() []*a2a.Message {
 		m := &a2a.Message{
 			ID: transport.MetaString(said, metaMessage), Role: a2a.MessageRoleUser, TaskID: r.id, ContextID: r.context(), Metadata: meta, Parts: a2a.ContentParts{},
 		}
-		if m.ID == "" {
-			m.ID = x.id
-		}
+		m.ID = cmp.Or(m.ID, x.id)
 		if meta[HumanInTheLoop] != nil {
 			m.Extensions = []string{HumanInTheLoop}
 		}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -37,10 +38,7 @@ func (s *Server) callerOf(extra *sdk.RequestExtra, session *sdk.ServerSession, a
 
 // user returns the sender of the caller's messages.
 func (c *caller) user() string {
-	if c.User == "" {
-		return "user"
-	}
-	return c.User
+	return cmp.Or(c.User, "user")
 }
 
 // loadTime bounds how long the store and the transport may take when a call does not wait for an answer: with Config.Wait, less than a minute.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -41,9 +42,7 @@ func New(cfg Config) *Server {
 	if cfg.Wait <= 0 {
 		cfg.Wait = DefaultWait
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{cfg: cfg}
 }
 

@@ -1,6 +1,7 @@
 package rtfs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,9 +77,7 @@ func readQuery(params json.RawMessage) (*query, error) {
 	if capability != "" {
 		q.capabilities = slices.Insert(q.capabilities, 0, capability)
 	}
-	if version == "" {
-		version = versionRange
-	}
+	version = cmp.Or(version, versionRange)
 	var err error
 	if q.version, err = newConstraint(version); err != nil {
 		return nil, badParams(err)

@@ -90,9 +90,7 @@ func New(cfg Config) (*Provider, error) {
 	case cfg.Client == "":
 		return nil, errors.New("the client has no id: it is what the provider calls the console")
 	}
-	if cfg.UserClaim == "" {
-		cfg.UserClaim = EmailClaim
-	}
+	cfg.UserClaim = cmp.Or(cfg.UserClaim, EmailClaim)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

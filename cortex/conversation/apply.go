@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,9 +125,7 @@ func (c *Conversation) Finish(e *Entry) {
 // cancel settles one task, or ends one open turn or all of them.
 func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	reason := p.Reason
-	if reason == "" {
-		reason = "by the user"
-	}
+	reason = cmp.Or(reason, "by the user")
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {
 			if t.Phase == Held { // a question is about all of its turn's tasks or none

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -82,9 +83,7 @@ func (c *Conversation) post(e *Entry, p *transport.Post) {
 		return
 	}
 	ttl := p.TTL
-	if ttl == 0 {
-		ttl = postTTL
-	}
+	ttl = cmp.Or(ttl, postTTL)
 	chain.Board = append(chain.boardAfter(t.Agent, p), transport.BoardPost{
 		Seq: e.Seq, Agent: t.Agent, Task: t.ID, Name: p.Name, Text: strings.ToValidUTF8(p.Text, "\uFFFD"), Time: e.Time, Expires: e.Time.Add(ttl),
 	})

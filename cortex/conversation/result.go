@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -102,9 +103,7 @@ func partsText(parts a2a.ContentParts) string {
 // fileMark stands for a file in a text.
 func fileMark(p *a2a.Part) string {
 	name := prompt.Clean(p.Filename, transport.MaxFileName)
-	if name == "" {
-		name = "binary data"
-	}
+	name = cmp.Or(name, "binary data")
 	return "[" + name + "]"
 }
 

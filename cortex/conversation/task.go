@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -248,8 +249,5 @@ type Terms struct {
 
 // taskType returns the type by which the task's agent recognises the work.
 func (t *Task) taskType() string {
-	if t.Terms.Type != "" {
-		return t.Terms.Type
-	}
-	return t.Skill
+	return cmp.Or(t.Terms.Type, t.Skill)
 }

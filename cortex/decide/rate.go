@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -30,9 +31,7 @@ type rates struct {
 
 // admit returns why an agent may not make a request at time now, or "". perMinute is the limit of a rule; 0 is no such rule.
 func (r *rates) admit(agent string, perMinute int, now time.Time) string {
-	if perMinute == 0 {
-		perMinute = defaultRequests
-	}
+	perMinute = cmp.Or(perMinute, defaultRequests)
 	limit, burst := rate.Limit(float64(perMinute)/60), max(1, perMinute/burstShare)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -160,9 +161,7 @@ func valueOf(e *transport.Event) (value json.RawMessage, words bool) {
 		if json.Valid([]byte(text)) {
 			return json.RawMessage(text), false
 		}
-		if said == "" {
-			said = text
-		}
+		said = cmp.Or(said, text)
 	}
 	value, _ = json.Marshal(said)
 	return value, true

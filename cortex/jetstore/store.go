@@ -93,9 +93,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if o != nil {
 		opts = *o
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.API = cmp.Or(opts.API, directAPI)
 	js, err := jetstream.NewWithAPIPrefix(nc, opts.API)
 	if err != nil {

@@ -61,16 +61,12 @@ type tally struct {
 func (t *tally) add(o tally) {
 	t.lost += o.lost
 	t.dup += o.dup
-	if t.wrong == "" {
-		t.wrong = o.wrong
-	}
+	t.wrong = cmp.Or(t.wrong, o.wrong)
 }
 
 // newUser begins a conversation: the user watches it from now on. The caller ends that with Close.
 func (n *node) newUser(contextID string, wait time.Duration) (*user, error) {
-	if wait == 0 {
-		wait = defaultWait
-	}
+	wait = cmp.Or(wait, defaultWait)
 	u := &user{
 		n: n, contextID: contextID, id: "user:" + contextID, wait: wait, served: make(chan struct{}), got: make(chan struct{}, 1), fence: make(chan struct{}, 1),
 		wants: map[string]int{}, answers: map[string]int{}, logged: map[string]bool{},
@@ -156,9 +152,7 @@ func (u *user) right(id string, m *a2a.Message) bool {
 	if want == 0 || !failed && said >= want {
 		return true
 	}
-	if u.wrong == "" {
-		u.wrong = text
-	}
+	u.wrong = cmp.Or(u.wrong, text)
 	return false
 }
 

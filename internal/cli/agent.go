@@ -385,9 +385,7 @@ func skillNames(card *a2a.AgentCard) string {
 	names := make([]string, 0, len(card.Skills))
 	for _, s := range card.Skills {
 		name := s.Name
-		if name == "" {
-			name = s.ID
-		}
+		name = cmp.Or(name, s.ID)
 		names = append(names, prompt.Clean(name, 40))
 	}
 	return strings.Join(names, ", ")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,9 +152,7 @@ func (b *backend) permitted(h *datadir.Handover, agents []prompt.Agent) ([]promp
 	}
 	p := rules.InForce()()
 	from := b.client().User
-	if from == "" {
-		from = "user"
-	}
+	from = cmp.Or(from, "user")
 	return slices.DeleteFunc(slices.Clone(agents), func(a prompt.Agent) bool {
 		if a.Card == nil || len(a.Card.Skills) == 0 {
 			return !p.Allows(from, a.ID, "")

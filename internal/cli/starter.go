@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -178,9 +179,7 @@ written over. Say what it does in the card: by that Cortex finds it.`,
 			if !goodNewName.MatchString(name) {
 				return usagef("%q is no good name for an agent to write: use small letters, digits, - and _, with a letter first", name)
 			}
-			if dir == "" {
-				dir = name
-			}
+			dir = cmp.Or(dir, name)
 			return e.beginAgent(name, lang, filepath.Clean(dir))
 		},
 	}

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -20,9 +21,7 @@ const maxPEM = 1 << 20
 // they do when a certificate is renewed, new connections get the new one; while they cannot be read, the last one, and the logger, which may be nil, is told.
 func Certificate(cert, key string, logger *slog.Logger) (*tls.Config, error) {
 	c := &certificate{cert: cert, key: key, logger: logger, failing: rate.Sometimes{First: 1, Interval: toldTime}}
-	if c.logger == nil {
-		c.logger = slog.New(slog.DiscardHandler)
-	}
+	c.logger = cmp.Or(c.logger, slog.New(slog.DiscardHandler))
 	if err := c.read(c.changed()); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 )
@@ -10,9 +11,7 @@ type Guard struct{ *listener }
 
 // NewGuard returns a Guard around l with at most so many open connections. A nil logger discards.
 func NewGuard(l net.Listener, most int, logger *slog.Logger) *Guard {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
 	return &Guard{newListener(l, max(most, 1), logger)}
 }
 

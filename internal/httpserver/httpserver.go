@@ -21,6 +21,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -66,9 +67,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 	if o != nil {
 		opts = *o
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	if opts.Body <= 0 {
 		opts.Body = maxBody
 	}

@@ -3,6 +3,7 @@
 package keycommand
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,7 @@ func New(o Options) *Source {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Limit == 0 {
-		o.Limit = maxTime
-	}
+	o.Limit = cmp.Or(o.Limit, maxTime)
 	return &Source{o: o}
 }
 

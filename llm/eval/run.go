@@ -38,9 +38,7 @@ var fatal = []error{llm.ErrAuth, llm.ErrNoModel, llm.ErrQuota}
 // Run decides all cases, and returns what came of them in their order. A case without a decision is wrong in all its parts. It returns an error, and what
 // is there so far, when ctx ends, or when the endpoint accepts nothing (see [llm.ErrAuth], [llm.ErrNoModel], [llm.ErrQuota]).
 func Run(ctx context.Context, d llm.Decider, cases []Case, o *Options) ([]Outcome, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	all, jobs := make([]Outcome, len(cases)), make(chan int)

@@ -7,6 +7,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -311,8 +312,5 @@ func knownSkill(a *prompt.Agent, skill string) string {
 }
 
 func skillID(s *a2a.AgentSkill) string {
-	if s.ID == "" {
-		return s.Name
-	}
-	return s.ID
+	return cmp.Or(s.ID, s.Name)
 }

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,9 +43,7 @@ func (c *Client) outcome(ctx context.Context, x *exchange, a *answer, failed err
 		return nil
 	}
 	e.Provider, e.Model, e.Usage = c.name, c.model, a.usage
-	if e.RequestID == "" {
-		e.RequestID = a.id
-	}
+	e.RequestID = cmp.Or(e.RequestID, a.id)
 	// The call's context has not ended, whatever the error says: it is a timeout of the HTTP client.
 	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
 		e.Err = errors.New(e.Err.Error())

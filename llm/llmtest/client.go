@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -83,9 +84,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		case a.Err != nil:
 			yield(llm.Chunk{}, a.Err)
 		case !a.Cut:
-			if a.Model == "" {
-				a.Model = "scripted"
-			}
+			a.Model = cmp.Or(a.Model, "scripted")
 			yield(llm.Chunk{Done: true, Model: a.Model, Usage: a.Usage}, nil)
 		}
 	}

@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"testing"
@@ -44,9 +45,7 @@ func Run(t *testing.T, w Wire) {
 	if len(w.Lacks) > 0 {
 		t.Logf("the wire lacks %q", w.Lacks)
 	}
-	if w.patience == 0 {
-		w.patience = patience
-	}
+	w.patience = cmp.Or(w.patience, patience)
 	if w.Down == nil {
 		t.Log("the wire has no server that is down")
 	}

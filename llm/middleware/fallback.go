@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,9 +46,7 @@ func Fallback(clients []Named, log *slog.Logger) llm.Client {
 	case 1:
 		return clients[0].Client
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	f := &fallback{log: log}
 	for _, c := range clients {
 		f.members = append(f.members, &member{Named: c})

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -28,9 +29,7 @@ func errorOf(status int, body []byte, target string) *llm.Error {
 		w.read(v)
 	}
 	api := w.message != "" || w.code != "" || w.kind != ""
-	if status == 0 {
-		status = w.status
-	}
+	status = cmp.Or(status, w.status)
 	if !api {
 		w.message = text(body)
 	}

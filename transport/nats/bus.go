@@ -128,9 +128,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
 	b.backlogs.most = max(b.gauge.max/agentPart, 1)
 	b.conn, b.drop = context.WithCancel(context.Background())
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
+	b.log = cmp.Or(b.log, slog.New(slog.DiscardHandler))
 	how, who, err := login(ctx, o)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,9 +78,7 @@ type Server struct {
 // StartServer checks the store, starts a server and returns when it accepts connections, which takes as long as reading the store. It moves damaged
 // parts of the store into the store's folder "damaged" and logs them. The caller ends the server with Shutdown.
 func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
-	if o == nil {
-		o = &ServerOptions{}
-	}
+	o = cmp.Or(o, &ServerOptions{})
 	log := newServerLog(o.Logger)
 	kept := newReserve(o, log.logger)
 	kept.giveUp()
@@ -373,8 +372,6 @@ func checkListen(ctx context.Context, addr string) (host string, port int, err e
 	if err := l.Close(); err != nil {
 		return "", 0, err
 	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
+	port = cmp.Or(port, server.RANDOM_PORT)
 	return host, port, nil
 }

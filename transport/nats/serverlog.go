@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,9 +35,7 @@ const (
 )
 
 func newServerLog(l *slog.Logger) *serverLog {
-	if l == nil {
-		l = slog.New(slog.DiscardHandler)
-	}
+	l = cmp.Or(l, slog.New(slog.DiscardHandler))
 	return &serverLog{logger: l, broken: make(chan error, 1)}
 }
 

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,9 +201,7 @@ func (b *Bus) recordPeer(m *natsgo.Msg) {
 		return
 	}
 	s, p := answer.Server, &b.peers
-	if s.Name == "" {
-		s.Name = s.ID
-	}
+	s.Name = cmp.Or(s.Name, s.ID)
 	p.mu.Lock()
 	s.round = p.round
 	p.known[s.Name] = s

@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -127,9 +128,7 @@ var handoverCases = []testCase{
 		},
 	},
 	{name: "handover not of slow work", run: func(e *env) {
-		if e.h.Slow == 0 {
-			e.h.Slow = quiet
-		}
+		e.h.Slow = cmp.Or(e.h.Slow, quiet)
 		a := []*desk{e.desk(e.dial(), worker, &transport.SubscribeOptions{Unordered: true, Concurrency: 2}), e.desk(e.dial(), orchestrator, nil)}
 		var held []*delivery
 		for _, t := range []transport.Topic{worker, orchestrator} {

@@ -3,6 +3,7 @@
 package grpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -59,9 +60,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 	if o != nil {
 		opts = *o
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	guard := httpserver.NewGuard(l, opts.Connections, opts.Logger)
 	d := &admission{cortex: cortex, identify: opts.Identify, guard: guard, arriving: map[string]int{}}
 	secure := insecure.NewCredentials()

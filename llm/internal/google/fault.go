@@ -3,6 +3,7 @@ package google
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -91,9 +92,7 @@ func (f *Fault) kind(status int) error {
 		if reason, _ := f.detail("ErrorInfo")["reason"].(string); reason == "API_KEY_INVALID" {
 			return llm.ErrAuth
 		}
-		if status == 0 {
-			status = http.StatusBadRequest
-		}
+		status = cmp.Or(status, http.StatusBadRequest)
 	case "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED":
 		return llm.ErrUnavailable
 	}

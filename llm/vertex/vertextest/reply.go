@@ -1,6 +1,7 @@
 package vertextest
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -94,9 +95,7 @@ func (s *script) do(f func() error) {
 
 func (s *script) message(parts ...*pb.Part) *pb.GenerateContentResponse {
 	m := &pb.GenerateContentResponse{ModelVersion: s.r.Model, ResponseId: "response-1", UsageMetadata: &pb.GenerateContentResponse_UsageMetadata{}}
-	if m.ModelVersion == "" {
-		m.ModelVersion = llmtest.Model
-	}
+	m.ModelVersion = cmp.Or(m.ModelVersion, llmtest.Model)
 	if s.r.Early {
 		m.UsageMetadata = s.usage()
 	} else if s.r.Usage.Input > 0 { // usage is sent with each message; only the last one is complete
