@@ -11,7 +11,6 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
+	"github.com/cortex-orchestrator/cortex/internal/webhook"
 )
 
 // Bounds of a call to an agent.
@@ -32,17 +32,14 @@ const (
 // poster posts to addresses that agents have named. Those who register can lead it nowhere where they could not go themselves: it goes to addresses of
 // the internet; to this machine only if only this machine can register; and to hosts that the operator names.
 type poster struct {
-	local bool     // whoever registers is on this machine
-	hosts []string // named by the operator
+	local bool // whoever registers is on this machine
+	hosts webhook.Hosts
 
 	guarded, free *http.Client
 }
 
 func newPoster(local bool, hosts []string) *poster {
-	p := &poster{local: local}
-	for _, h := range hosts {
-		p.hosts = append(p.hosts, plain(h))
-	}
+	p := &poster{local: local, hosts: hosts}
 	p.guarded, p.free = newClient(p.control), newClient(nil)
 	return p
 }
@@ -75,22 +72,6 @@ func (p *poster) check(at netip.Addr) error {
 	return fmt.Errorf("%s is no address of the internet: allow it with --rtfs-host", at)
 }
 
-// plain returns a host as it is compared.
-func plain(host string) string {
-	return strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
-}
-
-// frees reports whether the operator has named a URL's host, alone or with its port.
-func (p *poster) frees(u *url.URL) bool {
-	name, port := plain(u.Hostname()), u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return slices.ContainsFunc(p.hosts, func(h string) bool {
-		return h == name || h == name+":"+port || h == plain(net.JoinHostPort(name, port))
-	})
-}
-
 // parse returns the URL in text, or why no agent is called there. Where a name leads is seen when it is dialed.
 func (p *poster) parse(text string) (*url.URL, error) {
 	if len(text) > maxURL {
@@ -106,11 +87,11 @@ func (p *poster) parse(text string) (*url.URL, error) {
 	if port, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || port < 1 || port > 65535) {
 		return nil, fmt.Errorf("%.100q has no port that there is", text)
 	}
-	if p.frees(u) {
+	if p.hosts.Have(u) {
 		return u, nil
 	}
 	at, err := netip.ParseAddr(strings.Trim(u.Hostname(), "[]"))
-	if name := plain(u.Hostname()); name == "localhost" || strings.HasSuffix(name, ".localhost") {
+	if name := webhook.Plain(u.Hostname()); name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		at, err = netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
 	}
 	if err != nil {
@@ -139,7 +120,7 @@ func (p *poster) post(ctx context.Context, to string, header http.Header, body [
 	}
 	r.Header, r.GetBody = header, nil
 	client := p.guarded
-	if p.frees(u) {
+	if p.hosts.Have(u) {
 		client = p.free
 	}
 	answer, err := client.Do(r)

@@ -34,7 +34,7 @@ const (
 
 // Client posts to webhooks. Make one with [New]. It is safe for concurrent use.
 type Client struct {
-	hosts        []string
+	hosts        Hosts
 	agent        string
 	timeout      time.Duration
 	public, free http.RoundTripper
@@ -50,12 +50,9 @@ type Options struct {
 
 // New returns a Client. It uses no proxy of the environment: an address could not be checked behind it.
 func New(o *Options) *Client {
-	c := &Client{agent: o.Agent, timeout: o.Timeout}
+	c := &Client{agent: o.Agent, timeout: o.Timeout, hosts: slices.Clone(o.Hosts)}
 	if c.timeout <= 0 {
 		c.timeout = 15 * time.Second
-	}
-	for _, h := range o.Hosts {
-		c.hosts = append(c.hosts, plain(h))
 	}
 	c.public, c.free = transport(onlyPublic), transport(nil)
 	return c
@@ -90,16 +87,20 @@ func CheckHost(text string) error {
 	return nil
 }
 
-// plain returns a host as it is compared.
-func plain(host string) string {
+// Plain returns a host as it is compared.
+func Plain(host string) string {
 	return strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
 }
 
-// frees reports whether a URL's host is one of those that the operator has named.
-func (c *Client) frees(u *url.URL) bool {
-	name := plain(u.Hostname())
-	return slices.ContainsFunc(c.hosts, func(h string) bool {
-		return h == name || h == plain(net.JoinHostPort(name, portOf(u))) || h == name+":"+portOf(u)
+// Hosts are hosts that the operator has named, alone or with a port.
+type Hosts []string
+
+// Have reports whether the host of a URL of http or https is one of them.
+func (hs Hosts) Have(u *url.URL) bool {
+	name := Plain(u.Hostname())
+	return slices.ContainsFunc(hs, func(h string) bool {
+		h = Plain(h)
+		return h == name || h == Plain(net.JoinHostPort(name, portOf(u))) || h == name+":"+portOf(u)
 	})
 }
 
@@ -123,7 +124,7 @@ func (c *Client) Parse(text string) (*url.URL, error) {
 		return nil, errors.New("it is none")
 	}
 	port, err := strconv.Atoi(portOf(u))
-	switch free := c.frees(u); {
+	switch free := c.hosts.Have(u); {
 	case u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "":
 		return nil, errors.New("it is none of https")
 	case err != nil || port < 1 || port > 65535:
@@ -174,7 +175,7 @@ func (c *Client) Post(ctx context.Context, to string, header http.Header, body [
 	r.Header = header.Clone()
 	r.Header.Set("User-Agent", c.agent)
 	through := c.public
-	if c.frees(u) {
+	if c.hosts.Have(u) {
 		through = c.free
 	}
 	resp, err := through.RoundTrip(r) // which follows no redirects
