@@ -1,6 +1,8 @@
 package client
 
 import (
+	"slices"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -11,7 +13,7 @@ import (
 type filter struct {
 	turn  string
 	tasks map[a2a.TaskID]*watchedTask
-	// early holds progress that arrived before its task, which has another sender.
+	// early holds progress that arrived before its task, which has another sender, in the order of arrival.
 	early []*transport.Event
 }
 
@@ -22,8 +24,9 @@ type watchedTask struct {
 
 // Bounds of what a filter remembers of one turn; events beyond them are not shown.
 const (
-	maxTasks = 1024
-	maxEarly = 16
+	maxTasks    = 1024
+	maxEarly    = 64
+	maxEarlyOwn = 16 // of one sender
 )
 
 // pass returns the events to show now that e has arrived: none, e, or e and the early events that it releases.
@@ -39,7 +42,11 @@ func (f *filter) pass(e *transport.Event) []*transport.Event {
 			return []*transport.Event{e}
 		}
 	case *a2a.Task:
-		if cortex && transport.MetaString(p, transport.MetaTurn) == f.turn && f.watch(p.ID, TaskAgent(p)) {
+		if cortex && transport.MetaString(p, transport.MetaTurn) != f.turn {
+			f.release(p.ID)
+			return nil
+		}
+		if cortex && f.watch(p.ID, TaskAgent(p)) {
 			return append([]*transport.Event{e}, f.release(p.ID)...)
 		}
 	case *a2a.TaskStatusUpdateEvent:
@@ -92,8 +99,8 @@ func (f *filter) watch(id a2a.TaskID, agent string) bool {
 func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event {
 	t := f.tasks[id]
 	if t == nil {
-		if _, ok := e.Payload.(*a2a.TaskStatusUpdateEvent); ok && len(f.early) < maxEarly {
-			f.early = append(f.early, e)
+		if _, ok := e.Payload.(*a2a.TaskStatusUpdateEvent); ok {
+			f.keep(e)
 		}
 		return nil
 	}
@@ -103,7 +110,33 @@ func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event 
 	return []*transport.Event{e}
 }
 
-// release returns the early events of task id.
+// keep remembers an event that may be early. Most are of other turns. Each sender has places of its own, and what it says later takes the place of what
+// it said before; when all are taken, the sender with the most gives one up. So no sender takes the place of another that says less.
+func (f *filter) keep(e *transport.Event) {
+	count := map[string]int{e.From: 1}
+	for _, o := range f.early {
+		count[o.From]++
+	}
+	from := e.From
+	if count[from] <= maxEarlyOwn {
+		if len(f.early) < maxEarly {
+			f.early = append(f.early, e)
+			return
+		}
+		for _, o := range f.early {
+			if count[o.From] > count[from] {
+				from = o.From
+			}
+		}
+	}
+	first := slices.IndexFunc(f.early, func(o *transport.Event) bool { return o.From == from })
+	if first < 0 { // as many senders as places
+		first = 0
+	}
+	f.early = append(slices.Delete(f.early, first, first+1), e)
+}
+
+// release removes the early events of task id, and returns those to show.
 func (f *filter) release(id a2a.TaskID) []*transport.Event {
 	var out []*transport.Event
 	keep := f.early[:0]
