@@ -58,6 +58,7 @@ func (b *broker) connect(ctx context.Context, address string) error {
 	soon := connect.DefaultConfig
 	soon.BaseDelay, soon.MaxDelay = brokerPause, maxPause
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxBody), grpc.ForceCodecV2(newLight(b.at.Logger))),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: brokerPing, Timeout: pongTime}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: soon, MinConnectTimeout: maxPause}))
 	if err != nil {

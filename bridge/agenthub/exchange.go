@@ -3,6 +3,7 @@ package agenthub
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 const (
 	maxStreams    = 1024    // of all peers
 	maxOwnStreams = 64      // of one kind and peer
+	oneShare      = 3       // a program has at most so many times as many as are free, see exchange.open
 	maxQueue      = 256     // events that wait in a stream
 	maxQueueBytes = 4 << 20 // likewise, unless it is only one
 )
@@ -103,19 +105,29 @@ type exchange struct {
 	mu      sync.Mutex
 	streams [kinds]map[string][]*stream // by the peer's id
 	count   int
+	shares  map[string]int // how many streams a program has, by connection and by host
 	next    map[string]int // whose turn it is to get a task
 	opened  chan struct{}  // closed when a stream opens
 }
 
 func newExchange() *exchange {
-	x := &exchange{next: map[string]int{}, opened: make(chan struct{})}
+	x := &exchange{shares: map[string]int{}, next: map[string]int{}, opened: make(chan struct{})}
 	for k := range x.streams {
 		x.streams[k] = map[string][]*stream{}
 	}
 	return x
 }
 
-// open adds a stream.
+// programs returns what tells programs apart, since they have no keys: the connection and, unless that is this machine, the host.
+func (s *stream) programs() []string {
+	host, _, err := net.SplitHostPort(s.conn)
+	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsLoopback() {
+		return []string{s.conn}
+	}
+	return []string{s.conn, host}
+}
+
+// open adds a stream. A program has at most three times as many as are free, so that one alone has three quarters of all, and there is room for others.
 func (x *exchange) open(k kind, s *stream) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -124,6 +136,14 @@ func (x *exchange) open(k kind, s *stream) error {
 	}
 	if n := len(x.streams[k][s.of]); n >= maxOwnStreams {
 		return fmt.Errorf("%s has %d subscriptions: no more are allowed", s.of, n)
+	}
+	for _, p := range s.programs() {
+		if n := x.shares[p]; n > 0 && n >= oneShare*(maxStreams-x.count) {
+			return fmt.Errorf("%s has %d of all %d subscriptions: no more are allowed", p, n, maxStreams)
+		}
+	}
+	for _, p := range s.programs() {
+		x.shares[p]++
 	}
 	x.count++
 	x.streams[k][s.of] = append(x.streams[k][s.of], s)
@@ -143,6 +163,11 @@ func (x *exchange) close(k kind, s *stream) {
 		}
 	}
 	x.count--
+	for _, p := range s.programs() {
+		if x.shares[p]--; x.shares[p] == 0 {
+			delete(x.shares, p)
+		}
+	}
 	if x.streams[k][s.of] = rest; len(rest) == 0 {
 		delete(x.streams[k], s.of)
 	}

@@ -16,20 +16,49 @@ import (
 func TestHeavyMessage(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
-	list := &structpb.ListValue{Values: make([]*structpb.Value, 100_000)}
-	for i := range list.Values {
-		list.Values[i] = &structpb.Value{}
-	}
 	routing := &hubpb.AgentEventMetadata{FromAgentId: "a", ToAgentId: "b"}
-	heavy := &hubpb.Message{
-		MessageId: "1", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text("x")},
-		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"a": structpb.NewListValue(list)}},
-	}
+	heavy := heavyMessage("1")
 	if _, err := w.dial().PublishMessage(t.Context(), &hubpb.PublishMessageRequest{Message: heavy, Routing: routing}); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "too many values") {
 		t.Errorf("a message of many values: %v", err)
 	}
 	long := &hubpb.Message{MessageId: "2", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text(strings.Repeat("x", 3<<20))}}
 	if _, err := w.dial().PublishMessage(t.Context(), &hubpb.PublishMessageRequest{Message: long, Routing: routing}); err != nil {
 		t.Errorf("a long message: %v", err)
+	}
+}
+
+// heavyMessage returns a message of few bytes that takes much memory.
+func heavyMessage(id string) *hubpb.Message {
+	list := &structpb.ListValue{Values: make([]*structpb.Value, 100_000)}
+	for i := range list.Values {
+		list.Values[i] = &structpb.Value{}
+	}
+	return &hubpb.Message{
+		MessageId: id, ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text("heavy")},
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"a": structpb.NewListValue(list)}},
+	}
+}
+
+// TestHeavyMessageOfABroker has a broker pass on a message that takes much memory: Cortex does not decode it, and stays connected, so that the message
+// behind it is answered.
+func TestHeavyMessageOfABroker(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.elsewhere()
+	w.connect(b, "cortex")
+	hub := w.dial()
+	stream, err := hub.SubscribeToMessages(t.Context(), &hubpb.SubscribeToMessagesRequest{AgentId: "peer"})
+	must(t, err)
+	w.Until("it has subscribed", func() bool { return b.Has("messages", "peer") })
+	routing := &hubpb.AgentEventMetadata{FromAgentId: "peer", ToAgentId: "cortex"}
+	light := &hubpb.Message{MessageId: "2", ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text("light")}}
+	for _, m := range []*hubpb.Message{heavyMessage("1"), light} {
+		if _, err := hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{Message: m, Routing: routing}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := stream.Recv()
+	must(t, err)
+	if got := e.GetMessage().GetContent(); len(got) != 1 || got[0].GetText() != "you said light" {
+		t.Errorf("the first answer is %v", got)
 	}
 }

@@ -187,7 +187,7 @@ func TestMany(t *testing.T) {
 	x := newExchange()
 	var all []*stream
 	open := func(of string) error {
-		s := newStream(t.Context(), of, "", time.Time{})
+		s := newStream(t.Context(), of, fmt.Sprint("127.0.0.1:", len(all)), time.Time{})
 		err := x.open(messages, s)
 		if err == nil {
 			all = append(all, s)
@@ -210,4 +210,36 @@ func TestMany(t *testing.T) {
 		x.close(messages, s)
 	}
 	must(t, open("a"))
+}
+
+// TestOneProgramHasAShare has one program subscribe as many agents as it can, on one connection, and on many from one host: there is room for others.
+func TestOneProgramHasAShare(t *testing.T) {
+	for name, at := range map[string]func(i int) string{
+		"one connection": func(int) string { return "127.0.0.1:1" },
+		"one host":       func(i int) string { return fmt.Sprint("192.0.2.7:", i) },
+		"one host, IPv6": func(i int) string { return fmt.Sprintf("[2001:db8::7]:%d", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newExchange()
+			var all []*stream
+			for i := range 2 * maxStreams {
+				s := newStream(t.Context(), fmt.Sprint("many", i), at(i), time.Time{})
+				if x.open(kind(i%int(kinds)), s) == nil {
+					all = append(all, s)
+				}
+			}
+			if n := len(all); n != maxStreams*oneShare/(oneShare+1) {
+				t.Errorf("one program has %d subscriptions of %d", n, maxStreams)
+			}
+			for i := range 20 {
+				must(t, x.open(tasks, newStream(t.Context(), fmt.Sprint("other", i), fmt.Sprint("127.0.0.1:10", i/4), time.Time{})))
+			}
+			for i, s := range all {
+				x.close(kind(i%int(kinds)), s)
+			}
+			if len(x.shares) != 5 {
+				t.Errorf("of who has gone, shares are kept: %v", x.shares)
+			}
+		})
+	}
 }
