@@ -28,17 +28,20 @@ func (l *line) push(ctx context.Context) (state lineState, pause time.Duration, 
 	}
 	o := l.s.outbox
 	type way struct {
-		lanes *lanes
-		key   string
-		most  int
+		lanes       *lanes
+		key, person string
+		most        int
 	}
-	user := l.c.user()
-	ways := []way{{&o.hosts, user + " " + to.Host, mostPerHost}, {&o.users, user, mostPerUser}, {&o.posts, "", mostPosts}}
+	user, host := l.c.user(), webhook.HostOf(to)
+	own, person := way{&o.own, user + " " + host, "", mostOwnHost}, way{&o.users, user, "", mostPerUser}
+	at, all := way{&o.hosts, host, user, mostPerHost}, way{&o.posts, "", user, mostPosts}
+	ways := []way{own, person, at, all}
 	if l.fails > 0 { // who takes nothing leaves room for others
-		ways = []way{ways[0], {&o.users, user + " failing", mostPerUser / 2}, ways[1], {&o.posts, "failing", mostPosts / 2}, ways[2]}
+		half := func(of way) way { return way{of.lanes, of.key + " failing", of.person, of.most / 2} }
+		ways = []way{own, half(person), person, half(at), at, half(all), all}
 	}
 	for _, of := range ways {
-		leave, err := of.lanes.enter(ctx, of.key, of.most)
+		leave, err := of.lanes.enter(ctx, of.key, of.person, of.most)
 		if err != nil {
 			return lineDone, 0, err
 		}

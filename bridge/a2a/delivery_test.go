@@ -404,7 +404,8 @@ func TestPushSlow(t *testing.T) {
 	url, _ := w.pushing(nil, plain)
 	c := w.join(sdk.TransportProtocolJSONRPC, url)
 	slow, quick := newReceiver(t), newReceiver(t)
-	slow.slow = make(chan struct{})
+	held := make(chan struct{})
+	slow.slow = map[string]chan struct{}{"/": held}
 	for range 4 {
 		task := w.send(c, pushTo(said("paint"), slow.url+"/"))
 		for range 7 {
@@ -422,12 +423,48 @@ func TestPushSlow(t *testing.T) {
 	if slow.most != 4 {
 		t.Errorf("%d at once, want 4", slow.most)
 	}
-	close(slow.slow)
+	close(held)
 	slow.mu.Unlock()
 	w.until("the slow one is told", func() bool { return strings.Count(slow.words("/"), "completed") == 32 })
 	if slow.most > 4 {
 		t.Errorf("%d at once, want 4", slow.most)
 	}
+}
+
+// TestPushSlowOfOthers has people whose receivers do not answer, on the host of another person's, who is told meanwhile. The host is written in several
+// ways.
+func TestPushSlowOfOthers(t *testing.T) {
+	w := newWorld(t, false)
+	url, _ := w.pushing(func(token string) (string, error) { return "user:" + token, nil }, func(c *a2a.Config) {
+		c.Push.Hosts, c.Push.Timeout = append(c.Push.Hosts, "localhost"), time.Hour
+	})
+	by := func(person string) *a2aclient.Client {
+		return w.join(sdk.TransportProtocolJSONRPC, url, "Authorization", "Bearer "+person)
+	}
+	r := newReceiver(t)
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	r.slow = map[string]chan struct{}{"/slow": held}
+	port := r.url[strings.LastIndex(r.url, ":"):]
+	for _, person := range []string{"ann", "bob"} {
+		c := by(person)
+		for range 6 {
+			for _, host := range []string{"localhost", "LocalHost"} {
+				w.send(c, pushTo(said("hello"), "http://"+host+port+"/slow"))
+			}
+		}
+	}
+	w.until("the slow ones have what they may have", func() bool { return r.tries() >= 7 })
+	w.send(by("carla"), pushTo(said("hello"), "http://localhost"+port+"/quick"))
+	w.until("the quick one is told", func() bool { return strings.HasSuffix(r.words("/quick"), "completed") })
+	r.mu.Lock()
+	if r.most > 8 {
+		t.Errorf("%d at once, want 8 at most", r.most)
+	}
+	r.mu.Unlock()
+	release()
+	w.until("the slow ones are told", func() bool { return strings.Count(r.words("/slow"), "completed") == 24 })
 }
 
 // TestPushUnkept has a store that does not take a config: its message is not sent.

@@ -30,7 +30,8 @@ const (
 	toldOutbox  = time.Minute // between two warnings that notes cannot be read
 	mostPosts   = 32          // notifications on their way
 	mostPerUser = 8
-	mostPerHost = 4
+	mostPerHost = 8
+	mostOwnHost = 4 // of a person, to a host
 )
 
 // outbox pushes notifications. What has to go out is in the log, and what has gone out in the notes of the configs, so nothing of it is lost with the
@@ -42,7 +43,7 @@ type outbox struct {
 	counts pushCounts
 	nudges chan string // keys of notes that were changed in this process
 
-	hosts, users, posts lanes // of what is on its way, by person and host, by person, and all
+	own, users, hosts, posts lanes // of what is on its way, by person and host, by person, by host, and all
 
 	mu      sync.Mutex
 	lines   map[lineKey]*line // that run

@@ -27,11 +27,11 @@ type receiver struct {
 	got    []pushed
 	status int // that it answers; 0: 200
 	tried  int
-	by     map[string]int      // the same, by who has tried
-	ids    map[string][]string // of what was not taken, by path
-	slow   chan struct{}       // not nil: it answers when this is closed
-	within int                 // how many wait for that
-	most   int                 // and how many did at most
+	by     map[string]int           // the same, by who has tried
+	ids    map[string][]string      // of what was not taken, by path
+	slow   map[string]chan struct{} // by path: it answers when this is closed
+	within int                      // how many wait for that
+	most   int                      // and how many did at most
 }
 
 type pushed struct {
@@ -55,8 +55,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer r.mu.Unlock()
 	r.tried++
 	r.by[req.Header.Get("User-Agent")]++
-	if r.slow != nil {
-		slow := r.slow
+	if slow := r.slow[req.URL.Path]; slow != nil {
 		r.within++
 		r.most = max(r.most, r.within)
 		r.mu.Unlock()

@@ -29,7 +29,6 @@ const (
 	idleTime   = 30 * time.Second // of a connection
 	maxHeaders = 64 << 10         // bytes of an answer's header
 	maxRead    = 4 << 10          // bytes that are read of an answer, so that its connection can be used again
-	maxConns   = 8                // to a host
 )
 
 // Client posts to webhooks. Make one with [New]. It is safe for concurrent use.
@@ -48,7 +47,8 @@ type Options struct {
 	Agent   string        // the header User-Agent
 }
 
-// New returns a Client. It uses no proxy of the environment: an address could not be checked behind it.
+// New returns a Client. How much is posted at the same time is for the caller to bound: what waits for a connection would be charged the time that a
+// receiver has. It uses no proxy of the environment: an address could not be checked behind it.
 func New(o *Options) *Client {
 	c := &Client{agent: o.Agent, timeout: o.Timeout, hosts: slices.Clone(o.Hosts)}
 	if c.timeout <= 0 {
@@ -63,7 +63,7 @@ func transport(check func(context.Context, string, string, syscall.RawConn) erro
 	d := &net.Dialer{Timeout: dialTime, KeepAlive: idleTime, ControlContext: check}
 	return &http.Transport{
 		DialContext: d.DialContext, TLSHandshakeTimeout: dialTime, ForceAttemptHTTP2: true,
-		MaxIdleConns: 16, MaxIdleConnsPerHost: 1, MaxConnsPerHost: maxConns, IdleConnTimeout: idleTime, MaxResponseHeaderBytes: maxHeaders,
+		MaxIdleConns: 16, MaxIdleConnsPerHost: 1, IdleConnTimeout: idleTime, MaxResponseHeaderBytes: maxHeaders,
 	}
 }
 
@@ -103,6 +103,9 @@ func (hs Hosts) Have(u *url.URL) bool {
 		return h == name || h == Plain(net.JoinHostPort(name, portOf(u))) || h == name+":"+portOf(u)
 	})
 }
+
+// HostOf returns the host and port of a URL, the same for all ways to write them.
+func HostOf(u *url.URL) string { return net.JoinHostPort(plain(u.Hostname()), portOf(u)) }
 
 func portOf(u *url.URL) string {
 	switch {
