@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
@@ -58,7 +59,7 @@ func TaskTable(list []TaskInfo, named func(string) string, now time.Time) *table
 	return t
 }
 
-// ConversationTable returns a table of conversations, and marks the one with the id at.
+// ConversationTable returns a table of conversations, and marks the one with the id at, and ids that may be mistaken for another one of the list.
 func ConversationTable(list []ConversationInfo, at string, now time.Time) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "CONVERSATION", IDs: true, Least: 20},
@@ -69,12 +70,21 @@ func ConversationTable(list []ConversationInfo, at string, now time.Time) *table
 		{Title: "COST", Rank: 1},
 		{Title: "TITLE", Least: 30},
 	}}
+	var alike lookalike.Set
+	for _, c := range list {
+		alike.Add(c.ContextID)
+	}
 	for _, c := range list {
 		title := c.Title
 		if c.ContextID == at {
 			title = "(this one) " + title
 		}
+		mark := oneLine(alike.Mark(c.ContextID))
+		if mark != "" {
+			title = strings.TrimSuffix(mark+" · "+title, " · ")
+		}
 		t.Row(c.ContextID, c.Owner, table.Ago(c.Updated, now), c.Turns, c.Tokens, c.Cost, title)
+		t.Mark(mark)
 	}
 	return t
 }
