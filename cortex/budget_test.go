@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +118,60 @@ func TestDayIsOfAllConversations(t *testing.T) {
 		w.say("m3", "a")
 		w.wantAnswer("m3", "heard a")
 	})
+}
+
+// TestDayHoldsWhatIsUnderWay has one person ask for much more at once than the day's budget holds, of a slow model: what is under way counts, so that the
+// budget is used up and hardly overdrawn. Who waits is decided about when something is left, and else told that it is used up.
+func TestDayHoldsWhatIsUnderWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		cost        func(n int) float64
+		least, most float64 // spent of 5
+	}{
+		"the same": {func(int) float64 { return 0.25 }, 5, 5},
+		"various":  {func(n int) float64 { return 0.1 + 0.3*float64(n%2) }, 5, 5.8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var begun atomic.Int64
+				decider := decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
+					n := begun.Add(1)
+					select {
+					case <-time.After(time.Minute + time.Duration(n)*time.Second):
+						return &llm.Decision{Kind: llm.KindRespond, Say: "ok", Usage: llm.Usage{Input: 10, Cost: test.cost(int(n))}}, nil
+					case <-ctx.Done():
+						return nil, context.Cause(ctx)
+					}
+				})
+				w := newWorld(t, decider)
+				w.restart(cortex.Config{Decider: decider, DecideTimeout: time.Hour, Authenticated: true, Budget: budget.Limits{Day: llm.Budget{Cost: 5}}})
+				const asked = 200
+				for i := range asked {
+					w.publish(requestOf("ada", i))
+				}
+				if n := begun.Load(); n != 8 {
+					t.Errorf("%d have begun before the cost of one is known, want 8", n)
+				}
+				if got := w.orch.Trouble(); len(got) != 1 || !strings.Contains(got[0], "192 turns wait") || !strings.Contains(got[0], "may use up the day's budget") {
+					t.Errorf("trouble %q, want what waits, and why", got)
+				}
+				pass(time.Hour)
+				decided, refused := 0, 0
+				for i := range asked {
+					switch got := answerIn(t, w.store, fmt.Sprint("ada", i)); {
+					case got == "ok":
+						decided++
+					case strings.HasPrefix(got, "The budget for today is used up"):
+						refused++
+					default:
+						t.Fatalf("answer %q", got)
+					}
+				}
+				if spent := w.spentOn(time.Now()).Cost; decided+refused != asked || spent < test.least-1e-9 || spent > test.most+1e-9 {
+					t.Errorf("%v of 5 was spent on %d, %d were refused", spent, decided, refused)
+				}
+			})
+		})
+	}
 }
 
 // TestBudgetThatIsTooSmall has a decider that knows that a decision would cost more than is left.

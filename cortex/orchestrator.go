@@ -171,6 +171,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 			o.countOwned(o.Owned(), p)
 			o.owned.Store(&p)
 			o.inherited.own(p)
+			o.spending.Own(float64(len(p)) / transport.Partitions)
 		},
 	})
 	if err != nil {

@@ -179,7 +179,7 @@ func TestSpendingTogether(t *testing.T) {
 		if got := w.spentOn(time.Now()); got != times(n, each) {
 			t.Errorf("spent today %+v, want %+v", got, times(n, each))
 		}
-		if got := l.spends.Load(); got > 2+2*n/transport.DefaultConcurrency {
+		if got := l.spends.Load(); got > 4+2*n/transport.DefaultConcurrency { // the first are few, until their cost is known
 			t.Errorf("%d writes to the spend log for %d decisions", got, n)
 		}
 	})

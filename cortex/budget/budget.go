@@ -10,7 +10,7 @@ import (
 )
 
 // Limits bound what is spent on models. Each is checked before every decision: when one is used up, the turn ends and its answer says so; else
-// a decision may spend what the tightest limit has left. Concurrent decisions may together overdraw a limit.
+// a decision may spend what the tightest limit has left. Concurrent decisions may together overdraw a limit, see [Spending.Affords].
 type Limits struct {
 	Turn         llm.Budget // from a user's message to its answer, with all turns that agents ask for on the way
 	Conversation llm.Budget

@@ -92,3 +92,56 @@ func TestLeft(t *testing.T) {
 		})
 	}
 }
+
+// TestAffords checks that decisions under way count at the mean cost of those before, and that few are let begin while that is not known.
+func TestAffords(t *testing.T) {
+	const most = 1000
+	// begun returns how many decisions may be under way.
+	begun := func(s *Spending) (n int) {
+		for n < most && s.Affords(n) {
+			n++
+		}
+		return n
+	}
+	costs := func(n int) (all []llm.Usage) {
+		for i := range n {
+			all = append(all, llm.Usage{Input: 5 + 10*(i%2), Cost: 0.01 + 0.02*float64(i%2)})
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		day     llm.Budget
+		log     spent
+		decided []llm.Usage
+		part    float64
+		want    int
+	}{
+		"no bound":                    {want: most},
+		"nothing is known":            {day: llm.Budget{Cost: 1}, want: unknown},
+		"little is known":             {day: llm.Budget{Cost: 1}, decided: costs(2), want: 3 * unknown},
+		"little is known, much left":  {day: llm.Budget{Cost: 1 << 20}, decided: costs(2), want: most},
+		"cost":                        {day: llm.Budget{Cost: 3}, log: spent{usage: llm.Usage{Cost: 2}}, decided: costs(lately), want: 50},
+		"tokens":                      {day: llm.Budget{Tokens: 300, Cost: 1000}, log: spent{usage: llm.Usage{Output: 100}}, decided: costs(lately), want: 20},
+		"less than one":               {day: llm.Budget{Cost: 2.001}, log: spent{usage: llm.Usage{Cost: 2}}, decided: costs(lately), want: 1},
+		"half of all conversations":   {day: llm.Budget{Cost: 3}, log: spent{usage: llm.Usage{Cost: 2}}, decided: costs(lately), part: 0.5, want: 25},
+		"used up, which is said":      {day: llm.Budget{Cost: 2}, log: spent{usage: llm.Usage{Cost: 2}}, decided: costs(lately), want: most},
+		"tokens used up, but no cost": {day: llm.Budget{Cost: 2, Tokens: 10}, log: spent{usage: llm.Usage{Input: 10}}, decided: costs(lately), want: most},
+		"a model that costs nothing":  {day: llm.Budget{Cost: 2}, decided: make([]llm.Usage, lately), want: most},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Config{Limits: Limits{Day: test.day}, Log: test.log, Now: time.Now, Timeout: time.Minute})
+			for _, u := range test.decided {
+				s.Learn(u)
+			}
+			if test.part > 0 {
+				s.Own(test.part)
+			}
+			if _, err := s.Accounts(t.Context(), llm.Usage{}, llm.Usage{}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if n := begun(s); n < test.want-1 || n > test.want+1 || test.want <= unknown && n != test.want {
+				t.Errorf("%d may be under way, want %d", n, test.want)
+			}
+		})
+	}
+}

@@ -35,6 +35,8 @@ type Spending struct {
 	unwritten map[string]llm.Usage // not written yet, by day
 	nextWrite *write               // the next write, which takes all of unwritten; nil when none is due
 	failed    bool                 // the last write failed: its amounts are in unwritten again
+
+	expected expected
 }
 
 // New returns a Spending. It writes only while Serve runs.
@@ -78,7 +80,9 @@ func (s *Spending) today(ctx context.Context, at time.Time) (u llm.Usage, err er
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	if err = s.retryFailed(ctx); err == nil {
-		u, err = s.cfg.Log.Spent(ctx, s.cfg.Tenant, day(at))
+		if u, err = s.cfg.Log.Spent(ctx, s.cfg.Tenant, day(at)); err == nil {
+			s.expected.spent(day(at), u)
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -188,8 +192,11 @@ func (s *Spending) write(ctx context.Context) {
 	var failed error
 	for day, u := range owed {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
-		_, err := s.cfg.Log.Spend(ctx, s.cfg.Tenant, day, u)
+		sum, err := s.cfg.Log.Spend(ctx, s.cfg.Tenant, day, u)
 		cancel()
+		if err == nil {
+			s.expected.spent(day, sum)
+		}
 		if err != nil {
 			failed = err
 			s.cfg.Logger.Error("what was spent is not in the spend log yet", "day", day, "tokens", u.Tokens(), "cost", u.Cost, "err", err)

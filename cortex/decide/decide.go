@@ -113,6 +113,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		unpaid = unpaid.Add(decided.Usage)
 	}
 	m.cfg.Spending.Spend(ctx, unpaid)
+	if err == nil || unpaid != (llm.Usage{}) { // what a model that is away does not cost says nothing
+		m.cfg.Spending.Learn(unpaid)
+	}
 	if err != nil && (entry.Omitted > 0 || errors.Is(err, llm.ErrTooLong)) { // only a successful decision shows what can be left out
 		entry.Summary, entry.Omitted = nil, 0
 	}

@@ -38,7 +38,8 @@ const (
 // waited longest. It is safe for concurrent use.
 type inFlight struct {
 	most    int
-	refuses bool // refuse senders above their share. Not without keys, when anybody could use up another's share: then they only wait
+	affords func(deciding int) bool // whether the day's budget may hold one more decision
+	refuses bool                    // refuse senders above their share. Not without keys, when anybody could use up another's share: then they only wait
 
 	log           *slog.Logger
 	waits, refuse rate.Sometimes // limit the rate of warnings
@@ -69,7 +70,7 @@ type flight struct {
 
 func newInFlight(cfg *Config) *inFlight {
 	told := func() rate.Sometimes { return rate.Sometimes{First: 1, Interval: inFlightTold} }
-	return &inFlight{most: cfg.Decisions, refuses: cfg.Authenticated, log: cfg.Logger, waits: told(), refuse: told(), bySender: map[string]*share{}}
+	return &inFlight{most: cfg.Decisions, affords: cfg.Spending.Affords, refuses: cfg.Authenticated, log: cfg.Logger, waits: told(), refuse: told(), bySender: map[string]*share{}}
 }
 
 // enter waits until a decision about the event e may be made, in a turn whose chain sender began. The caller then calls leave when the decision is
@@ -118,12 +119,19 @@ func (f *inFlight) add(t *flight, sender string, again bool) error {
 	s.undecided, f.undecided = s.undecided+1, f.undecided+1
 	s.bytes, f.bytes = s.bytes+t.bytes, f.bytes+t.bytes
 	s.waiting = append(s.waiting, t)
-	if len(s.waiting) == 1 && f.may(s) {
+	switch first := len(s.waiting) == 1 && f.may(s); {
+	case first && f.undecided == f.deciding+1 && f.affords(f.deciding): // it alone waits
 		f.begin(s)
+	case first:
+		f.admit()
+	}
+	select {
+	case <-t.begun:
 		return nil
+	default:
 	}
 	f.waits.Do(func() {
-		f.log.Warn("turns wait for a decision: the model is slow, or somebody asks for much", "waiting", f.undecided-f.deciding, "deciding", f.deciding,
+		f.log.Warn("turns wait for a decision: the model is slow, somebody asks for much, or little is left of the day's budget", "waiting", f.undecided-f.deciding, "deciding", f.deciding,
 			"at_most", f.most, "sender", prompt.Clean(sender, maxAsked), "of_sender", s.deciding)
 	})
 	return nil
@@ -158,7 +166,12 @@ func (f *inFlight) leave(t *flight) {
 	defer f.mu.Unlock()
 	t.of.deciding, f.deciding = t.of.deciding-1, f.deciding-1
 	f.end(t)
-	for f.deciding < f.undecided {
+	f.admit()
+}
+
+// admit lets turns that wait begin.
+func (f *inFlight) admit() {
+	for f.deciding < f.undecided && f.affords(f.deciding) {
 		var next *share
 		for _, s := range f.bySender {
 			if len(s.waiting) > 0 && f.may(s) && (next == nil || s.before(next)) {
@@ -204,6 +217,10 @@ func (f *inFlight) trouble() string {
 			most = s
 		}
 	}
-	return fmt.Sprintf("%d turns wait for a decision since %s, while %d of at most %d are made; most are of %s: %d wait, %d are made", waiting,
-		oldest.UTC().Format(time.RFC3339), f.deciding, f.most, prompt.Clean(most.sender, 64), len(most.waiting), most.deciding)
+	why := ""
+	if !f.affords(f.deciding) {
+		why = ", which may use up the day's budget"
+	}
+	return fmt.Sprintf("%d turns wait for a decision since %s, while %d of at most %d are made%s; most are of %s: %d wait, %d are made", waiting,
+		oldest.UTC().Format(time.RFC3339), f.deciding, f.most, why, prompt.Clean(most.sender, 64), len(most.waiting), most.deciding)
 }
