@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -179,10 +181,10 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	if err != nil {
 		return fail(err)
 	}
-	before, wellKnown := s.creds, s.node.wellKnown
+	before := s.creds
 	turn := e.newTurn()
 	for late := time.Now().Add(syncTimeout); ; {
-		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.Of("strict-abilities") == "true" // the other server's credentials are of no use
+		s.creds, s.node.joined, s.node.strict = before, "", given.Of("strict-abilities") == "true" // the other server's credentials are of no use
 		if s.inFolder() {
 			if err := turn.await(ctx); err != nil {
 				return fail(err)
@@ -446,7 +448,7 @@ func (s *settings) report(ctx context.Context, n *node) {
 
 // watch keeps a registry of the agents that are announced on l, until the function that it returns is called.
 func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backend, func() error, error) {
-	wellKnown, err := s.loadWellKnown(ctx)
+	wellKnown, err := s.shownWellKnown(ctx, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -490,6 +492,26 @@ func (s *settings) loadWellKnown(ctx context.Context) ([]registry.WellKnown, err
 	list, err := registry.LoadWellKnown(ctx, s.node.wellKnown)
 	if err != nil {
 		return nil, s.wrong("well-known", ": %w", err)
+	}
+	return list, nil
+}
+
+// maxJoinedList bounds what is read of a list of well-known agents, in bytes; registry.ReadWellKnown refuses less.
+const maxJoinedList = 2 << 20
+
+// shownWellKnown returns the well-known agents that a process shows that has joined a Cortex: its own list, or that of the Cortex in the data folder. The
+// latter is a convenience, and its Cortex may have read it from a pipe: one that is no file or damaged by now only leaves those agents out.
+func (s *settings) shownWellKnown(ctx context.Context, log *slog.Logger) ([]registry.WellKnown, error) {
+	if s.node.wellKnown != "" || s.node.joined == "" {
+		return s.loadWellKnown(ctx)
+	}
+	b, _, err := document.ReadRegular(s.node.joined, maxJoinedList)
+	var list []registry.WellKnown
+	if err == nil {
+		list, err = registry.ReadWellKnown(bytes.NewReader(b))
+	}
+	if err != nil {
+		log.Error("the list of well-known agents of the running cortex cannot be read: those that do not run are not shown", "file", s.node.joined, "err", err)
 	}
 	return list, nil
 }

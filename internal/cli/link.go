@@ -57,9 +57,7 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		if store, err = s.storeOf(a); err != nil {
 			return nil, err
 		}
-		if s.node.wellKnown == "" {
-			s.node.wellKnown = a.Node.Of("well-known")
-		}
+		s.node.joined = a.Node.Of("well-known")
 		s.node.strict = a.Node.Of("strict-abilities") == "true"
 		if err := s.findCreds(a.Node.Of("auth")); err != nil {
 			return nil, err

@@ -95,6 +95,7 @@ type nodeSettings struct {
 	meter     middleware.Meter  // of the calls of models; nil: none
 	tracer    agents.Tracer     // of agents in this process; nil: none
 
+	joined  string // the list of well-known agents of the Cortex that this process has joined; "": none
 	flags   *pflag.FlagSet
 	keyless bool              // --auth none: nobody needs keys, even where there were keys before; see keepKeys
 	passing bool              // the node ends with its user

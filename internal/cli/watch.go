@@ -54,7 +54,7 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 		return err
 	}
 	defer l.Close()
-	wellKnown, err := e.settings.loadWellKnown(ctx)
+	wellKnown, err := e.settings.shownWellKnown(ctx, log)
 	if err != nil {
 		return err
 	}
