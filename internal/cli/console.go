@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -33,12 +34,15 @@ type consoleDoor struct {
 	URL string `json:"url"`
 	Key []byte `json:"key"` // of the tokens of links
 	PID int    `json:"pid"`
+
+	unsaved bool // the file could not be written
 }
 
 // consoleFile is the path of the door of the console that opened last.
 func consoleFile(data string) string { return filepath.Join(data, "console.json") }
 
-// openDoor makes the door of the console at a listener, and leaves it in the data folder.
+// openDoor makes the door of the console at a listener, and leaves it in the data folder. On a full disk it is left unsaved: only [consoleDoor.leave] after
+// the start of the server, which gives up its reserve, finds room, and without a service no conversation can be deleted.
 func openDoor(data string, l net.Listener, scheme string) (*consoleDoor, error) {
 	d := &consoleDoor{URL: scheme + l.Addr().String() + "/", Key: make([]byte, 32), PID: os.Getpid()}
 	if host, port, err := net.SplitHostPort(l.Addr().String()); err == nil {
@@ -47,17 +51,31 @@ func openDoor(data string, l net.Listener, scheme string) (*consoleDoor, error) 
 		}
 	}
 	rand.Read(d.Key) //nolint:errcheck // it never fails
-	b, err := json.Marshal(d)
-	if err != nil {
-		return nil, err
-	}
 	if err := datadir.Make(data); err != nil {
 		return nil, err
 	}
-	if err := datadir.Leave(consoleFile(data), b); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
-	}
+	d.unsaved = d.save(data) != nil // nothing ends for want of a link; a folder that may not be written is told by who claims it
 	return d, nil
+}
+
+// save writes the door into the data folder.
+func (d *consoleDoor) save(data string) error {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return datadir.Leave(consoleFile(data), b)
+}
+
+// leave writes a door that is unsaved.
+func (d *consoleDoor) leave(data string, log *slog.Logger) {
+	if d == nil || !d.unsaved {
+		return
+	}
+	err := d.save(data)
+	if d.unsaved = err != nil; err != nil {
+		log.Warn("`cortex console` cannot make links to the console, since the data folder cannot be written", "err", err)
+	}
 }
 
 // close removes the door, unless another process has opened one since.
@@ -173,6 +191,7 @@ func (e *env) chatConsole(ctx context.Context, b *backend, at string) (link stri
 		return "", nothing, err
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.leave(s.data, b.node.log)
 	h := s.openConsole(b.node, d, nil, ctx.Done())
 	var served sync.WaitGroup
 	served.Go(func() {

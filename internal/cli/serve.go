@@ -165,6 +165,7 @@ func (e *env) serve(ctx context.Context, at *openAt, beside *roles.Group) error 
 		}
 		return e.serveNode(ctx, told, &waits, beside, onEvent, func(running *node) {
 			n.Store(running)
+			open.door.leave(e.settings.data, log)
 			told.ready(running, open)
 			if open.http != nil {
 				g.Go(func() error {
