@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
@@ -50,34 +51,43 @@ const sumLine = 1 + 8 + 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summed returns b with its checksum.
-func summed(b []byte) []byte { return fmt.Appendf(b, "\n%08x\n", crc32.Checksum(b, castagnoli)) }
+// summed returns b with its checksum, which covers the name of its file: the record of another task does not pass for this one's.
+func summed(name string, b []byte) []byte { return fmt.Appendf(b, "\n%08x\n", checksum(name, b)) }
+
+func checksum(name string, b []byte) uint32 {
+	return crc32.Update(crc32.Checksum([]byte(name), castagnoli), castagnoli, b)
+}
 
 // errDamaged is the error for a record that is not what was written.
 var errDamaged = errors.New("its record is damaged: ask again for all of it")
 
 // checked returns what [summed] was given. A record without the line is of an older version, and is returned as it is: to lose just this line is no
-// damage of the rest, and whatever else happens to it leaves no JSON.
-func checked(b []byte) ([]byte, error) {
+// damage of the rest, and whatever else happens to it leaves no JSON. The checksum of a later version did not cover the name.
+func checked(name string, b []byte) ([]byte, error) {
 	at := len(b) - sumLine
 	if at < 0 || b[at] != '\n' || b[len(b)-1] != '\n' {
 		return b, nil
 	}
-	if !bytes.Equal(b, summed(bytes.Clone(b[:at]))) {
-		return nil, errDamaged
+	for _, of := range []string{name, ""} {
+		if bytes.Equal(b, summed(of, bytes.Clone(b[:at]))) {
+			return b[:at], nil
+		}
 	}
-	return b[:at], nil
+	return nil, errDamaged
 }
 
 // ReadRecord decodes the JSON of the file at path, of at most most bytes, into v; ok is false if there is none. A record that was damaged since it was
-// written is an error, since each word of it may decide what is done next.
+// written, or is that of another file, is an error, since each word of it may decide what is done next. Errors do not name the path.
 func ReadRecord(path string, most int, v any) (ok bool, err error) {
 	b, _, err := document.ReadRegular(path, most+sumLine)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	if err != nil {
+		err = errors.New(strings.ReplaceAll(err.Error(), path, "its record")) // as pathless
+	}
 	if err == nil {
-		b, err = checked(b)
+		b, err = checked(filepath.Base(path), b)
 	}
 	if err == nil && json.Unmarshal(b, v) != nil {
 		err = errDamaged
@@ -95,7 +105,7 @@ func (f *Folder) WriteRecord(path string, most int, v any) error {
 		err = fmt.Errorf("it has %d bytes: at most %d are allowed", len(b), most)
 	}
 	if err == nil {
-		err = f.Write(path, summed(b))
+		err = f.Write(path, summed(filepath.Base(path), b))
 	}
 	if err != nil {
 		return fmt.Errorf("what is asked cannot be kept: %w", pathless(err))

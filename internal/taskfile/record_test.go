@@ -2,6 +2,9 @@ package taskfile_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
@@ -111,5 +114,52 @@ func TestDamagedRecord(t *testing.T) {
 	}
 	if got, err := read([]byte(`{"state":"done","text":"two\nlines"}`)); err != nil || !maps.Equal(got, want) {
 		t.Errorf("a record of an older version is read as %v, %v", got, err)
+	}
+}
+
+// A record that was copied over that of another task is not taken for it: it would go on with the words of another conversation.
+func TestRecordOfAnother(t *testing.T) {
+	f := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10}
+	one, other := f.Path("", "c1", "t1"), f.Path("", "c2", "t2")
+	if err := errors.Join(f.WriteRecord(one, 100, "of one"), f.WriteRecord(other, 100, "of other")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(one)
+	if err == nil {
+		err = os.WriteFile(other, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if _, err := taskfile.ReadRecord(other, 100, &got); err == nil || !strings.Contains(err.Error(), "its record is damaged") {
+		t.Errorf("a record of another task is read as %q, %v", got, err)
+	}
+	// The checksum of an older version covers the text alone.
+	if err := os.WriteFile(other, fmt.Appendf(nil, "%s\n%08x\n", `"older"`, crc32.Checksum([]byte(`"older"`), crc32.MakeTable(crc32.Castagnoli))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := taskfile.ReadRecord(other, 100, &got); !ok || err != nil || got != "older" {
+		t.Errorf("a record of an older version is read as %v, %v, %q", ok, err, got)
+	}
+}
+
+// Who reads why a record cannot be read is not told how folders are named on the agent's machine.
+func TestRecordNotRead(t *testing.T) {
+	f := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10}
+	path := f.Path("", "context", "task")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	_, err := taskfile.ReadRecord(path, 100, &got)
+	if err == nil || err.Error() != "what was asked before cannot be read: its record is not a file" {
+		t.Errorf("ReadRecord() = %v, want an error without a path", err)
+	}
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, make([]byte, 200), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := taskfile.ReadRecord(path, 100, &got); err == nil || strings.Contains(err.Error(), f.Dir) {
+		t.Errorf("ReadRecord() = %v, want an error without a path", err)
 	}
 }
