@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // maxHistory bounds the entries of the history.
@@ -67,11 +68,13 @@ func (h *history) add(text string) (bool, error) {
 	if h.path == "" {
 		return true, nil
 	}
-	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // it may have become a pipe
 	if err != nil {
 		return true, err
 	}
-	_, err = f.WriteString(escapeText.Replace(text) + "\n")
+	if err = regular(f.Stat()); err == nil {
+		_, err = f.WriteString(escapeText.Replace(text) + "\n")
+	}
 	return true, errors.Join(err, f.Close())
 }
 
@@ -80,7 +83,7 @@ func readTail(path string, size int64) ([]byte, error) {
 	if err := regular(os.Stat(path)); err != nil { // before opening: opening a pipe blocks
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
