@@ -22,12 +22,13 @@ func (w *inspected) Jsz(o *server.JSzOptions) (*server.JSInfo, error) {
 	return w.Server.Jsz(o)
 }
 
-// updateAccount gives the server the new JWT of an account.
-func (w *inspected) updateAccount(id, token string) error {
+// updateAccount gives the server the new JWT of an account, to which it adds what else is known to be revoked.
+func (w *inspected) updateAccount(id, token string, revoked auth.Revocations) error {
 	claims, err := auth.Account(token)
 	if err != nil {
 		return err
 	}
+	revoked.Meet(claims)
 	account, err := w.LookupAccount(id)
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.work.Go(func() { s.files.serve(s.done) })
 	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
 	if o.Auth != "" {
-		s.trust = &trustWatch{ns: asked, dir: o.Auth, log: log.logger, known: map[string]string{}}
+		s.trust = newTrustWatch(asked, o, log.logger)
 		s.trust.look() // what is changed from now on is noticed
 		s.work.Go(func() { s.trust.serve(s.done) })
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,12 +22,29 @@ type trustWatch struct {
 	log   *slog.Logger
 	known map[string]string // JWTs, by account
 
+	revoked     auth.Revocations // all that this server and those before it have seen
+	revokedFile string
+	unsaved     bool // revoked has changed since it was written
+
 	mu   sync.Mutex
 	told string // the last error
 }
 
-// Untrusted returns an error while the folder of keys cannot be read: credentials that are revoked then keep their connections, until it can be read
-// again or the server is started again.
+// newTrustWatch returns the watch of a server. What its file says of revocations is a convenience: one that is damaged is begun anew.
+func newTrustWatch(ns *inspected, o *ServerOptions, log *slog.Logger) *trustWatch {
+	w := &trustWatch{ns: ns, dir: o.Auth, log: log, known: map[string]string{}, revokedFile: filepath.Join(o.Dir, "revoked.json")}
+	var err error
+	if w.revoked, err = auth.ReadRevocations(w.revokedFile); err != nil {
+		w.unsaved = true
+		if log != nil {
+			log.Warn("what was revoked is known from the folder of keys alone: if that is an older copy, this is not noticed", "err", err)
+		}
+	}
+	return w
+}
+
+// Untrusted returns an error while the folder of keys cannot be read, or is an older copy that cannot be mended: credentials that are revoked may then keep
+// their connections, or their tokens, until it can be read again or the server is started again.
 func (s *Server) Untrusted() error {
 	if s.trust == nil {
 		return nil
@@ -39,7 +57,7 @@ func (s *Server) Untrusted() error {
 	return fmt.Errorf("%w: %s", errUntrusted, s.trust.told)
 }
 
-var errUntrusted = errors.New("the folder of keys cannot be read, and what is revoked is not noticed")
+var errUntrusted = errors.New("the folder of keys is not in order, and what is revoked may not be noticed")
 
 // serve looks until done is closed.
 func (w *trustWatch) serve(done <-chan struct{}) {
@@ -55,18 +73,25 @@ func (w *trustWatch) serve(done <-chan struct{}) {
 	}
 }
 
-// look reads the folder once.
+// look reads the folder once. An account that lacks revocations that were seen before is an older copy, as from a backup: it gets them again, in the server
+// and in the folder, or else credentials that somebody has stolen would be good again without a word.
 func (w *trustWatch) look() {
 	trust, err := auth.Load(w.dir)
 	if err == nil {
 		for id, token := range trust.Accounts {
-			if before, ok := w.known[id]; ok && before != token {
-				err = w.ns.updateAccount(id, token)
-			}
-			if err != nil {
+			if before, ok := w.known[id]; ok && before == token {
+				continue
+			} else if err = w.take(id, token, ok); err != nil {
 				break
 			}
 			w.known[id] = token
+		}
+	}
+	if w.unsaved {
+		if werr := w.revoked.Write(w.revokedFile); werr == nil {
+			w.unsaved = false
+		} else if err == nil {
+			err = fmt.Errorf("what is revoked cannot be kept: %w", werr)
 		}
 	}
 	text := ""
@@ -78,6 +103,30 @@ func (w *trustWatch) look() {
 	w.told = text
 	w.mu.Unlock()
 	if text != "" && text != before && w.log != nil {
-		w.log.Warn("the folder of keys cannot be read: what is revoked is not noticed", "err", text)
+		w.log.Warn("the folder of keys is not in order: what is revoked may not be noticed", "err", text)
 	}
+}
+
+// take tells the server of an account that is new, or has changed since it was seen.
+func (w *trustWatch) take(id, token string, seen bool) error {
+	claims, err := auth.Account(token)
+	if err != nil {
+		return err
+	}
+	lacked, changed := w.revoked.Meet(claims)
+	w.unsaved = w.unsaved || changed
+	if !seen && lacked == 0 {
+		return nil // the server has read it itself
+	}
+	if err := w.ns.updateAccount(id, token, w.revoked); err != nil || lacked == 0 {
+		return err
+	}
+	err = w.revoked.PutBack(w.dir)
+	if w.log != nil && err == nil {
+		w.log.Warn("the folder of keys is older than it was: credentials that were revoked since stay revoked, and are in it again", "account", id, "credentials", lacked)
+	}
+	if err != nil {
+		return fmt.Errorf("it is older than it was, and lacks %d revocations, which cannot be put back: connections are refused all the same, tokens are not: %w", lacked, err)
+	}
+	return nil
 }

@@ -1,10 +1,17 @@
 package nats
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // TestUntrusted damages the folder of keys of a server that runs, and mends it again.
@@ -34,4 +41,162 @@ func TestUntrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the good keys are noticed", func() bool { return srv.Untrusted() == nil })
+}
+
+// syncedLog is a log that is read while it is written.
+type syncedLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *syncedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *syncedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestOlderKeys puts an older copy of the folder of keys back, as from a backup, while the server runs and while it does not. What was revoked since stays
+// revoked, also for tokens, and is in the folder again with what is revoked after that; the log says so.
+func TestOlderKeys(t *testing.T) {
+	trust, dir := keys(t), t.TempDir()
+	ada, bob := userCreds(t, trust, "", "ada"), userCreds(t, trust, "", "bob")
+	path := filepath.Join(trust, "tenants", "_", "account.jwt")
+	older, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies := t.TempDir()
+	keep := func(file string) string {
+		t.Helper()
+		to := filepath.Join(copies, filepath.Base(file))
+		b, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(to, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	ada, bob = keep(ada), keep(bob)
+	token, err := auth.BearerToken(ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := func() {
+		t.Helper()
+		if err := os.WriteFile(path, older, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log syncedLog
+	start := func() *Server {
+		t.Helper()
+		srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Auth: trust, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(srv.Shutdown)
+		return srv
+	}
+	refused := func(srv *Server, creds string) bool {
+		b, err := Dial(t.Context(), &Options{URL: srv.URL(), Creds: creds})
+		if err == nil {
+			_ = b.Close()
+		}
+		return errors.Is(err, transport.ErrForbidden)
+	}
+	srv := start()
+	if _, err := auth.Revoke(trust, ada); err != nil {
+		t.Fatal(err)
+	}
+	kept := func() (n int) {
+		all, err := auth.ReadRevocations(filepath.Join(dir, "revoked.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range all {
+			n += len(of)
+		}
+		return n
+	}
+	eventually(t, "what is revoked is kept", func() bool { return kept() == 1 })
+	back()
+	const told = "the folder of keys is older than it was"
+	eventually(t, "the older copy is told", func() bool { return strings.Contains(log.String(), told) })
+	if !refused(srv, ada) || refused(srv, bob) {
+		t.Errorf("with an older copy, ada is refused: %v, and bob: %v", refused(srv, ada), refused(srv, bob))
+	}
+	if err := srv.Untrusted(); err != nil {
+		t.Errorf("with what was put back: %v", err)
+	}
+	if _, err := auth.Revoke(trust, bob); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is revoked then is kept", func() bool { return kept() == 2 })
+	srv.Shutdown()
+	before := strings.Count(log.String(), told)
+	back()
+	srv = start()
+	if !refused(srv, ada) || !refused(srv, bob) {
+		t.Errorf("after a start with an older copy, ada is refused: %v, and bob: %v", refused(srv, ada), refused(srv, bob))
+	}
+	if strings.Count(log.String(), told) == before {
+		t.Error("the older copy is not told at the start")
+	}
+	bearer, err := auth.NewBearer(auth.Admin(trust, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bearer.Identify(token); !errors.Is(err, auth.ErrRevoked) {
+		t.Errorf("a token of ada: %v", err)
+	}
+}
+
+// TestOlderKeysUnsigned puts an older copy back where the key that signs accounts is kept elsewhere: connections are refused, and it is told that tokens
+// are not. A damaged file of what was revoked is told, too.
+func TestOlderKeysUnsigned(t *testing.T) {
+	trust, dir := keys(t), t.TempDir()
+	ada := userCreds(t, trust, "", "ada")
+	path, signing := filepath.Join(trust, "tenants", "_", "account.jwt"), filepath.Join(trust, "signing.nk")
+	older, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log syncedLog
+	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Auth: trust})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.Revoke(trust, ada); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is revoked is kept", func() bool {
+		all, err := auth.ReadRevocations(filepath.Join(dir, "revoked.json"))
+		return err == nil && len(all) == 1
+	})
+	if err := errors.Join(os.Remove(signing), os.WriteFile(path, older, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what lacks revocations is an error", func() bool {
+		err := srv.Untrusted()
+		return err != nil && strings.Contains(err.Error(), "lacks 1 revocations")
+	})
+	srv.Shutdown()
+	if err := os.WriteFile(filepath.Join(dir, "revoked.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if srv, err = StartServer(t.Context(), &ServerOptions{Dir: dir, Auth: trust, Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	if !strings.Contains(log.String(), "what was revoked is known from the folder of keys alone") {
+		t.Errorf("a damaged file is not told:\n%s", log.String())
+	}
 }

@@ -41,21 +41,9 @@ func Revoke(dir, file string) (*Identity, error) {
 	if account.Subject != claims.Issuer {
 		return nil, fmt.Errorf("%s: these credentials were not made with the keys in %s", file, dir)
 	}
-	signing, err := readKey(filepath.Join(dir, signingKey))
-	if err != nil {
-		return nil, err
-	}
 	account.Revoke(claims.Subject)
-	b, err := encode(account, signing)
-	if err != nil {
+	if err := signAccount(dir, path, account); err != nil {
 		return nil, err
-	}
-	tmp, err := writeTemp(path, b)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return nil, errors.Join(err, os.Remove(tmp))
 	}
 	if err := writeResolver(dir); err != nil {
 		return nil, err
