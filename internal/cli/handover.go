@@ -170,7 +170,8 @@ func (s *settings) successor(h *datadir.Handover) (_ *settings, own []string, _ 
 
 // override returns the flags of h, replaced by those given to s, and the names of the replaced ones.
 func (s *settings) override(h *datadir.Handover) (values map[string]string, names []string, _ error) {
-	values = maps.Clone(h.Flags)
+	values = map[string]string{} // h has none where all is as by default
+	maps.Copy(values, h.Flags)
 	if len(s.given) == 0 {
 		return values, nil, nil
 	}

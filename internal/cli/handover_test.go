@@ -121,6 +121,26 @@ func TestHeirHasItsOwn(t *testing.T) {
 	}
 }
 
+// TestHeirOfDefaults checks that a chat with settings takes over from one that was started without any.
+func TestHeirOfDefaults(t *testing.T) {
+	heir := &settings{program: self, node: newNodeSettings(self, ownAgents...)}
+	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
+	heir.flags.AddFlagSet(heir.node.flags)
+	if err := heir.flags.Parse([]string{"--policy", "/own"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := heir.take(heir.flags, nil); err != nil {
+		t.Fatal(err)
+	}
+	next, own, err := heir.successor(&datadir.Handover{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.node.policy != "/own" || !slices.Equal(own, []string{"--policy"}) {
+		t.Errorf("its policy is %q, its own are %v", next.node.policy, own)
+	}
+}
+
 // TestHandoverOfAnotherVersion checks that unknown settings prevent a takeover: they could be an --auth of a later version.
 func TestHandoverOfAnotherVersion(t *testing.T) {
 	s := &settings{program: self, node: newNodeSettings(self)}
