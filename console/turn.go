@@ -110,17 +110,7 @@ func (s *stepData) By() string {
 	if s.Decision == nil {
 		return ""
 	}
-	switch s.Decision.Model {
-	case "fake":
-		return "by words, offline, without a model"
-	case "policy":
-		return "by the rules and your word, without a model"
-	case "direct":
-		return "the message names the agent, no model was asked"
-	case "swarm":
-		return "the next round, without a model"
-	}
-	return s.Decision.Model
+	return view.By(s.Decision)
 }
 
 // Title describes the decision in a few words.

@@ -214,7 +214,7 @@ func (e *env) beginAgent(name, lang, dir string) error {
 	case "go":
 		program.name = "main.go"
 	default:
-		return usagef("--lang %q: it is %s", lang, strings.Join(languages, ", "))
+		return usagef("--lang %q is not known: it is one of %s", lang, strings.Join(languages, ", "))
 	}
 	program.about, program.program = "its program", lang != "go"
 	files, from = append(files, program), append(from, lang)
@@ -227,7 +227,7 @@ func (e *env) beginAgent(name, lang, dir string) error {
 		files, from = append(files, starter{name: "go.mod", about: "its module"}), append(from, "go.mod.txt")
 		clone := ""
 		if !isPublished() { // go mod tidy finds published versions only
-			clone = "    go mod edit -replace " + modulePath + "=CLONE   # the folder that this cortex was built in\n"
+			clone = "    # CLONE is the folder that this cortex was built in\n    go mod edit -replace " + modulePath + "=CLONE\n"
 		}
 		run = "    cd " + shellWord(dir) + "\n" + clone + "    go mod tidy\n    go run . agent " + name + "\n"
 	}

@@ -194,9 +194,9 @@ func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *v
 }
 
 func costLine(d *llm.Decision) string {
-	by := "by " + prompt.Clean(d.Model, view.MaxSaid)
-	if d.Model == "fake" {
-		by = "by words, offline, without a model"
+	by := view.By(d)
+	if d.Model != "fake" && !view.ByRule(d) {
+		by = "by " + by
 	}
 	parts := []string{by}
 	if d.Usage != (llm.Usage{}) {

@@ -3,6 +3,7 @@ package llms
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"time"
@@ -64,7 +65,11 @@ func (ep *Endpoint) Models(ctx context.Context) ([]string, error) {
 	if !ok {
 		return nil, usage.Errorf("%s does not list its models here: see its documentation", ep.Name)
 	}
-	return lister.Models(ctx)
+	models, err := lister.Models(ctx)
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		e.Model = ""
+	}
+	return models, err
 }
 
 // withRetries wraps a client with the rate limits and retries of its settings. first is the first endpoint of the chain. meter may

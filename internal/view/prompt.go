@@ -71,6 +71,21 @@ func ByRule(d *llm.Decision) bool {
 	return d != nil && (d.Model == "policy" || d.Model == "direct" || d.Model == "swarm")
 }
 
+// By says what made a decision: the model's name, or how it was made without one.
+func By(d *llm.Decision) string {
+	switch d.Model {
+	case "fake":
+		return "by words, offline, without a model"
+	case "policy":
+		return "by the rules and your word, without a model"
+	case "direct":
+		return "by name, without a model"
+	case "swarm":
+		return "the next round, without a model"
+	}
+	return prompt.Clean(d.Model, MaxSaid)
+}
+
 // missing says what of a prompt the log does not have.
 func missing(e *conversation.Entry, in *prompt.Input, listed bool) []string {
 	all := []string{"The words of the instructions are those of the templates that this Cortex has now. Which agents were busy just then is not kept."}
