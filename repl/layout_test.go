@@ -66,6 +66,19 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// TestWrapBeforePaths checks that a line is broken before a path as before a word, and not before other punctuation.
+func TestWrapBeforePaths(t *testing.T) {
+	for text, want := range map[string]string{
+		"look at /help to see": "look at\n/help to\nsee\n",
+		"in ~ .config/cortex":  "in ~\n.config/cortex\n",
+		"it is 12 / 4":         "it is\n12 / 4\n",
+	} {
+		if got := WrapText(text, 8); got != want {
+			t.Errorf("WrapText(%q, 8) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestColumns(t *testing.T) {
 	if got, want := columns([]string{"a", "bb", "ccc", "d", "e"}, 14), "a    ccc  e\nbb   d\n"; got != want {
 		t.Errorf("columns = %q, want %q", got, want)

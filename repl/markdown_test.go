@@ -45,6 +45,19 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// TestMarkdownLeavesJSON checks that data is shown as it is, but a text that only begins as data does as what it is.
+func TestMarkdownLeavesJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"said":"\"a *b* c\"","at":"C:\\new"}`: `{"said":"\"a *b* c\"","at":"C:\\new"}`,
+		"[\n  \"__init__\"\n]":                  "[\n  \"__init__\"\n]",
+		`{name} is \"here\"`:                    `{name} is "here"`,
+	} {
+		if got := render(text, 80, ThemeDark, ""); got != want+"\n" {
+			t.Errorf("%s is shown as %s", text, got)
+		}
+	}
+}
+
 // TestMarkdownIsSafe checks that no text controls a terminal, not even through entities, and that links show their targets.
 func TestMarkdownIsSafe(t *testing.T) {
 	for in, want := range map[string]string{

@@ -90,6 +90,12 @@ func words(line string) []string {
 	for rest, state := line, -1; rest != ""; {
 		var piece string
 		piece, rest, _, state = uniseg.FirstLineSegmentInString(rest, state)
+		for i := range piece { // Unicode's rules break no line before punctuation
+			if i > 0 && piece[i-1] == ' ' && path(line[at+i:]) {
+				all = append(all, line[begin:at+i])
+				begin = at + i
+			}
+		}
 		at += len(piece)
 		if rest == "" || strings.HasSuffix(piece, " ") || wideLast(piece) || wideFirst(rest) {
 			all = append(all, line[begin:at])
@@ -97,6 +103,11 @@ func words(line string) []string {
 		}
 	}
 	return all
+}
+
+// path reports whether s begins with a path or a command of the chat, such as /tmp, .cortex or /help.
+func path(s string) bool {
+	return len(s) > 1 && (s[0] == '/' || s[0] == '.') && (s[1] >= 'a' && s[1] <= 'z' || s[1] >= 'A' && s[1] <= 'Z' || s[1] >= '0' && s[1] <= '9')
 }
 
 func wideLast(s string) bool {

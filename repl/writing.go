@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"encoding/json"
 	"strings"
 )
 
@@ -49,6 +50,9 @@ func (w *writing) add(piece string) {
 // draw returns the lines that are final and the lines that may still change, all of which fit the screen. With whole, the text is complete and all
 // lines are final.
 func (w *writing) draw(width int, whole bool) (done, live []string) {
+	if whole && w.size == len(w.source) && isJSON(w.source) {
+		w.plain = true
+	}
 	if !w.plain && (w.size > maxMarkdown || together(w.source) > maxTogether || costly(w.source)) {
 		w.plain = true
 		if w.source = w.source[w.next:]; w.gap && w.source != "" {
@@ -92,6 +96,12 @@ func (w *writing) draw(width int, whole bool) (done, live []string) {
 	}
 	w.drop(doc)
 	return done, live
+}
+
+// isJSON reports whether a text is a JSON object or array, in which the backslashes and stars of Markdown mean something else.
+func isJSON(text string) bool {
+	text = strings.TrimSpace(text)
+	return text != "" && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text))
 }
 
 // unit returns the lines of a unit.

@@ -35,7 +35,8 @@ func (e *env) newEvalRouting() *cobra.Command {
 nothing has to run. Files have one JSON object on each line:
 
     agents   {"id":"weather","name":"Weather","description":"…",
-              "skills":[{"id":"now","name":"…","description":"…","examples":["…"],"tags":["…"]}]}
+              "skills":[{"id":"now","name":"…","description":"…","examples":["…"],
+              "tags":["…"]}]}
     queries  {"query":"will it rain?","agents":["weather"]}
              no agents: no agent fits, the query is out of scope. An id that is no agent's is a skill's: its agents are right.
              "any_of":[["a","b"],["c","d"]]: one agent of each list is needed as well. "pool":["a","b"]: only these are offered.

@@ -87,6 +87,26 @@ func TestCommandsToCopyStayWhole(t *testing.T) {
 	}
 }
 
+// TestHelpIsLaidOut checks that lists of a help have hanging indents, that lines break before a path, and that what a flag takes is named once.
+func TestHelpIsLaidOut(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"serve", " with a card at\n.well-known/agent-card.json "},
+		{"serve", " --oidc-operator CLAIM=VALUE   who is an operator"},
+		{"completion bash", "\nLinux:\n"},
+	} {
+		out := printed(t, 80, func(tty *os.File) {
+			(&Program{}).Run(t.Context(), append(strings.Fields(test.args), "--help"), strings.NewReader(""), tty, tty)
+		})
+		if !strings.Contains(out, test.want) {
+			t.Errorf("cortex %s --help does not print %q, but:\n%s", test.args, test.want, out)
+		}
+	}
+	const line, want = "    rtfs   Agents of RTFS register with Cortex", "    rtfs   Agents of RTFS\n           register with Cortex"
+	if got := wrapHelp(line, 33); got != want {
+		t.Errorf("wrapHelp(%q, 33) =\n%s\nwant\n%s", line, got, want)
+	}
+}
+
 // TestSentencesAreWrapped checks that no sentence is printed without regard to the width of the terminal, which would break it within a word.
 func TestSentencesAreWrapped(t *testing.T) {
 	apart := []string{ // why it is printed as it is

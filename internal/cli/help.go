@@ -51,14 +51,17 @@ func (e *env) usage(c *cobra.Command) error {
 	var out strings.Builder
 	out.WriteString("Usage:")
 	if c.Runnable() {
-		fmt.Fprintf(&out, "\n  %s", c.UseLine())
+		fmt.Fprintf(&out, "\n%s", hanging(c.UseLine(), screen.Width(e.stdout)))
 	}
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&out, "\n  %s [command]", c.CommandPath())
 	}
 	out.WriteString("\n")
 	if c.HasExample() {
-		fmt.Fprintf(&out, "\nExamples:\n%s\n", c.Example)
+		out.WriteString("\nExamples:\n")
+		for line := range strings.SplitSeq(c.Example, "\n") {
+			out.WriteString(commandLines(strings.TrimPrefix(line, "  "), "  ", screen.Width(e.stdout)) + "\n")
+		}
 	}
 	for _, g := range c.Groups() {
 		e.listCommands(&out, g.Title, c, func(sub *cobra.Command) bool { return sub.GroupID == g.ID })
@@ -83,6 +86,15 @@ func (e *env) usage(c *cobra.Command) error {
 	}
 	_, err := io.WriteString(c.OutOrStderr(), out.String())
 	return err
+}
+
+// hanging wraps the line that says how a command is used, on a terminal, and indents what follows the first line more.
+func hanging(use string, width int) string {
+	const indent = "  "
+	if width <= 0 {
+		return indent + use
+	}
+	return indent + strings.Join(table.Wrap(use, max(width-2*len(indent), minText)), "\n"+indent+indent)
 }
 
 // writeText writes a line of a help, wrapped between words on a terminal.
@@ -114,14 +126,14 @@ const maxLine = 100
 
 // help writes the description and the usage of c. On a terminal it wraps paragraphs to the width, and keeps indented lines as they are.
 func (e *env) help(c *cobra.Command, _ []string) {
-	text := strings.TrimSpace(cmp.Or(c.Long, c.Short))
+	text := strings.ReplaceAll(strings.TrimSpace(cmp.Or(c.Long, c.Short)), "#### ", "") // cobra's own, of completions
 	if width := min(screen.Width(e.stdout), maxLine); width > 0 {
 		paragraphs := strings.Split(text, "\n\n")
 		for i, p := range paragraphs {
 			if !strings.HasPrefix(p, " ") {
 				p = strings.ReplaceAll(p, "\n", " ")
 			}
-			paragraphs[i] = strings.TrimRight(repl.WrapText(p, width), "\n")
+			paragraphs[i] = wrapHelp(p, width)
 		}
 		text = strings.Join(paragraphs, "\n\n")
 	}
@@ -129,6 +141,27 @@ func (e *env) help(c *cobra.Command, _ []string) {
 		text += "\n\n" + c.UsageString()
 	}
 	fmt.Fprintln(c.OutOrStdout(), strings.TrimRight(text, "\n"))
+}
+
+// namedLine matches what stands before the text of a line in a list: "    rtfs         Agents of RTFS register".
+var namedLine = regexp.MustCompile(`^ +\S+ {2,}`)
+
+// wrapHelp wraps a paragraph of a help between words. In a list, whose lines are a name and a text, the text stays beside the name.
+func wrapHelp(p string, width int) string {
+	var out []string
+	for line := range strings.SplitSeq(p, "\n") {
+		name := namedLine.FindString(line)
+		room := max(width-len(name), minText)
+		for i, row := range strings.Split(strings.TrimRight(repl.WrapText(line[len(name):], room), "\n"), "\n") {
+			if i > 0 {
+				row = strings.Repeat(" ", len(name)) + row
+			} else {
+				row = name + row
+			}
+			out = append(out, row)
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // flagLine matches the first line of a flag in pflag's list.
@@ -177,7 +210,7 @@ func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 }
 
 // flagValue is the beginning of a flag's line whose text, as in "`FILE`: card of the agent", begins with the name of what the flag takes.
-var flagValue = regexp.MustCompile(`(?m)^( *(?:-\w, )?--[\w-]+ [A-Z|]+ +)[A-Z|]+: `)
+var flagValue = regexp.MustCompile(`(?m)^( *(?:-\w, )?--[\w-]+ [A-Z|=]+ +)[A-Z|=]+: `)
 
 var (
 	// flagNames is what stands before a flag's text.

@@ -54,7 +54,8 @@ folder; others by --nats with the address given to --listen. The small agents ec
 
 /healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise). It also
 names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
-are more agents than there may be, or too few files. /readyz?verbose shows each check. /metrics is for Prometheus. At /mcp, other programs have Cortex as a tool: see cortex mcp.
+are more agents than there may be, or too few open files are allowed. /readyz?verbose shows each check. /metrics is for
+Prometheus. At /mcp, other programs have Cortex as a tool: see cortex mcp.
 
 With --a2a, Cortex is an A2A 1.0 server, with JSON-RPC and HTTP+JSON on one port: itself at /, and each agent at /agents/ID/, with a
 card at .well-known/agent-card.json of both. Without keys, only programs on this machine may use it; with --auth, a bearer token is
@@ -66,7 +67,10 @@ directory in place of url, an entry is a list of agents, a file or a URL:
 
     a2a_agents:
       - https://agents.example.com/weather
-      - {url: https://agents.example.com/maps, prefix: acme., credentials: keys.yaml, refresh: 1m}
+      - url: https://agents.example.com/maps
+        prefix: acme.
+        credentials: keys.yaml
+        refresh: 1m
 
 With --auth and --oidc-issuer, people log in to the console with an identity provider, and speak in their own name, user:NAME. Register the
 console there as a client that redirects to its address with /login/callback, which is --console-url behind a proxy. A name is the verified
