@@ -151,9 +151,6 @@ Then say in the chat: count the words: to be or not to be
 `)
 }
 
-// languages are the programming languages with a template of an agent.
-var languages = []string{"bash", "python", "typescript", "go"}
-
 // keeps are the flags for a program that speaks jsonl and stays.
 const keeps = " --protocol jsonl --keep"
 
@@ -161,7 +158,8 @@ const keeps = " --protocol jsonl --keep"
 var goodNewName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
 func (e *env) newAgentNew() *cobra.Command {
-	var lang, dir string
+	var dir string
+	lang := oneOf("bash", "python", "typescript", "go")
 	c := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write an agent to start from",
@@ -180,10 +178,10 @@ written over. Say what it does in the card: by that Cortex finds it.`,
 				return usagef("%q is no good name for an agent to write: use small letters, digits, - and _, with a letter first", name)
 			}
 			dir = cmp.Or(dir, name)
-			return e.beginAgent(name, lang, filepath.Clean(dir))
+			return e.beginAgent(name, lang.value, filepath.Clean(dir))
 		},
 	}
-	c.Flags().StringVar(&lang, "lang", "bash", "`LANGUAGE`: language of the program: "+strings.Join(languages, ", "))
+	c.Flags().Var(&lang, "lang", "`LANGUAGE`: language of the program: "+lang.wanted())
 	c.Flags().StringVar(&dir, "dir", "", "`DIR`: folder to write it to (default: its name)")
 	return c
 }
@@ -213,8 +211,6 @@ func (e *env) beginAgent(name, lang, dir string) error {
 		program.name, speaks = name+".mjs", keeps
 	case "go":
 		program.name = "main.go"
-	default:
-		return usagef("--lang %q is not known: it is one of %s", lang, strings.Join(languages, ", "))
 	}
 	program.about, program.program = "its program", lang != "go"
 	files, from = append(files, program), append(from, lang)
