@@ -86,7 +86,7 @@ func (k *talk) run(ctx context.Context, m *client.Message, t client.Turn) (*sdk.
 // give returns the result of the call. The same call after it is another one, if the host gets the result.
 func (k *talk) give(ctx context.Context, a *answer) (*sdk.CallToolResult, *answer, error) {
 	if a.State != working && a.State != unknown && !k.isGone(ctx, k.req.Extra) {
-		k.calls.got(k.first.ContextID, k.first.MessageID)
+		k.calls.got(k.first.From, k.first.ContextID, k.first.MessageID)
 	}
 	return a.result(), a, nil
 }

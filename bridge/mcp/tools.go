@@ -134,7 +134,7 @@ func (s *Server) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.
 	if key != "" {
 		m.ContextID, m.ID = ids("key " + key)
 	} else {
-		m.ContextID, m.ID = s.calls.begin(digest(append(words, c.scope)...), c.Clock(), func() (string, string) { return ids(callID(req.Extra)) })
+		m.ContextID, m.ID = s.calls.begin(c.user(), digest(append(words, c.scope)...), c.Clock(), func() (string, string) { return ids(callID(req.Extra)) })
 	}
 	if fresh {
 		m.Metadata = map[string]any{transport.MetaOwn: true}
