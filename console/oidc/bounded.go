@@ -1,19 +1,25 @@
 package oidc
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
 
-// bounded is a transport whose answers have at most maxAnswer bytes: package oidc reads all of them into memory.
+// bounded is a transport whose answers have at most maxAnswer bytes, and take at most maxHeavy: package oidc reads all of them into memory, and many people,
+// and many who are none, may log in at the same time.
 type bounded struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
-		answer.Body = &body{answer.Body, maxAnswer}
+		answer.Body = &body{ReadCloser: answer.Body, left: maxAnswer}
 	}
 	return answer, err
 }
@@ -21,8 +27,12 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // body is the body of an answer.
 type body struct {
 	io.ReadCloser
-	left int // bytes
+	left  int // bytes
+	scale nesting.Scale
 }
+
+// errHeavy is for answers of few bytes that take much memory.
+var errHeavy = errors.New("the answer has too many values")
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
@@ -31,5 +41,28 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
 	b.left -= n
+	if b.scale.Write(p[:n]); b.scale.Weight > maxHeavy {
+		return 0, errHeavy
+	}
 	return n, err
+}
+
+// maxSignature bounds the signature of an ID token, in bytes. A key of RSA is as long, and the time of a check grows with its square: 8192 bits are more than
+// anybody has.
+const maxSignature = 1 << 10
+
+// checkToken returns an error for an ID token that would take much memory or time before its signature is known to be right.
+func checkToken(raw string) error {
+	parts := strings.Split(raw, ".")
+	if base64.RawURLEncoding.DecodedLen(len(parts[len(parts)-1])) > maxSignature {
+		return fmt.Errorf("its signature has more than %d bytes", maxSignature)
+	}
+	weight := 0
+	for _, part := range parts {
+		text, _ := base64.RawURLEncoding.DecodeString(part) // what is none is refused later
+		if weight += nesting.Weight(text); weight > maxHeavy {
+			return errors.New("it has too many values")
+		}
+	}
+	return nil
 }

@@ -38,7 +38,8 @@ const personPrefix = "user:"
 // Bounds of an answer of the identity provider.
 const (
 	answerTime = 10 * time.Second
-	maxAnswer  = 1 << 20 // bytes
+	maxAnswer  = 256 << 10 // bytes
+	maxHeavy   = 1 << 20   // bytes that it takes when it is decoded, as far as that can be estimated
 )
 
 // Config says which provider is asked, and what its claims mean. Issuer and Client are required.
@@ -182,6 +183,9 @@ func (p *Provider) Finish(ctx context.Context, f *console.Flow, callback, code s
 	raw, _ := tokens.Extra("id_token").(string)
 	if raw == "" {
 		return nobody, fmt.Errorf("%s has sent no ID token", p.Name())
+	}
+	if err := checkToken(raw); err != nil {
+		return nobody, fmt.Errorf("the ID token of %s is not valid: %w", p.Name(), err)
 	}
 	token, err := at.VerifierContext(ctx, &oidc.Config{ClientID: p.cfg.Client, Now: p.cfg.Now}).Verify(ctx, raw)
 	if err != nil {
