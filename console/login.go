@@ -186,6 +186,10 @@ func (c *Console) startLogin(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusNotFound, "")
 		return
 	}
+	if !c.logins.allow(r) { // the provider is asked what it is while that is not known
+		tooOften(w)
+		return
+	}
 	f := &Flow{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: inside(r.URL.Query().Get("to")), Until: c.cfg.Now().Add(flowLife)}
 	if len(f.To) > maxLine {
 		f.To = "/"

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 )
 
@@ -20,6 +23,9 @@ const sessionLife = 12 * time.Hour
 
 // maxToken bounds a bearer token: browsers keep cookies of 4 KiB.
 const maxToken = 3800
+
+// maxLogin bounds a form with a token, in bytes.
+const maxLogin = 64 << 10
 
 type personKey struct{}
 
@@ -259,6 +265,12 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.loginWith(w, r, http.StatusForbidden, "")
 		return
 	}
+	form, err := httpserver.ReadBody(w, r, maxLogin)
+	if err != nil {
+		c.loginWith(w, r, http.StatusRequestEntityTooLarge, "What was sent is too long, or did not arrive.")
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(form))
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	who, err := c.cfg.Identify(token)
 	switch {

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
@@ -92,7 +92,7 @@ func jsonError(err error) string {
 
 // readBody returns a request's body. If it is none, readBody has answered.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := httpserver.ReadBody(w, r, maxBody)
 	if err != nil {
 		http.Error(w, "the request has more than 1 MiB, or did not arrive", http.StatusRequestEntityTooLarge)
 		return nil, false
