@@ -42,12 +42,13 @@ type times struct {
 	undelivered time.Duration // that an answer waits for who has asked
 	open        time.Duration // that a turn may take
 	behind      time.Duration // that a sender waits for a slow subscriber
+	behindAll   time.Duration // likewise, who tells all: one of many does not hold that up
 }
 
 // usual are the times in production.
 var usual = times{
 	grace: 30 * time.Second, registered: time.Minute, artifact: 2 * time.Second, answer: 25 * time.Second, undelivered: 10 * time.Minute,
-	open: 24 * time.Hour, behind: 10 * time.Second,
+	open: 24 * time.Hour, behind: 10 * time.Second, behindAll: 200 * time.Millisecond,
 }
 
 // bridge is what a hub and a broker's client have in common: the agents of AgentHub in Cortex, what they work on, and chats.

@@ -134,9 +134,13 @@ func on(conn string, all []*stream) (some []*stream) {
 
 // pass sends an event to the streams of a kind that its routing names, and to those for events.
 func (h *hub) pass(ctx context.Context, k kind, e *hubpb.AgentEvent) {
-	ctx, cancel := context.WithTimeout(ctx, h.times.behind)
-	defer cancel()
 	to, from := e.Routing.GetToAgentId(), e.Routing.GetFromAgentId()
+	wait := h.times.behind
+	if to == "" {
+		wait = h.times.behindAll
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	all := h.exchange.to(events, to, from)
 	if k != events {
 		all = append(h.exchange.to(k, to, from), all...)

@@ -182,6 +182,27 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestBehindAll checks that a subscriber that takes nothing does not hold up who tells all.
+func TestBehindAll(t *testing.T) {
+	w := newWorld(t)
+	w.times.behind, w.times.behindAll = time.Hour, 0
+	w.serve()
+	must(t, w.hub.exchange.open(events, newStream(t.Context(), "stuck", "", w.hub.now()))) // nobody takes
+	seen := w.messagesOf("other")
+	hub := w.dial()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for i := range maxQueue + 10 {
+		_, err := hub.PublishMessage(ctx, &hubpb.PublishMessageRequest{
+			Message: &hubpb.Message{MessageId: fmt.Sprint(i), Role: hubpb.Role_ROLE_AGENT}, Routing: &hubpb.AgentEventMetadata{FromAgentId: "sender"},
+		})
+		must(t, err)
+		if e := receive(t, "the message", seen); e.GetMessage().MessageId != fmt.Sprint(i) {
+			t.Errorf("message %d is %v", i, e)
+		}
+	}
+}
+
 // TestMany checks that there are only so many subscriptions.
 func TestMany(t *testing.T) {
 	x := newExchange()

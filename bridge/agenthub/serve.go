@@ -23,7 +23,7 @@ import (
 
 // Bounds of the server. A stream lasts as long as its program: one that has ended is never opened again.
 const (
-	maxCalls  = 64       // at the same time, beside streams: what they take together is bounded by this, too
+	maxCalls  = 64       // at the same time, beside streams whose messages have arrived: what they take together is bounded by this, too
 	maxBody   = 4 << 20  // bytes of a message, as with the real hub
 	maxHeavy  = 8 << 20  // bytes that it takes when it is decoded, as far as that can be estimated
 	maxHeader = 16 << 10 // bytes of the metadata of a call
@@ -37,24 +37,18 @@ const (
 func (h *hub) serve(ctx context.Context, l net.Listener) error {
 	h.stopping = ctx
 	guard := httpserver.NewGuard(l, openfiles.HTTP(h.at.Listeners), h.at.Logger)
-	calls := make(chan struct{}, maxCalls)
+	places := kit.NewPlaces(maxCalls, maxCalls)
 	s := grpc.NewServer(
 		grpc.ForceServerCodecV2(protoweight.NewCodec(maxHeavy, protoweight.ErrHeavy)), grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pongTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
-		grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
-			ctx = kit.Arriving(ctx)
-			if isStream[info.FullMethodName] {
-				return ctx, nil
-			}
-			select {
-			case calls <- struct{}{}:
-				context.AfterFunc(ctx, func() { <-calls })
-				return ctx, nil
-			default:
+		grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) {
+			ctx, ok := places.Enter(ctx, connOf(ctx))
+			if !ok {
 				return nil, status.Error(codes.ResourceExhausted, "too many calls at the same time: make it again")
 			}
+			return ctx, nil
 		}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
 			defer h.caught(&err)
@@ -70,11 +64,6 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 	)
 	hubpb.RegisterAgentHubServer(s, h)
 	return cmp.Or(kit.ServeGRPC(ctx, s, guard), ctx.Err())
-}
-
-// isStream has the methods that last.
-var isStream = map[string]bool{
-	hubpb.AgentHub_SubscribeToMessages_FullMethodName: true, hubpb.AgentHub_SubscribeToTasks_FullMethodName: true, hubpb.AgentHub_SubscribeToAgentEvents_FullMethodName: true,
 }
 
 // enter takes note of a call on its connection.

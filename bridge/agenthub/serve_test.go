@@ -3,9 +3,12 @@ package agenthub
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
@@ -49,5 +52,42 @@ func TestPanic(t *testing.T) {
 	w.hub.at.Agents = agentsOf
 	if _, err := w.dial().GetTask(context.Background(), &hubpb.GetTaskRequest{TaskId: "none"}); status.Code(err) != codes.NotFound {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestCallsWithoutMessages has one connection make calls whose messages never arrive, more than may be made at the same time, and again when one has ended:
+// others make theirs.
+func TestCallsWithoutMessages(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c, err := grpc.NewClient(w.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	defer c.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var holding sync.WaitGroup
+	defer holding.Wait()
+	defer stop()
+	begun := make(chan struct{}, 2*maxCalls)
+	for range 2 * maxCalls {
+		holding.Go(func() {
+			for first := true; ctx.Err() == nil; first = false {
+				s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, hubpb.AgentHub_GetTask_FullMethodName)
+				if first {
+					begun <- struct{}{}
+				}
+				if err == nil {
+					_ = s.RecvMsg(&hubpb.Task{})
+				}
+			}
+		})
+	}
+	for range 2 * maxCalls {
+		<-begun
+	}
+	hub := w.dial()
+	for range 100 {
+		if _, err := hub.GetTask(t.Context(), &hubpb.GetTaskRequest{TaskId: "none"}); status.Code(err) != codes.NotFound {
+			t.Fatalf("a call of another: %v", err)
+		}
 	}
 }

@@ -48,6 +48,7 @@ func (h *hub) SubscribeToAgentEvents(r *hubpb.SubscribeToAgentEventsRequest, to 
 func (h *hub) subscribe(k kind, of string, to outgoing) error {
 	ctx := to.Context()
 	kit.Arrived(ctx)
+	kit.Leave(ctx)
 	switch {
 	case of == "":
 		return status.Error(codes.InvalidArgument, "agent_id cannot be empty")

@@ -30,7 +30,7 @@ type world struct {
 // quick are times for tests.
 var quick = times{
 	grace: 200 * time.Millisecond, registered: 300 * time.Millisecond, artifact: 2 * time.Second, answer: 10 * time.Second, undelivered: 10 * time.Second,
-	open: time.Minute, behind: 10 * time.Second,
+	open: time.Minute, behind: 10 * time.Second, behindAll: 200 * time.Millisecond,
 }
 
 // decider answers, or gives work to the agent that a text begins with.

@@ -27,4 +27,9 @@ func Arrived(ctx context.Context) {
 	if late, ok := ctx.Value(arrivalKey{}).(*time.Timer); ok {
 		late.Stop()
 	}
+	if one, ok := ctx.Value(placeKey{}).(*place); ok {
+		one.in.mu.Lock()
+		defer one.in.mu.Unlock()
+		one.arriving = false
+	}
 }

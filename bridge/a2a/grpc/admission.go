@@ -2,7 +2,6 @@ package grpc
 
 import (
 	"context"
-	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -22,17 +21,13 @@ type admission struct {
 	cortex   *a2a.Server
 	identify a2a.Identify
 	guard    *httpserver.Guard
-
-	mu       sync.Mutex
-	arriving map[string]int // calls whose messages are not there yet, by user
-	all      int            // of all users
+	places   *kit.Places // of calls whose messages are not there yet
 }
 
 // call is a call whose sender is known.
 type call struct {
-	user    string
-	token   string // "" where nobody has one
-	arrived func() // its message is there, or will not come
+	user  string
+	token string // "" where nobody has one
 }
 
 type callKey struct{}
@@ -43,21 +38,16 @@ func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context
 	if err != nil {
 		return nil, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.arriving[user] >= ownArriving || a.all >= maxArriving {
+	from := user
+	if a.identify == nil { // all are the same
+		if p, ok := peer.FromContext(ctx); ok {
+			from = p.Addr.String()
+		}
+	}
+	ctx, ok := a.places.Enter(ctx, from)
+	if !ok {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls arrive at the same time: make it again when some have arrived")
 	}
-	a.arriving[user]++
-	a.all++
-	arrived := sync.OnceFunc(func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.all--
-		if a.arriving[user]--; a.arriving[user] == 0 {
-			delete(a.arriving, user)
-		}
-	})
 	ctx, end := lapse.While(ctx, func() error {
 		if a.identify == nil {
 			return nil
@@ -65,10 +55,8 @@ func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context
 		_, err := a.identify(token)
 		return err
 	})
-	ctx = kit.Arriving(ctx)
 	context.AfterFunc(ctx, end)
-	context.AfterFunc(ctx, arrived)
-	return context.WithValue(ctx, callKey{}, &call{user, token, arrived}), nil
+	return context.WithValue(ctx, callKey{}, &call{user, token}), nil
 }
 
 // admit returns the context of a call whose message has arrived, and its span, which the handler is to leave.
@@ -77,8 +65,8 @@ func (a *admission) admit(ctx context.Context, message any) (context.Context, *s
 	if !ok {
 		return ctx, nil, status.Error(codes.Unauthenticated, "nobody is known to make this call")
 	}
-	c.arrived()
 	kit.Arrived(ctx)
+	kit.Leave(ctx)
 	if err := check(message); err != nil {
 		return ctx, nil, err
 	}

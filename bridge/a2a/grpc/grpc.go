@@ -41,7 +41,7 @@ const (
 
 	// Calls whose messages are still arriving, each of up to a2a.MaxBody bytes. A connection alone never has too many of them.
 	maxArriving = 256
-	ownArriving = 128 // of a user
+	ownArriving = 128 // of a user, or of a connection where nobody says who they are
 )
 
 // Options configures Serve.
@@ -62,7 +62,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	guard := httpserver.NewGuard(l, opts.Connections, opts.Logger)
-	d := &admission{cortex: cortex, identify: opts.Identify, guard: guard, arriving: map[string]int{}}
+	d := &admission{cortex: cortex, identify: opts.Identify, guard: guard, places: kit.NewPlaces(maxArriving, ownArriving)}
 	secure := insecure.NewCredentials()
 	if opts.TLS != nil {
 		secure = credentials.NewTLS(opts.TLS)
