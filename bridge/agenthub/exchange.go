@@ -2,6 +2,7 @@ package agenthub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 )
 
 // kind is a kind of stream.
@@ -25,12 +27,16 @@ const (
 
 // Bounds of streams.
 const (
-	maxStreams    = 1024    // of all peers
-	maxOwnStreams = 64      // of one kind and peer
-	oneShare      = 3       // a program has at most so many times as many as are free, see exchange.open
-	maxQueue      = 256     // events that wait in a stream
-	maxQueueBytes = 4 << 20 // likewise, unless it is only one
+	maxStreams    = 1024      // of all peers
+	maxOwnStreams = 64        // of one kind and peer
+	oneShare      = 3         // a program has at most so many times as many as are free, see exchange.open
+	maxQueue      = 256       // events that wait in a stream
+	maxQueueBytes = 4 << 20   // likewise, unless it is only one
+	maxUnsent     = 256 << 20 // bytes of all events that were put and are not sent yet
 )
+
+// errBehind ends the streams of the connection for which most waits, when too much waits for all.
+var errBehind = errors.New("too much waits for this program, which reads too slowly: subscribe again")
 
 // stream is a subscription. Its events are sent in the order in which they were put.
 type stream struct {
@@ -38,6 +44,11 @@ type stream struct {
 	conn  string // the address of its connection
 	since time.Time
 	ended <-chan struct{}
+	end   func(error)
+	in    *exchange // nil before it is open
+
+	unsent int  // bytes; in.mu guards it
+	gone   bool // likewise: it is in no exchange any more
 
 	more chan struct{} // holds one while the queue is not empty
 
@@ -48,7 +59,9 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, of, conn string, now time.Time) *stream {
-	return &stream{of: of, conn: conn, since: now, ended: ctx.Done(), more: make(chan struct{}, 1), room: make(chan struct{})}
+	return &stream{
+		of: of, conn: conn, since: now, ended: ctx.Done(), end: func(err error) { kit.End(ctx, err) }, more: make(chan struct{}, 1), room: make(chan struct{}),
+	}
 }
 
 // put adds an event, and waits for room for it. It returns false when the stream or ctx has ended before.
@@ -61,6 +74,7 @@ func (s *stream) put(ctx context.Context, e *hubpb.AgentEvent) bool {
 			s.queue = append(s.queue, e)
 			s.bytes += size
 			s.mu.Unlock()
+			s.in.put(s, size)
 			select {
 			case s.more <- struct{}{}:
 			default:
@@ -106,12 +120,15 @@ type exchange struct {
 	streams [kinds]map[string][]*stream // by the peer's id
 	count   int
 	shares  map[string]int // how many streams a program has, by connection and by host
+	unsent  map[string]int // bytes, by connection
+	waits   int            // bytes of all connections
+	most    int            // of these
 	next    map[string]int // whose turn it is to get a task
 	opened  chan struct{}  // closed when a stream opens
 }
 
 func newExchange() *exchange {
-	x := &exchange{shares: map[string]int{}, next: map[string]int{}, opened: make(chan struct{})}
+	x := &exchange{shares: map[string]int{}, next: map[string]int{}, unsent: map[string]int{}, most: maxUnsent, opened: make(chan struct{})}
 	for k := range x.streams {
 		x.streams[k] = map[string][]*stream{}
 	}
@@ -145,6 +162,7 @@ func (x *exchange) open(k kind, s *stream) error {
 	for _, p := range s.programs() {
 		x.shares[p]++
 	}
+	s.in = x
 	x.count++
 	x.streams[k][s.of] = append(x.streams[k][s.of], s)
 	close(x.opened)
@@ -162,6 +180,8 @@ func (x *exchange) close(k kind, s *stream) {
 			rest = append(rest, one)
 		}
 	}
+	x.less(s, s.unsent)
+	s.gone = true
 	x.count--
 	for _, p := range s.programs() {
 		if x.shares[p]--; x.shares[p] == 0 {
@@ -173,6 +193,56 @@ func (x *exchange) close(k kind, s *stream) {
 	}
 	if len(x.streams[tasks][s.of]) == 0 {
 		delete(x.next, s.of)
+	}
+}
+
+// put takes note of bytes that wait for a stream. When too many wait for all, it ends the streams of the connection for which most do.
+func (x *exchange) put(s *stream, n int) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.unsent += n
+	x.unsent[s.conn] += n
+	x.waits += n
+	if x.waits <= x.most {
+		return
+	}
+	most := s.conn
+	for conn, n := range x.unsent {
+		if n > x.unsent[most] {
+			most = conn
+		}
+	}
+	for k := range x.streams {
+		for _, all := range x.streams[k] {
+			for _, one := range all {
+				if one.conn == most {
+					x.less(one, one.unsent)
+					one.end(errBehind)
+				}
+			}
+		}
+	}
+}
+
+// sent takes note of bytes that were sent to a stream.
+func (x *exchange) sent(s *stream, n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.less(s, min(n, s.unsent)) // a stream that was ended has nothing
+}
+
+// less forgets bytes that wait for a stream. x.mu is held.
+func (x *exchange) less(s *stream, n int) {
+	s.unsent -= n
+	x.waits -= n
+	if x.unsent[s.conn] -= n; x.unsent[s.conn] == 0 {
+		delete(x.unsent, s.conn)
 	}
 }
 

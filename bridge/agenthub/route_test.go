@@ -203,6 +203,51 @@ func TestBehindAll(t *testing.T) {
 	}
 }
 
+// TestUnread has a program subscribe under many names, and read nothing of what is sent to it: it is cut off before all of that fills the memory, and who
+// reads is not.
+func TestUnread(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	w.hub.exchange.most = 2 * maxQueueBytes
+	unread := make([]grpc.ServerStreamingClient[hubpb.AgentEvent], 4)
+	greedy := w.dial()
+	for i := range unread {
+		var err error
+		of := fmt.Sprint("greedy", i)
+		unread[i], err = greedy.SubscribeToMessages(t.Context(), &hubpb.SubscribeToMessagesRequest{AgentId: of})
+		must(t, err)
+		w.Until("it has subscribed", func() bool { return w.hub.exchange.knows(of) })
+	}
+	seen := w.messagesOf("reader")
+	hub := w.dial()
+	much := strings.Repeat("x", maxQueueBytes/4)
+	for i := 0; w.hub.exchange.knows("greedy0"); i++ {
+		for _, to := range []string{fmt.Sprint("greedy", i%len(unread)), "reader"} {
+			_, err := hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
+				Message: &hubpb.Message{MessageId: fmt.Sprint(i), Role: hubpb.Role_ROLE_AGENT, Content: []*hubpb.Part{hubtest.Text(much)}},
+				Routing: &hubpb.AgentEventMetadata{FromAgentId: "sender", ToAgentId: to},
+			})
+			must(t, err)
+		}
+		if e := receive(t, "the message", seen); e.GetMessage().MessageId != fmt.Sprint(i) {
+			t.Errorf("message %d is %v", i, e.GetMessage().MessageId)
+		}
+		if i > 100 {
+			t.Fatal("what nobody reads is kept")
+		}
+	}
+	err := error(nil)
+	for err == nil {
+		_, err = unread[0].Recv()
+	}
+	w.Until("nothing waits", func() bool {
+		x := w.hub.exchange
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.waits == 0 && len(x.unsent) == 0
+	})
+}
+
 // TestMany checks that there are only so many subscriptions.
 func TestMany(t *testing.T) {
 	x := newExchange()

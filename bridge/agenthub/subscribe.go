@@ -1,12 +1,15 @@
 package agenthub
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
@@ -79,14 +82,24 @@ func (h *hub) subscribe(k kind, of string, to outgoing) error {
 		select {
 		case <-s.more:
 		case <-ctx.Done():
-			return ctx.Err()
+			return h.cut(ctx, of, ctx.Err())
 		case <-h.stopping.Done():
 			return status.Error(codes.Unavailable, "the hub ends")
 		}
 		for _, e := range s.take() {
 			if err := to.Send(e); err != nil {
-				return err
+				return h.cut(ctx, of, err)
 			}
+			h.exchange.sent(s, proto.Size(e))
 		}
 	}
+}
+
+// cut returns why a stream to a peer has ended.
+func (h *hub) cut(ctx context.Context, of string, err error) error {
+	if !errors.Is(context.Cause(ctx), errBehind) {
+		return err
+	}
+	h.at.Logger.Warn("subscription ended: too much waits for the program", "peer", of)
+	return status.Error(codes.ResourceExhausted, errBehind.Error())
 }

@@ -98,3 +98,10 @@ func Leave(ctx context.Context) {
 		one.leave()
 	}
 }
+
+// End ends a call that has entered, also while it waits for its client to read.
+func End(ctx context.Context, cause error) {
+	if one, ok := ctx.Value(placeKey{}).(*place); ok {
+		one.end(cause)
+	}
+}

@@ -105,7 +105,7 @@ func (hs Hosts) Have(u *url.URL) bool {
 }
 
 // HostOf returns the host and port of a URL, the same for all ways to write them.
-func HostOf(u *url.URL) string { return net.JoinHostPort(plain(u.Hostname()), portOf(u)) }
+func HostOf(u *url.URL) string { return net.JoinHostPort(Plain(u.Hostname()), portOf(u)) }
 
 func portOf(u *url.URL) string {
 	switch {
