@@ -32,7 +32,7 @@ const (
 	oneShare      = 3         // a program has at most so many times as many as are free, see exchange.open
 	maxQueue      = 256       // events that wait in a stream
 	maxQueueBytes = 4 << 20   // likewise, unless it is only one
-	maxUnsent     = 256 << 20 // bytes of all events that were put and are not sent yet
+	maxUnsent     = 128 << 20 // bytes of all events that were put and are not written yet
 )
 
 // errBehind ends the streams of the connection for which most waits, when too much waits for all.
@@ -230,7 +230,7 @@ func (x *exchange) put(s *stream, n int) {
 	}
 }
 
-// sent takes note of bytes that were sent to a stream.
+// sent takes note of bytes that were written to a stream.
 func (x *exchange) sent(s *stream, n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

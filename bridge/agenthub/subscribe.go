@@ -87,10 +87,10 @@ func (h *hub) subscribe(k kind, of string, to outgoing) error {
 			return status.Error(codes.Unavailable, "the hub ends")
 		}
 		for _, e := range s.take() {
-			if err := to.Send(e); err != nil {
+			size := proto.Size(e)
+			if err := to.SendMsg(&counted{e, func() { h.exchange.sent(s, size) }}); err != nil {
 				return h.cut(ctx, of, err)
 			}
-			h.exchange.sent(s, proto.Size(e))
 		}
 	}
 }
