@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	bridgekit "github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/metrics"
@@ -141,15 +142,27 @@ func (e *env) metricsHandler(m *metrics.Metrics, running func() *node, waits err
 		if identify == nil {
 			return scrape
 		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if _, err := identify(token); err != nil {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				http.Error(w, "a bearer token is needed: see cortex auth token", http.StatusUnauthorized)
-				return
-			}
-			scrape.ServeHTTP(w, r)
-		})
+		return forPeople(scrape, identify)
+	})
+}
+
+// forPeople returns h for people, each with one request at a time: only a few are answered at the same time.
+func forPeople(h http.Handler, identify func(token string) (id string, err error)) http.Handler {
+	var asking bridgekit.Calls
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		user, err := identify(token)
+		if err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a bearer token is needed: see cortex auth token", http.StatusUnauthorized)
+			return
+		}
+		if !asking.Enter(user, 1) {
+			http.Error(w, "another request of yours is answered now: make one at a time", http.StatusServiceUnavailable)
+			return
+		}
+		defer asking.Leave(user)
+		h.ServeHTTP(w, r)
 	})
 }
 

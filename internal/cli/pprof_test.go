@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,6 +42,48 @@ func TestMetricsAreNotForPages(t *testing.T) {
 		if w.Code != c.want {
 			t.Errorf("a request of %s to %q = %d, want %d", c.from, c.host, w.Code, c.want)
 		}
+	}
+}
+
+// TestOneScrapeEach has a person make two requests at the same time: the second one is refused, and that of somebody else is not.
+func TestOneScrapeEach(t *testing.T) {
+	inside, goOn := make(chan bool), make(chan bool)
+	h := forPeople(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		inside <- true
+		<-goOn
+	}), func(token string) (string, error) {
+		if token == "" {
+			return "", errors.New("none")
+		}
+		return "user:" + token, nil
+	})
+	ask := func(token string) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	codes := make(chan int, 2)
+	for _, who := range []string{"ada", "bob"} {
+		go func() { codes <- ask(who) }()
+		<-inside
+	}
+	if got := ask("ada"); got != http.StatusServiceUnavailable {
+		t.Errorf("the second request of a person = %d", got)
+	}
+	if got := ask(""); got != http.StatusUnauthorized {
+		t.Errorf("the request of nobody = %d", got)
+	}
+	close(goOn)
+	for range 2 {
+		if got := <-codes; got != http.StatusOK {
+			t.Errorf("the request of each = %d", got)
+		}
+	}
+	go func() { <-inside }()
+	if got := ask("ada"); got != http.StatusOK {
+		t.Errorf("a request after the other = %d", got)
 	}
 }
 
