@@ -174,6 +174,32 @@ func TestDayHoldsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+// TestDayHoldsWhatIsUnderWayInReplicas has two replicas decide. Neither knows what is under way in the other: each counts on its part of what is left.
+func TestDayHoldsWhatIsUnderWayInReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
+			select {
+			case <-time.After(time.Minute):
+				return &llm.Decision{Kind: llm.KindRespond, Say: "ok", Usage: llm.Usage{Cost: 0.25}}, nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})
+		w := newWorld(t, decider)
+		cfg := cortex.Config{Decider: decider, DecideTimeout: time.Hour, Budget: budget.Limits{Day: llm.Budget{Cost: 10}}}
+		w.restart(cfg)
+		w.start(cfg)
+		pass(time.Minute) // until each has its partitions
+		for i := range 400 {
+			w.publish(requestOf("ada", i))
+		}
+		pass(time.Hour)
+		if spent := w.spentOn(time.Now()).Cost; spent < 10 || spent > 11 {
+			t.Errorf("%v of 10 was spent", spent)
+		}
+	})
+}
+
 // TestBudgetThatIsTooSmall has a decider that knows that a decision would cost more than is left.
 func TestBudgetThatIsTooSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
