@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // maxNamed bounds the versions that a Report names.
@@ -48,7 +49,7 @@ func (r *Report) Complete() bool {
 	return r.Behind == 0 && r.Missing.Count == 0 && r.Extra.Count == 0 && r.Different.Count == 0
 }
 
-// Check compares the database of o with the log of store, entry by entry: that each is there once, with the checksum that it has in the log now. While the mirror is
+// Check compares the database of o with the log of store, entry by entry: that each is there once, with the checksum and the words that it has in the log now. While the mirror is
 // not complete, it waits and looks again, up to wait: entries that the log has erased are rows for a while. The error wraps [transport.ErrUnavailable] or is one of PostgreSQL; one without
 // either says that the database has no mirror of the log. It reads the whole log, and changes nothing.
 func Check(ctx context.Context, store Store, o *Options, wait time.Duration) (*Report, error) {
@@ -146,6 +147,7 @@ func countAfter(ctx context.Context, store Store, after, last int64) (n int64, e
 
 // compare goes through the log and the rows, both in the order of their versions.
 func (r *Report) compare(ctx context.Context, store Store, rows *rowReader, retired int64) error {
+	bodies := &bodyReader{tx: rows.tx, log: rows.log}
 	row, more, err := rows.next(ctx)
 	if err != nil {
 		return err
@@ -183,6 +185,10 @@ func (r *Report) compare(ctx context.Context, store Store, rows *rowReader, reti
 				continue
 			case row.Sum != int64(some[i].Sum):
 				r.Different.add(after)
+			default:
+				if err := bodies.add(ctx, r, &some[i]); err != nil {
+					return err
+				}
 			}
 			r.Mirrored++
 			if row, more, err = rows.next(ctx); err != nil {
@@ -194,7 +200,55 @@ func (r *Report) compare(ctx context.Context, store Store, rows *rowReader, reti
 		r.Mirrored++
 		r.Extra.add(row.Version)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return bodies.compare(ctx, r)
+}
+
+// bodyReader compares the bodies of rows with the log: their checksums say what they were made of, and not what they are. PostgreSQL does it, since it has
+// its own form of JSON. A row without a body, as where no words are mirrored, is left out.
+type bodyReader struct {
+	tx  pgx.Tx
+	log int64
+
+	versions []int64
+	texts    []string
+	size     int
+}
+
+// add has the row of a record compared, sooner or later.
+func (b *bodyReader) add(ctx context.Context, r *Report, record *storage.Record) error {
+	if record.Entry == nil {
+		return nil
+	}
+	body, _ := cleanJSON(record.Data)
+	b.versions, b.texts = append(b.versions, int64(record.Version)), append(b.texts, string(body)) //nolint:gosec // a sequence
+	if b.size += len(body); b.size < maxBytes && len(b.versions) < maxRecords {
+		return nil
+	}
+	return b.compare(ctx, r)
+}
+
+// compare compares the rows that are left.
+func (b *bodyReader) compare(ctx context.Context, r *Report) error {
+	if len(b.versions) == 0 {
+		return nil
+	}
+	rows, err := b.tx.Query(ctx, `SELECT e.version FROM cortex.entries e JOIN unnest($2::bigint[], $3::text[]) AS l (version, body) ON e.version = l.version
+		WHERE e.log = $1 AND CASE WHEN e.body IS NULL THEN false ELSE e.body <> l.body::jsonb END ORDER BY e.version`, b.log, b.versions, b.texts)
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	different, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	for _, version := range different {
+		r.Different.add(version)
+	}
+	b.versions, b.texts, b.size = b.versions[:0], b.texts[:0], 0
+	return nil
 }
 
 // mirroredRow is the version and the checksum of an entry's row.

@@ -367,7 +367,7 @@ func TestLostEnd(t *testing.T) {
 	}
 }
 
-// TestCheck has rows missing.
+// TestCheck has rows missing, and changed.
 func TestCheck(t *testing.T) {
 	w := newWorld(t)
 	if w == nil {
@@ -391,6 +391,17 @@ func TestCheck(t *testing.T) {
 	}
 	r, err := check()
 	if err != nil || r.Complete() || r.Behind != 1 || r.Missing.Count != 2 || fmt.Sprint(r.Missing.Some) != "[3 10]" || r.Entries != 10 || r.Mirrored != 8 {
+		t.Errorf("Check = %+v, %v", r, err)
+	}
+	// The words of a row are others, though its checksum is that of the log; and another has none, as in a mirror without words.
+	for _, query := range []string{
+		`UPDATE cortex.entries SET body = jsonb_set(body, '{seq}', '7') WHERE version = 5`, "UPDATE cortex.entries SET body = NULL WHERE version = 6",
+	} {
+		if _, err := w.db.Exec(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err = check(); err != nil || r.Missing.Count != 2 || r.Different.Count != 1 || fmt.Sprint(r.Different.Some) != "[5]" {
 		t.Errorf("Check = %+v, %v", r, err)
 	}
 }
