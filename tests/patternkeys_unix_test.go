@@ -203,7 +203,7 @@ func TestPatternsWithKeys(t *testing.T) {
 	if got := cortex("ask", "--conversation", "p1", "write a poem"); !strings.Contains(got, "Roses") {
 		t.Errorf("the poem is %q", got)
 	}
-	if got := cortex("why", "p1"); !strings.Contains(got, "alpha won over 1 other bids") || !strings.Contains(got, "states 0.90") || !strings.Contains(got, "states 0.20") || strings.Contains(got, "thief") {
+	if got := cortex("why", "p1"); !strings.Contains(got, "alpha won over 1 other bid;") || !strings.Contains(got, "states 0.90") || !strings.Contains(got, "states 0.20") || strings.Contains(got, "thief") {
 		t.Errorf("why p1:\n%s", got)
 	}
 	if want := `may not send a \"bid\"`; !strings.Contains(s.log.String(), want) {

@@ -181,8 +181,11 @@ func checkLeader(c jetstream.StreamConfig) error {
 
 // away wraps an error that means that the server did not answer with ErrUnavailable.
 func away(ctx context.Context, err error) error {
+	if errors.Is(err, nats.ErrReconnectBufExceeded) { // the client's error for a lost connection
+		err = fmt.Errorf("the connection to the NATS server is lost: %w", nats.ErrDisconnected)
+	}
 	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
-		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, errSilent) || passes(err)) {
+		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, errSilent) || passes(err)) {
 		return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 	}
 	return err

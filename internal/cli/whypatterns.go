@@ -48,7 +48,9 @@ func whyPatterns(out *strings.Builder, e *conversation.Entry, alike *view.Lookal
 	name := func(agent string) string { return prompt.Clean(alike.Named(agent), 128) }
 	for i := range e.Patterns.Auctions {
 		a := &e.Patterns.Auctions[i]
-		fmt.Fprintf(out, "   %s won over %d other bids; decided for before: %s\n", name(a.Winner), max(len(a.Bids)-1, 0), name(a.Chosen))
+		others := max(len(a.Bids)-1, 0)
+		bids := map[bool]string{true: "bid", false: "bids"}[others == 1]
+		fmt.Fprintf(out, "   %s won over %d other %s; decided for before: %s\n", name(a.Winner), others, bids, name(a.Chosen))
 		for j := range a.Bids {
 			b := &a.Bids[j]
 			if b.Why != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -167,7 +168,11 @@ func (c *cards) run(ctx context.Context, w *watch, h transport.Handler) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.bus.log.Info("cards are read again", "tenant", c.tenant, "err", err)
+		level := slog.LevelInfo
+		if errors.Is(err, context.Canceled) || !c.bus.nc.IsConnected() {
+			level = slog.LevelDebug // the log says once that the server is lost
+		}
+		c.bus.log.Log(ctx, level, "cards are read again", "tenant", c.tenant, "err", err)
 		c.bus.pause(ctx, retryDelay(failed)/4)
 		failed++
 	}

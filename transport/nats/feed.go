@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 
 var (
 	errMissedHeartbeat = errors.New("the server has fallen silent")
-	errReconnected     = errors.New("the connection was made again")
+	errReconnected     = errors.New("the connection was interrupted")
 )
 
 // feed is the flow of a partition's events to one subscriber during one uninterrupted connection. It pulls as many events as there is room for. It
@@ -57,8 +58,13 @@ func (p *partition) feeds(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.in.bus.log.Info("inbox feed starts again", "inbox", p.topic.ID, "tenant", p.topic.Tenant, "err", err)
-		if errors.Is(err, errReconnected) || !p.in.bus.nc.IsConnected() {
+		level := slog.LevelInfo
+		away := errors.Is(err, errReconnected) || !p.in.bus.nc.IsConnected()
+		if away {
+			level = slog.LevelDebug // the log says once that the server is lost
+		}
+		p.in.bus.log.Log(ctx, level, "inbox feed starts again", "inbox", p.topic.ID, "tenant", p.topic.Tenant, "err", err)
+		if away {
 			failed = 0 // the client itself pauses between attempts to connect; events wait
 			continue
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +45,8 @@ func (n *node) up(t *testing.T, between func(b *Bus)) {
 func TestSubscriptionsGoOn(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	conn := make(chan bool, 10)
-	b := n.dial(t, &Options{OnConn: func(up bool, _ error) { conn <- up }})
+	var log lines
+	b := n.dial(t, &Options{OnConn: func(up bool, _ error) { conn <- up }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 
 	inbox, live, cards := transport.Inbox("", transport.Cortex), transport.Live("", "c1"), transport.Cards("")
 	events, release := make(chan *transport.Event, 10), make(chan struct{})
@@ -137,6 +140,9 @@ func TestSubscriptionsGoOn(t *testing.T) {
 	})
 	if len(events) != 0 {
 		t.Errorf("%q came again", text(<-events))
+	}
+	if s := log.String(); !strings.Contains(s, "nats server lost") || strings.Contains(s, errReconnected.Error()) || strings.Contains(s, context.Canceled.Error()) {
+		t.Errorf("the log tells of the lost connection more than once:\n%s", s)
 	}
 }
 
