@@ -30,9 +30,9 @@ const (
 // streams are those of the command.
 type streams struct{ stdout, stderr io.Writer }
 
-// showWhole prints a table in full, also on a terminal, since every column is needed.
-func (e *streams) showWhole(t *table.Table) error {
-	_, err := io.WriteString(e.stdout, t.Render(0, nil))
+// showWhole prints a table in full, also on a terminal, since every column is needed; the first keys columns say what a row is.
+func (e *streams) showWhole(t *table.Table, keys int) error {
+	_, err := io.WriteString(e.stdout, t.Parts(screen.Width(e.stdout), keys))
 	return err
 }
 

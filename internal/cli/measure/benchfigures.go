@@ -62,7 +62,7 @@ func (b *bencher) print(figures []bench.Figure, why string) error {
 		}
 		t.Row(f.What, number(f.Value)+" "+f.Unit, required, aim, verdict)
 	}
-	if err := b.e.showWhole(t); err != nil || missed == 0 {
+	if err := b.e.showWhole(t, 1); err != nil || missed == 0 {
 		return err
 	}
 	fmt.Fprintln(b.e.stdout)
@@ -73,7 +73,7 @@ func (b *bencher) print(figures []bench.Figure, why string) error {
 // tell prints a table, unless its rows were printed as JSON, and figures.
 func (b *bencher) tell(t *table.Table, figures []bench.Figure) error {
 	if !b.asJSON {
-		if err := b.e.showWhole(t); err != nil {
+		if err := b.e.showWhole(t, 2); err != nil {
 			return err
 		}
 		fmt.Fprintln(b.e.stdout)

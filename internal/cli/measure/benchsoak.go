@@ -94,7 +94,8 @@ func (b *bencher) soak(
 			cells = append(cells, fmt.Sprint(n))
 		}
 		total.Row(cells...)
-		_, failed = fmt.Fprintf(b.e.stdout, "%s\n%s\n", t.Render(0, nil), total.Render(0, nil))
+		width := screen.Width(b.e.stdout)
+		_, failed = fmt.Fprintf(b.e.stdout, "%s\n%s\n", t.Parts(width, 1), total.Parts(width, 1))
 	}
 	for _, next := range []error{failed, b.print(figures, missedGrowth), err} {
 		if next != nil {
