@@ -398,6 +398,10 @@ func TestModelJudges(t *testing.T) {
 				if got := w.load().Usage; got != each {
 					t.Errorf("usage %+v, want that of the judge", got)
 				}
+				pass(time.Minute)
+				if got, err := w.store.(storage.SpendLog).Spent(t.Context(), "", time.Now().UTC().Format(time.DateOnly)); err != nil || got != each {
+					t.Errorf("spent today %+v, %v, want what the judge has cost", got, err)
+				}
 			})
 		})
 	}
