@@ -13,17 +13,19 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
 // Bounds of the book.
 const (
-	maxTasks    = 10_000
-	maxBook     = 128 << 20 // bytes of all tasks
-	maxTask     = 3 << 20   // bytes of a task, so that it fits into an answer
-	maxHistory  = 256       // messages of a task
-	maxListed   = 1000      // tasks of a page
-	maxListSize = 3 << 20   // bytes of a page
+	maxTasks     = 10_000
+	maxBook      = 128 << 20 // bytes that all tasks take, as far as that can be estimated
+	maxTask      = 3 << 20   // bytes of a task, so that it fits into an answer
+	maxTaskHeavy = 16 << 20  // bytes that it takes
+	maxHistory   = 256       // messages of a task
+	maxListed    = 1000      // tasks of a page
+	maxListSize  = 3 << 20   // bytes of a page
 )
 
 // book has the tasks that peers know of, as they see them: those of Cortex, and those that they give each other. It forgets the task that was used
@@ -61,11 +63,14 @@ func (b *book) change(id string, f func(*hubpb.Task) error) (*hubpb.Task, error)
 	if n := len(t.History); n > maxHistory { // the first message is what an agent works on
 		t.History = append(t.History[:1:1], t.History[n-maxHistory+1:]...)
 	}
-	size := proto.Size(t)
-	if size > maxTask {
+	weight := protoweight.OfMessage(t)
+	switch {
+	case proto.Size(t) > maxTask:
 		return nil, status.Error(codes.ResourceExhausted, fmt.Sprintf("the task has more than %d MiB", maxTask>>20))
+	case weight > maxTaskHeavy:
+		return nil, status.Error(codes.ResourceExhausted, "the task has too many values")
 	}
-	b.of.Put(id, &page{old.seq, t}, size)
+	b.of.Put(id, &page{old.seq, t}, weight)
 	for b.of.Len() > maxTasks || b.of.Size() > maxBook {
 		b.of.Drop()
 	}

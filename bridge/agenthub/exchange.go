@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 )
 
 // kind is a kind of stream.
@@ -53,10 +52,19 @@ type stream struct {
 	more chan struct{} // holds one while the queue is not empty
 
 	mu    sync.Mutex
-	queue []*hubpb.AgentEvent
+	queue []waiting
 	bytes int
 	room  chan struct{} // closed when something was taken
 }
+
+// waiting is an event that waits to be sent.
+type waiting struct {
+	*hubpb.AgentEvent
+	weight int // what it takes in memory, in bytes, as far as that can be estimated
+}
+
+// weighed returns an event as streams keep it.
+func weighed(e *hubpb.AgentEvent) waiting { return waiting{e, protoweight.OfMessage(e)} }
 
 func newStream(ctx context.Context, of, conn string, now time.Time) *stream {
 	return &stream{
@@ -65,16 +73,15 @@ func newStream(ctx context.Context, of, conn string, now time.Time) *stream {
 }
 
 // put adds an event, and waits for room for it. It returns false when the stream or ctx has ended before.
-func (s *stream) put(ctx context.Context, e *hubpb.AgentEvent) bool {
-	size := proto.Size(e)
+func (s *stream) put(ctx context.Context, e waiting) bool {
 	for !s.over() {
 		s.mu.Lock()
 		room := s.room
-		if n := len(s.queue); n == 0 || n < maxQueue && s.bytes+size <= maxQueueBytes {
+		if n := len(s.queue); n == 0 || n < maxQueue && s.bytes+e.weight <= maxQueueBytes {
 			s.queue = append(s.queue, e)
-			s.bytes += size
+			s.bytes += e.weight
 			s.mu.Unlock()
-			s.in.put(s, size)
+			s.in.put(s, e.weight)
 			select {
 			case s.more <- struct{}{}:
 			default:
@@ -104,7 +111,7 @@ func (s *stream) over() bool {
 }
 
 // take removes and returns what waits.
-func (s *stream) take() []*hubpb.AgentEvent {
+func (s *stream) take() []waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.queue

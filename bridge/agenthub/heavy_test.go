@@ -1,8 +1,10 @@
 package agenthub
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -60,5 +62,37 @@ func TestHeavyMessageOfABroker(t *testing.T) {
 	must(t, err)
 	if got := e.GetMessage().GetContent(); len(got) != 1 || got[0].GetText() != "you said light" {
 		t.Errorf("the first answer is %v", got)
+	}
+}
+
+// TestHeavyTasks fills the book and a stream with tasks and events of few bytes that take much memory: that counts, and not their bytes.
+func TestHeavyTasks(t *testing.T) {
+	list := &structpb.ListValue{Values: make([]*structpb.Value, 10_000)} // 20 KB, which take more than 1 MiB
+	for i := range list.Values {
+		list.Values[i] = &structpb.Value{}
+	}
+	heavy := &hubpb.Message{MessageId: "m", TaskId: "t", Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"a": structpb.NewListValue(list)}}}
+	var b book
+	_, err := b.message(heavy, time.Now())
+	must(t, err)
+	if n := b.of.Size(); n < 1<<20 {
+		t.Errorf("a task of more than 1 MiB counts as %d bytes", n)
+	}
+	for n := 1; err == nil; n++ {
+		if _, err = b.message(heavy, time.Now()); n > maxTaskHeavy>>20 {
+			t.Fatalf("a task of %d such messages: %v", n+1, err)
+		}
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one message too many: %v", err)
+	}
+	s := newStream(t.Context(), "slow", "", time.Now())
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := 0
+	for s.put(gone, weighed(&hubpb.AgentEvent{Payload: &hubpb.AgentEvent_Message{Message: heavy}})) {
+		if n++; n > maxQueueBytes>>20 {
+			t.Fatal("more waits than is allowed")
+		}
 	}
 }

@@ -55,7 +55,7 @@ func (h *hub) give(ctx context.Context, t *hubpb.Task, agent string) (lost <-cha
 		if k == messages {
 			e.EventId, e.Payload = eventID("evt", t.History[0].MessageId, now), &hubpb.AgentEvent_Message{Message: t.History[0]}
 		}
-		if s.put(ctx, e) {
+		if s.put(ctx, weighed(e)) {
 			return s.ended, nil
 		}
 		if ctx.Err() != nil {
@@ -111,7 +111,7 @@ func (h *hub) answer(ctx context.Context, c *chat, r *reply, sent func()) (recei
 			now := h.now()
 			e := event(r.message(c, kind, now), c.Peer, "a2a.message."+kind, now)
 			e.Routing.FromAgentId = c.As
-			if s.put(ctx, e) {
+			if s.put(ctx, weighed(e)) {
 				got = append(got, s.ended)
 			}
 		}
@@ -145,8 +145,9 @@ func (h *hub) pass(ctx context.Context, k kind, e *hubpb.AgentEvent) {
 	if k != events {
 		all = append(h.exchange.to(k, to, from), all...)
 	}
+	one := weighed(e)
 	for _, s := range all {
-		if !s.put(ctx, e) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if !s.put(ctx, one) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			h.at.Logger.Warn("event dropped: a subscriber takes none", "peer", s.of, "event_id", e.EventId)
 		}
 	}
@@ -166,7 +167,7 @@ func (h *hub) agent(e *transport.AgentEvent) {
 	if len(all) == 0 {
 		return
 	}
-	card := h.directoryEvent(e.AgentID, kind)
+	card := weighed(h.directoryEvent(e.AgentID, kind))
 	at, cancel := context.WithCancel(h.ctx)
 	cancel()
 	for _, s := range all {

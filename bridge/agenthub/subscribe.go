@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
@@ -87,8 +86,7 @@ func (h *hub) subscribe(k kind, of string, to outgoing) error {
 			return status.Error(codes.Unavailable, "the hub ends")
 		}
 		for _, e := range s.take() {
-			size := proto.Size(e)
-			if err := to.SendMsg(&counted{e, func() { h.exchange.sent(s, size) }}); err != nil {
+			if err := to.SendMsg(&counted{e.AgentEvent, func() { h.exchange.sent(s, e.weight) }}); err != nil {
 				return h.cut(ctx, of, err)
 			}
 		}

@@ -55,6 +55,15 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 // Of estimates how much memory a message takes when it is decoded, in bytes. b may be invalid.
 func Of(m protoreflect.MessageDescriptor, b []byte) int { return weigh(m, b, 0) }
 
+// OfMessage estimates how much memory a message takes, in bytes.
+func OfMessage(m proto.Message) int {
+	b, err := proto.MarshalOptions{AllowPartial: true}.Marshal(m)
+	if err != nil { // such as a text that is none, which no peer has sent
+		return messageWeight * (proto.Size(m) + 1)
+	}
+	return Of(m.ProtoReflect().Descriptor(), b)
+}
+
 func weigh(of protoreflect.MessageDescriptor, b []byte, depth int) int {
 	w := messageWeight + len(b)
 	for len(b) > 0 {

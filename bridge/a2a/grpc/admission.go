@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
+	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 )
 
 // admission lets calls in. Who makes a call is looked at before anything of its message is read: what strangers send takes no memory.
@@ -87,7 +88,7 @@ func (a *admission) admit(ctx context.Context, message any) (context.Context, *s
 		a.cortex.Done(ctx)
 		over()
 	})
-	if m, ok := message.(proto.Message); ok && !a.cortex.Hold(ctx, weightOf(m)) {
+	if m, ok := message.(proto.Message); ok && !a.cortex.Hold(ctx, protoweight.OfMessage(m)) {
 		of.leave()
 		return ctx, nil, status.Error(codes.ResourceExhausted, a2a.TooMuch)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 )
@@ -18,13 +17,4 @@ type weighing struct{ encoding.CodecV2 }
 
 func newCodec() encoding.CodecV2 {
 	return weighing{protoweight.NewCodec(maxHeavy, errors.New("the message has too many values: send them as a file"))}
-}
-
-// weightOf estimates how much memory a decoded message takes, in bytes.
-func weightOf(m proto.Message) int {
-	b, err := proto.Marshal(m)
-	if err != nil {
-		return maxHeavy // it was decoded, and so can be encoded
-	}
-	return protoweight.Of(m.ProtoReflect().Descriptor(), b)
 }
