@@ -97,6 +97,9 @@ func Understands(text string) string {
 			binary = true
 		}
 	}
+	if len(tokens) == 1 && tokens[0].text == "pi" {
+		return Calculate
+	}
 	if operands < 2 || !binary {
 		return "" // a number, or an operation on another one
 	}
@@ -104,6 +107,13 @@ func Understands(text string) string {
 		return ""
 	}
 	return Calculate
+}
+
+// Reads reports whether Answer understands text: it has an answer, or says why there is none.
+func Reads(text string) bool {
+	_, err := Answer(text)
+	strange, ok := errors.AsType[*unknownError](err)
+	return err == nil || errors.Is(err, errZero) || errors.Is(err, errTooLarge) || ok && strange.isCurrency()
 }
 
 // equation writes a result.
@@ -119,8 +129,10 @@ func equation(left string, v *big.Rat, unit string) string {
 var (
 	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|pls|plz|plese|pleas|(?:is it|it is|it's|would it be) possible to|(?:can|could) you to|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|how much (?:is|are|makes?|does)|i (?:want|need|would like)(?: to)? know|i (?:want|need|have need|have|would like|wish) to|calculate|` +
 		`compute|evaluate|solve|work out|calc|the (?:result|value|answer) (?:of|to)|(?:result|value) of|the expression|the following)\b[\s:,]*)+`)
-	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|\bmakes?|,?\s*please|\bfor me))+\s*$`)
-	spaces  = regexp.MustCompile(`\s+`)
+	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|\bmakes?|,?\s*(?:please|plz|pls|thanks|thx|thank you)|\bfor me))+\s*$`)
+	// toUnit has the unit before its colon: "convert to miles: 10 km".
+	toUnit = regexp.MustCompile(`(?i)^(?:convert(?:ed|ing)? )?(?:in)?to (\pL+)\s*[:,]\s*(\S.*)$`)
+	spaces = regexp.MustCompile(`\s+`)
 	// aQuantity is a number with what may be a unit.
 	aQuantity = regexp.MustCompile(`^[-−]?\d[\d.,]*\s*(\p{L}[\p{L}\s]*)$`)
 )
@@ -134,7 +146,7 @@ func clean(text string) string {
 		text = strings.TrimSpace(politeness.ReplaceAllString(text, ""))
 		text = strings.TrimSpace(closing.ReplaceAllString(text, ""))
 		if text == before {
-			return text
+			return toUnit.ReplaceAllString(text, "$2 in $1")
 		}
 	}
 }
@@ -146,6 +158,9 @@ var phrases = []struct {
 }{
 	{regexp.MustCompile(`(?i)^divide (.+) by (.+)$`), "$1 / $2"},
 	{regexp.MustCompile(`(?i)^(?:split|share|divide) (.+?) (?:between|among|by|in|into)? ?(\d+)(?: (?:people|persons|friends|of us|ways|parts))?$`), "$1 / $2"},
+	{regexp.MustCompile(`(?i)^(\S+) more than (.+)$`), "$2 + $1"},
+	{regexp.MustCompile(`(?i)^(\S+) less than (.+)$`), "$2 - $1"},
+	{regexp.MustCompile(`(?i)^(?:is )?(\S+) (?:divisible|divided evenly|evenly divisible) by (\S+)$`), "$1 / $2"},
 	{regexp.MustCompile(`(?i)^multiply (.+) (?:by|with|and) (.+)$`), "$1 * $2"},
 	{regexp.MustCompile(`(?i)^(?:add up|add together|sum up|add) ([^,]+(?:, [^,]+)+)$`), "sum($1)"},
 	{regexp.MustCompile(`(?i)^(?:add up|add together|sum up) (.+) and (.+)$`), "$1 + $2"},
@@ -199,7 +214,7 @@ var (
 	goesOnBy  = regexp.MustCompile(`(?i)^(?:[*/×÷^]|[-+−](?:\s|[\d.,]+$)|(?:plus|minus|times|(?:multipl(?:y|ied)|divided?)\s+by|add|subtract|take away|to the power of)\b)`)
 	maxChains = 10
 	// rounding follows what is to be rounded: "10 / 3 rounded to 2 decimals", "… and round it".
-	rounding = regexp.MustCompile(`(?i)^(.*?\S),?\s+(?:(?:and\s+)?(?:then\s+)?round\s+(?:it|that|the result)(?:\s+(?:up|off))?|rounded)(?:\s+to\s+(\d)\s+(?:decimals?|digits|(?:decimal )?places))?$`)
+	rounding = regexp.MustCompile(`(?i)^(.*?\S),?\s+(?:(?:and\s+)?(?:then\s+)?round\s+(?:it|that|the result)(?:\s+(?:up|off))?|rounded(?:\s+(?:up|off))?)(?:\s+to\s+(?:the nearest (?:integer|whole number)|(\d)\s+(?:decimals?|digits|(?:decimal )?places?)))?$`)
 )
 
 // sequence turns "3 + 4 and then times 5" into "(3 + 4) times 5", as one hears it. Each part is rephrased.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // maxExponent bounds the exponent of a number such as 1e6.
@@ -52,8 +53,12 @@ func (t token) startsOperand() bool {
 // unknownError is the error for a word that is not arithmetic.
 type unknownError struct{ word string }
 
+func (e *unknownError) isCurrency() bool {
+	return slices.Contains(currencies, strings.ToLower(e.word))
+}
+
 func (e *unknownError) Error() string {
-	if slices.Contains(currencies, strings.ToLower(e.word)) {
+	if e.isCurrency() {
 		return fmt.Sprintf("I know no exchange rates, and so nothing of %q", shorten(e.word))
 	}
 	return fmt.Sprintf("I do not understand %q: %v", shorten(e.word), errHelp)
@@ -158,7 +163,19 @@ func lex(s string) ([]token, error) {
 // beforeOperand matches the possible beginnings of an operand, or of words for one.
 var beforeOperand = regexp.MustCompile(`^\s*[\pL0-9.($-]`)
 
-// onlyExpression returns the expression in s, if there is exactly one, surrounded by other words.
+// around are words that may surround an expression without changing what is asked.
+var around = func() map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(`what whats is are was be it its that this does do makes make much how many can could would will you u we me us i am tell give say show get find know need
+		want like to please pls plz plese thanks thank thx hey hi hello ok okay so then now and just exactly quick quickly quickest fast really again for my friend dear mate buddy boss
+		result results answer value sum math maths calculation expression equation problem compute computed calculate calculated calculating calclate evaluate evaluating computing solving evaluated solve work out
+		s re ll d m calc equal equals cortex there if wonder wondering curious question let lets here homework help with today return and`) {
+		m[w] = true
+	}
+	return m
+}()
+
+// onlyExpression returns the expression in s, if there is exactly one, surrounded by nothing but words of a request.
 func onlyExpression(s string) (string, bool) {
 	tokens, err := lex(s)
 	if err != nil || strings.ContainsAny(s, "=<>!") {
@@ -169,6 +186,9 @@ func onlyExpression(s string) (string, bool) {
 		n := 0
 		for n < len(tokens) && tokens[n].kind != unknown {
 			n++
+		}
+		if n < len(tokens) && unicode.IsLetter([]rune(tokens[n].text)[0]) && !around[strings.ToLower(tokens[n].text)] && !slices.Contains(currencies, strings.ToLower(tokens[n].text)) {
+			return "", false
 		}
 		run := tokens[:n]
 		tokens = tokens[min(n+1, len(tokens)):]
