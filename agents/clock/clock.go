@@ -62,7 +62,7 @@ func Answer(text string, now time.Time) (string, error) {
 func tellTimes(text string, found []place, now time.Time) []string {
 	day, days := "", 0
 	switch m := anotherDay.FindStringSubmatch(text); {
-	case m == nil:
+	case m == nil || isItNow.MatchString(text):
 	case m[1] != "":
 		day, days = "tomorrow", 1
 	default:
@@ -95,34 +95,10 @@ func tellTimes(text string, found []place, now time.Time) []string {
 	return lines
 }
 
-// Understands reports whether text plainly asks if it is some day of the week or time of day, such as "is it friday in Tokyo?", or about a date, and
-// nothing more.
-func Understands(text string) bool {
-	if len(text) > maxText {
-		return false
-	}
-	if asksForDate(text) || asksHowLong(text) || asksForNow.MatchString(text) && only(text, []string{"what", "which", "year", "month", "say"}) {
-		return true
-	}
-	words := split(text)
-	if len(words) == 0 || words[0].plain != "is" {
-		return false
-	}
-	asked := false
-	for i := 1; i < len(words); {
-		n, _ := index().match(words[i:])
-		switch w := words[i].plain; {
-		case n > 0:
-			i += n
-			continue
-		case partOfTime.MatchString(w):
-			asked = true
-		case !slices.Contains(fillers, w) && !slices.Contains(before, w) && w != "already" && w != "still":
-			return false
-		}
-		i++
-	}
-	return asked
+// HasDate reports whether a text has a date, or a day by its distance from today.
+func HasDate(text string) bool {
+	dates, _ := datesIn(text[:min(len(text), maxText)])
+	return len(dates) > 0
 }
 
 // Names reports whether text is the name of a place whose time Answer knows, or of several, and nothing more.
@@ -143,9 +119,8 @@ func Names(text string) bool {
 }
 
 var (
-	partOfTime  = regexp.MustCompile(`^(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|morning|afternoon|evening|night|daytime|nighttime|weekend|late|early)$`)
 	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|ahead|behind|earlier|later)\b`)
-	asksForNow  = regexp.MustCompile(`(?i)^(?:what|which)(?:['’]?s| is)? (?:today|(?:year|month|week|day|hour)(?: number)? is)\b|^(?:(?:say|tell|give)(?: me| us)? |(?:what|which)(?:['’]?s| is) )?the hour (?:of|in|at|for|now)\b`)
+	isItNow     = regexp.MustCompile(`(?i)^\W*(?:so )?(?:is|was|will) it\b`) // tomorrow in Auckland: that is about the time there
 	asksWeek    = regexp.MustCompile(`(?i)\b(?:(?:what|which|calendar|iso) week(?: number)?|week number|number of the week|week of the year)\b`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:(tomm?orr?ow)|yest[ae]rday)\b`)
 	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:noon|midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
@@ -314,7 +289,7 @@ func unmatched(words []word, known []bool) (strange, doubtful []string) {
 				flush()
 			}
 			hasKnown = hasKnown || known[i]
-			if !slices.Contains(fillers, words[i].plain) {
+			if !slices.Contains(fillers, words[i].plain) && (len(phrase) > 0 || meantWord(words[i].plain) == "") {
 				phrase = append(phrase, words[i].raw)
 			}
 		}

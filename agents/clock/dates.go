@@ -25,8 +25,6 @@ var (
 	yearsEnd = regexp.MustCompile(`(?i)\b(?:(?:the )?end of|(?:left|remaining|remain|still) in) (?:the|this) (?:current )?year\b`)
 	// pastDate is what asks for a date that has been, when its year is not said.
 	pastDate = regexp.MustCompile(`(?i)\b(?:since|ago|was|were|last)\b`)
-	// dateWords are the words of a question about a date, besides fillers.
-	dateWords = strings.Fields("how many long days weeks till until to since ago of between from are was were will left more still before after which falls fall does")
 )
 
 // inHowMany begins a question about a date; no place follows its "in".
@@ -38,6 +36,7 @@ type date struct {
 	year    int
 	month   time.Month
 	day     int
+	from    *days // a day that is said by its distance from today; nothing else is set then
 }
 
 // datesIn returns the dates in a text, in their order, and the rest of the text.
@@ -84,6 +83,11 @@ func datesIn(text string) (found []date, rest string) {
 	for _, m := range yearsEnd.FindAllStringSubmatchIndex(text, maxDates) {
 		add(m, "", "dec", "31")
 	}
+	for _, d := range daysIn(text) {
+		if len(found) < maxDates && !slices.ContainsFunc(found, func(o date) bool { return o.at < d.end && d.at < o.end }) {
+			found = append(found, d)
+		}
+	}
 	slices.SortFunc(found, func(a, b date) int { return cmp.Compare(a.at, b.at) })
 	from := 0
 	for _, d := range found {
@@ -96,6 +100,9 @@ func datesIn(text string) (found []date, rest string) {
 // dayOf returns the day that d is for somebody whose today it is: where it has no year the next one, or the last one if it has been. It reports false
 // when there is no such day.
 func (d date) dayOf(today time.Time, past bool) (time.Time, bool) {
+	if d.from != nil {
+		return d.from.after(today), true
+	}
 	years := []int{d.year}
 	if d.year == 0 {
 		years = nil
@@ -160,26 +167,4 @@ func countDays(n int) string {
 		return "1 day"
 	}
 	return strconv.Itoa(n) + " days"
-}
-
-// asksForDate reports whether text plainly asks about dates, such as "how many days until 5 May?", and nothing more.
-func asksForDate(text string) bool {
-	dates, rest := datesIn(text)
-	return len(dates) > 0 && only(rest, dateWords)
-}
-
-// only reports whether there are words in a text, and only places, words that may be around them, and some more.
-func only(text string, more []string) bool {
-	words := split(text)
-	for i := 0; i < len(words); {
-		if n, _ := index().match(words[i:]); n > 0 {
-			i += n
-			continue
-		}
-		if w := words[i].plain; !slices.Contains(fillers, w) && !slices.Contains(before, w) && !slices.Contains(more, w) {
-			return false
-		}
-		i++
-	}
-	return len(words) > 0
 }

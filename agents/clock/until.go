@@ -84,12 +84,3 @@ func hours(d time.Duration) string {
 	}
 	return fmt.Sprintf("%d h %d min", h, m)
 }
-
-// asksHowLong reports whether text plainly asks how long it is until a time of day, and nothing more.
-func asksHowLong(text string) bool {
-	times, rest := timesIn(text)
-	return len(times) > 0 && only(rest, howLongWords)
-}
-
-// howLongWords are the words of a question about how long it is, besides fillers.
-var howLongWords = []string{"how", "long", "much", "many", "minutes", "left", "more", "still", "until"}

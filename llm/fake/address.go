@@ -82,7 +82,9 @@ func (m *matcher) asked(text string) (address, bool) {
 		}
 		at := -1
 		if the || role != strings.ToLower(name) { // "the calculator" may be agent_calc
+			m.naming = true
 			at = m.best(role).agent
+			m.naming = false
 		}
 		return address{agent: at, name: name, asked: true}.wholly(behind(after), text), true
 	}

@@ -4,13 +4,20 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-const maxOnline = 10 // agents named in an answer
+const (
+	maxOnline  = 10 // agents named in an answer
+	maxExample = 60 // bytes of an example in one
+)
 
 // online lists the agents that can be asked.
 func online(t *llm.Turn) string {
@@ -30,6 +37,9 @@ func online(t *llm.Turn) string {
 			if about := prompt.Clean(a.Card.Description, 100); about != "" {
 				b.WriteString(": " + about)
 			}
+			if all := examplesOf(a.Card, 1); all != "" {
+				b.WriteString(", as in " + all)
+			}
 		}
 		if !a.Seen {
 			b.WriteString(" (not running)")
@@ -39,6 +49,19 @@ func online(t *llm.Turn) string {
 		fmt.Fprintf(&b, "\nand %d more", more)
 	}
 	return b.String()
+}
+
+// examplesOf returns the first examples of a card that are short, at most n, in quotes; "" when it has none.
+func examplesOf(card *a2a.AgentCard, n int) string {
+	var all []string
+	for i := range card.Skills {
+		for _, example := range card.Skills[i].Examples {
+			if len(all) < n && example != "" && len(example) <= maxExample {
+				all = append(all, strconv.Quote(prompt.Clean(example, maxExample)))
+			}
+		}
+	}
+	return strings.Join(all, " or ")
 }
 
 // listed reports whether an earlier answer that began with the same words has named all who are online.
@@ -77,6 +100,101 @@ func puzzled(t *llm.Turn) string {
 	return notUnderstood + "\n" + list
 }
 
+// about says what an agent does, and how it is asked.
+func about(a *prompt.Agent) string {
+	if a.Card == nil {
+		return a.ID + "."
+	}
+	say := a.ID + ": " + strings.TrimRight(prompt.Clean(a.Card.Description, 100), ".") + "."
+	if all := examplesOf(a.Card, 2); all != "" {
+		say += " It takes what is like " + all + "."
+	}
+	return say
+}
+
+// near says how the built-in agent is asked whose work a request is about that it cannot read.
+func (m *matcher) near(t *llm.Turn) string {
+	say := "By words alone, the nearest to this is " + about(&m.agents[m.find(m.nearest)])
+	if slices.ContainsFunc(t.History, func(h prompt.Turn) bool { return strings.Contains(h.Answer, "--llm …") }) {
+		return say
+	}
+	return say + "\nFor a language model start with --llm …, as in cortex chat --llm openai."
+}
+
+// Read only: words of what people say of this program.
+var (
+	ofModels  = set(`model models llm llms gpt chatgpt openai claude anthropic gemini ollama ai`)
+	ofNetwork = set(`key keys offline online internet network cloud cost costs free pay price`)
+	ofData    = set(`data store stores stored save saves saved keep keeps kept log logs logged private privacy secret send sends sent collect collects track history remember`)
+	ofAdding  = set(`add adding make making create creating write writing build building connect connecting register install set start run deploy plug own new`)
+	ofItself  = set(`you your yours yourself cortex program tool app chat`)
+)
+
+// aside answers a short text that no agent can read, if it is about this program or only polite; nil for anything else.
+func (m *matcher) aside(t *llm.Turn) *llm.Decision {
+	words := plainWords(skipWords(t.User, polite))
+	all := plainWords(t.User)
+	some := func(of map[string]bool) bool { return slices.ContainsFunc(words, func(w string) bool { return of[w] }) }
+	itself := speaksOfItself(words)
+	for word := range strings.FieldsSeq(head(t.User)[:min(len(t.User), 200)]) {
+		if at := m.find(strings.TrimFunc(word, unicode.IsPunct)); at >= 0 {
+			return respond(about(&m.agents[at]), "asked about an agent")
+		}
+	}
+	switch {
+	case len(words) == 0 || len(all) == 0 || len(all) > 12 || contentAt(t.User) > 0:
+	case some(set("bye goodbye")):
+		return respond("Goodbye.", "a farewell")
+	case some(thanking):
+		return respond("You are welcome.", "thanks")
+	case (slices.Contains(words, "agents") || slices.Contains(words, "agent")) && (some(ofAdding) || len(words) < 5 && words[0] == "what"):
+		return respond(howToAdd, "asked how agents are added")
+	case slices.Contains(words, "agents"):
+		return respond(hello+"\n"+online(t), "asked about the agents")
+	case (itself || slices.Contains(words, "my")) && some(ofData):
+		return respond(whatIsKept, "asked what is kept")
+	case some(ofModels), (itself || slices.Contains(words, "i")) && some(ofNetwork):
+		return respond(howToModel, "asked how a model is chosen")
+	case len(words) < 8 && some(leaving) && (len(words) < 3 || slices.Contains(words, "how") || words[0] == "i"):
+		return respond(howToLeave, "asked how to leave")
+	case len(words) < 4 && slices.Contains(words, "help"), all[0] == "what" && slices.Contains(words, "can") && slices.Contains(words, "do"):
+		return introduction(t)
+	case slices.Contains(hellos, all[0]):
+		return respond(greeting(t), "a greeting")
+	case itself && len(words) < 9 && !slices.Contains(words, "this") && m.nearest == "":
+		return respond(aboutMe, "asked about Cortex itself")
+	}
+	return nil
+}
+
+// speaksOfItself reports whether words are about this program.
+func speaksOfItself(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return ofItself[w] }) || slices.Contains(words, "this") && len(words) < 8
+}
+
+// asksForModel reports whether words ask which model decides here, or how there is another one.
+func asksForModel(words []string) bool {
+	return len(words) > 0 && (questions[words[0]] || requests[words[0]]) && (speaksOfItself(words) || slices.Contains(words, "i")) && slices.ContainsFunc(words, func(w string) bool { return ofModels[w] })
+}
+
+var hellos = []string{"hi", "hello", "hey", "hiya", "howdy", "heya", "yo", "greetings"}
+
+// greeting is the answer to a greeting. It names who is online once.
+func greeting(t *llm.Turn) string {
+	if len(t.Agents) > 0 && listed(t, "") {
+		return hello
+	}
+	return hello + "\n" + online(t)
+}
+
+const (
+	howToAdd   = "An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it."
+	howToModel = "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs."
+	howToLeave = "In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running."
+	aboutMe    = "I am Cortex: I give work to agents, and decide offline, by words. " + namesThem + " For more, --llm … has a language model decide."
+	whatIsKept = "What is said is kept in the folder of this Cortex, which cortex doctor names. Deciding offline, I send it to nobody but the agents that get the work."
+)
+
 // present matches a question about an agent's presence, and finds its name.
 var present = regexp.MustCompile(`(?i)^(?:is|are) (?:the )?@?(\S+)(?: agent)? (?:still |now |currently )*(?:online|there|up|here|available|running|present)(?: now)?[?.! ]*$`)
 
@@ -106,23 +224,16 @@ func (m *matcher) whether(text string) string {
 
 const hello = "Hello! I am Cortex. I give work to agents and bring you what they answer."
 
-// ofModels are words of questions about Cortex that are about models.
-var ofModels = set(`key offline internet`)
-
 // introduction answers who asks for help or about Cortex, and greetings. It names who is online once, and again only when it is asked for.
 func introduction(t *llm.Turn) *llm.Decision {
 	words := plainWords(t.User)
 	switch {
 	case slices.Contains(words, "help"):
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
-	case addsAgent.MatchString(phraseAbout(words)):
-		return respond("An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it.", "asked how agents are added")
-	case slices.Contains(words, "model") || slices.Contains(words, "llm") || slices.ContainsFunc(words, func(w string) bool { return ofModels[w] }) || whichModel.MatchString(phraseAbout(words)):
-		return respond("I decide offline, by words, without a model. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs.", "asked how a model is chosen")
-	case slices.ContainsFunc(words, func(w string) bool { return leaving[w] }):
-		return respond("In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running.", "asked how to leave")
-	case !asksWho(words) && len(t.Agents) > 0 && listed(t, ""):
-		return respond(hello, "asked about Cortex itself")
+	case asksForModel(words):
+		return respond(howToModel, "asked how a model is chosen")
+	case asksWho(words):
+		return respond(hello+"\n"+online(t), "asked who is online")
 	}
-	return respond(hello+"\n"+online(t), "asked about Cortex itself")
+	return respond(greeting(t), "asked about Cortex itself")
 }

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/cortex-orchestrator/cortex/agents/calc"
+	"github.com/cortex-orchestrator/cortex/agents/clock"
 	"github.com/cortex-orchestrator/cortex/internal/token"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -45,6 +46,50 @@ func (m *matcher) echoed(p *piece) string {
 		return p.task
 	}
 	return found[1]
+}
+
+// reads reports whether an agent that was found can read a text. Of the built-in ones that is known: who calculates and who tells the time have grammars,
+// and who echoes is told to. All others are taken to read what fits their cards.
+func (m *matcher) reads(f *llm.Found, text string) bool {
+	reads := true
+	switch {
+	case m.naming:
+	case f.ID == calculator:
+		reads = calc.Reads(text)
+	case f.ID == clockID:
+		reads = clock.Reads(text)
+	case f.ID == echoID:
+		reads = m.echoes(text)
+	}
+	if !reads && m.nearest == "" && len(text) <= maxFollow && m.fits(f, text) && !m.foreign(text) {
+		if card := m.cardOf(f.ID); card != nil && card.speaksOf(text, &m.scan) && (f.ID != echoID || card.begins(m.first(text))) {
+			m.nearest = f.ID
+		}
+	}
+	return reads
+}
+
+// readable reports whether the built-in agents with a grammar can read what they would get.
+func (m *matcher) readable(pieces []piece) bool {
+	return !slices.ContainsFunc(pieces, func(p piece) bool {
+		id := m.agents[p.agent].ID
+		return id == calculator && !calc.Reads(p.task) || id == clockID && !clock.Reads(p.task)
+	})
+}
+
+// isBuiltIn reports whether an agent is one of the built-in ones.
+func (m *matcher) isBuiltIn(agent int) bool {
+	return agent >= 0 && slices.Contains(builtIn, m.agents[agent].ID)
+}
+
+// ofTalk is what was said before, which who echoes does not know.
+var ofTalk = regexp.MustCompile(`(?i)^(?:(?:what|the thing|everything)\b.*\b(?:said|wrote|typed|asked|told)|(?:the|my|your) (?:last|first|previous))\b`)
+
+// echoes reports whether a text begins with a word for echoing, and is about no words that were said before.
+func (m *matcher) echoes(text string) bool {
+	word, rest := nextWord(skipWords(text, polite))
+	at := m.find(echoID)
+	return (at < 0 || at >= len(m.cards) || m.cards[at].begins(m.first(word))) && !ofTalk.MatchString(rest)
 }
 
 const toSay = echoID + ": it is to say something"

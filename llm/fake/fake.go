@@ -77,7 +77,7 @@ func (m *matcher) understand(t *llm.Turn) []piece {
 		return pieces
 	}
 	m.unsure, m.strange = "", nil
-	if pieces := m.follow(t); len(pieces) > 0 {
+	if pieces := m.follow(t); len(pieces) > 0 && m.readable(pieces) {
 		return pieces
 	}
 	text := strings.TrimSpace(t.User)
@@ -156,6 +156,12 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 			Reason: "it may go on with what was asked before",
 		}
 	case len(pieces) == 0:
+		if said := m.aside(t); said != nil {
+			return said
+		}
+		if m.nearest != "" {
+			return refuse(m.near(t), m.nearest+" cannot read this")
+		}
 		return refuse(puzzled(t), m.closest(t.User))
 	case len(pieces) > most:
 		return &llm.Decision{

@@ -119,7 +119,7 @@ func TestNamesWhatIsOnline(t *testing.T) {
 	}
 	say := decide(t, tn).Say
 	for _, want := range []string{
-		"\n- agent_echo: A simple echo agent that repeats back messages for testing purposes\n", "\n- wordcount: Counts the words of a text\n",
+		"\n- agent_echo: A simple echo agent that repeats back messages for testing purposes, as in \"Echo this message\"\n", "\n- wordcount: Counts the words of a text\n",
 		"answers. (not running)\n", "\nand 3 more", "\n- z0: evil long long",
 	} {
 		if !strings.Contains(say, want) {
@@ -177,7 +177,7 @@ func TestReason(t *testing.T) {
 	for user, want := range map[string]string{
 		"Echo this!":                     "agent_echo fits best (1.00)",
 		"what time is it, what is 17*23": "agent_clock fits best (1.00), then agent_",
-		"book a flight to Tokyo":         "no agent fits well enough; agent_clock fits best (0.",
+		"book a flight to Tokyo":         "no agent fits well enough; agent_mail fits best (0.",
 		"@agent_echo hi":                 "agent_echo: called by name",
 		"hello":                          "asked about Cortex itself",
 		"tell me a joke":                 "no agent fits well enough; agent_",

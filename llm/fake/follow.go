@@ -93,7 +93,7 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 // material for an agent that knows no places, a place is no other material.
 func (m *matcher) otherPlace(history []prompt.Turn, text string) (piece, bool) {
 	rest, opened := opening(text)
-	if !opened || len(text) > maxFollow || !clock.Names(rest) {
+	if !opened && !strings.HasSuffix(text, "?") || len(text) > maxFollow || !clock.Names(rest) {
 		return piece{}, false
 	}
 	_, all := earlier(history)
@@ -102,9 +102,9 @@ func (m *matcher) otherPlace(history []prompt.Turn, text string) (piece, bool) {
 		if at < 0 || !m.speaksOfSome(at, somePlace) {
 			continue
 		}
-		whole := m.goOn(before, at, rest, opened)
+		whole := m.goOn(before, at, rest, true)
 		if whole == "" {
-			whole = m.goFurther(before, at, rest, opened)
+			whole = m.goFurther(before, at, rest, true)
 		}
 		return m.goesOn(at, before, whole), whole != ""
 	}
@@ -115,16 +115,19 @@ func (m *matcher) otherPlace(history []prompt.Turn, text string) (piece, bool) {
 func (m *matcher) otherOperand(last []prompt.Task, text, rest string, opened bool) (piece, bool) {
 	bare := strings.TrimRight(rest, "?!. ")
 	number := percentage.FindStringSubmatch(bare)
-	if !opened || number == nil {
+	op := operation.FindString(bare)
+	if !opened || number == nil && (op == "" || !corrects.MatchString(text)) {
 		return piece{}, false
 	}
 	for _, before := range last {
 		asked := strings.TrimRight(before.Text, "?!. ")
 		var had []int
-		if number[1] != "" {
+		if number == nil { // "no, / 4"
+			had = lastOperation.FindStringSubmatchIndex(asked)
+		} else if number[1] != "" {
 			had = percentOf.FindStringSubmatchIndex(asked)
 		}
-		if had == nil && corrects.MatchString(text) {
+		if number != nil && had == nil && corrects.MatchString(text) {
 			had = lastOperand.FindStringSubmatchIndex(asked)
 		}
 		if at := m.find(before.Agent); at >= 0 && had != nil && understood(asked) == calc.Calculate {
@@ -161,7 +164,7 @@ var (
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$|^(?:please )?repeat (?:that|it)(?:,? please)?[.!?]*$`)
 	// operation is what begins with an operator: it goes on with the last result.
-	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|x\b|divided? by\b|multipl(?:y|ied) by\b|add\b|subtract\b|take away\b|to the power of\b)\s*[\d.(]`)
+	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|over\b|x\b|divided? by\b|multipl(?:y|ied) by\b|add\b|subtract\b|take away\b|to the power of\b)\s*[\d.(]`)
 	// signed begins with a number that has a sign, and nothing between them; lone is nothing but that.
 	signed = regexp.MustCompile(`^[-+−][\d.]`)
 	lone   = regexp.MustCompile(`(?i)^[-+−][\d.,]+\s*(?:%|percent)?(?:,? please)?[?.!]*$`)
@@ -169,6 +172,8 @@ var (
 	command = regexp.MustCompile(`(?i)^(?:add|subtract)\b`)
 	// lastOperand is what an operation in words does with a number.
 	lastOperand = regexp.MustCompile(`(?i)(?:\bby|\btimes|\bplus|\bminus|\badd|\bsubtract|[-+*/×÷−])\s*(\d[\d.,]*(?:\s*(?:%|percent))?)$`)
+	// lastOperation is that with its operator.
+	lastOperation = regexp.MustCompile(`(?i)((?:\b(?:divided by|multiplied by|times|plus|minus)|[-+*/×÷−])\s*\d[\d.,]*(?:\s*(?:%|percent))?)$`)
 	// corrects begins a correction; percentage is a number that may stand in the place of another one.
 	corrects   = regexp.MustCompile(`(?i)^(?:no|nope|wait|sorry|oops|actually|i meant?)\b`)
 	percentage = regexp.MustCompile(`(?i)^[-−]?\d[\d.,]*(\s*(?:%|percent))?$`)
@@ -176,6 +181,8 @@ var (
 	percentOf = regexp.MustCompile(`(?i)\b(\d[\d.,]*\s*(?:%|percent)) (?:of|off)\b`)
 	byNumber  = regexp.MustCompile(`(?i)^by (\d[\d.,]*)$`)
 	// ofThat is an operation on the last result, by another word for it.
+	// rounds wants the last result rounded.
+	rounds = regexp.MustCompile(`(?i)^(?:then )?round(?:ed)?(?: (?:it|that|this|the result))?((?: (?:up|off))?(?: to .*)?)$`)
 	ofThat = regexp.MustCompile(`(?i)\b(?:that|it|this|the result|the answer|the last one)\b`)
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
 		`[\d.]+\s*%|[\d.]+ percent) (?:.* )?(?:that|it|this|the result|the answer)\b|(?:that|it|this|the result|the answer) ` +
@@ -194,7 +201,8 @@ var (
 	placeList = regexp.MustCompile(`\b(?:in|at|for|near|around) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*(?:(?:,? (?:and|or)|,) (?:(?:in|at|for|near|around) )?\p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*)+`)
 	// sharesOf are what something is a part of, or taken off, by the word before it.
 	sharesOf = map[string]*regexp.Regexp{"of": regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`), "off": regexp.MustCompile(`(?i)\boff\s+\S.*[^\s?!.]`)}
-	there    = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
+	land     = regexp.MustCompile(`^, \pL+(?: \pL+)?`)
+	there    = regexp.MustCompile(`(?i)\b(over )?there((?: (?:in|on|at|now|right now|today|tomorrow|next)\b.*)?[?.!]*)$`)
 	// places and aims are prepositions that stand for each other.
 	places = set(`in at for near around`)
 	aims   = set(`to into in as`)
@@ -334,6 +342,9 @@ func (m *matcher) goFurther(before prompt.Task, at int, rest string, opened bool
 	if bare == "" || contentAt(before.Text) > 0 || lastQuoted(before.Text) != nil || !place && day.FindString(bare) != bare || strings.ContainsFunc(before.Text, unicode.IsDigit) {
 		return ""
 	}
+	if clock.HasDate(bare) && clock.HasDate(before.Text) {
+		return "" // it stands for itself
+	}
 	if place && !m.speaksOfSome(at, somePlace) || !place && !m.speaksOfSome(at, day) {
 		return "" // it would be one word more of what somebody is to be told, or to repeat
 	}
@@ -367,9 +378,12 @@ func continues(text string) bool {
 // withResult returns an operation on the number that a task ended with, "times 2" or "half of that"; "" when rest is none, or there is none.
 func withResult(before prompt.Task, rest string) string {
 	n := lastNumber.FindStringSubmatch(strings.TrimSpace(before.Result))
+	rounded := rounds.FindStringSubmatch(strings.TrimRight(rest, "?!. "))
 	switch {
 	case n == nil:
 		return ""
+	case rounded != nil:
+		return n[1] + " rounded" + rounded[1]
 	case continues(rest) && !toThat.MatchString(rest):
 		return n[1] + " " + rest
 	case onThat.MatchString(rest):
@@ -413,6 +427,9 @@ func phraseOf(text string, wanted func(preposition string) bool) []int {
 	}
 	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == strings.TrimSpace(firstWord(text[found[0]:])) {
 		return nil
+	}
+	if _, place := nextWord(text[found[0]:found[1]]); clock.Names(place) {
+		found[1] += len(land.FindString(text[found[1]:])) // "in Oslo, Norway"
 	}
 	for _, all := range placeList.FindAllStringIndex(text, -1) {
 		if all[0] <= found[0] && found[0] < all[1] {
@@ -458,8 +475,11 @@ func otherQuantity(text, other string) string {
 // whereThere returns text with the place that "there", its last word, stands for: that of the task before.
 func whereThere(text string, history []prompt.Turn) string {
 	at := there.FindStringSubmatchIndex(text)
-	words := plainWords(text)
-	if at == nil || len(words) < 3 || slices.Contains([]string{"is", "are", "was", "hi", "hello", "hey"}, words[len(words)-2]) {
+	if at == nil {
+		return text
+	}
+	words := plainWords(text[:at[0]] + "there")
+	if len(words) < 3 || slices.Contains([]string{"is", "are", "was", "hi", "hello", "hey"}, words[len(words)-2]) {
 		return text
 	}
 	last, _ := earlier(history)

@@ -34,6 +34,8 @@ type matcher struct {
 	scan    scanner
 	unsure  string   // complete forms of an ambiguous request
 	strange []string // questions in the request that fit no agent
+	nearest string   // the built-in agent whose work it is about, and that cannot read it
+	naming  bool     // a text only names an agent
 }
 
 func (d *Decider) newMatcher(t *llm.Turn) *matcher {
@@ -78,6 +80,7 @@ func (m *matcher) best(text string) choice {
 	}
 	found := m.search(words)
 	m.told(found, words)
+	found = slices.DeleteFunc(found, func(f llm.Found) bool { return !m.reads(&f, words) })
 	if m.elsewhere(words) && sum == "" && !clock.Understands(words) {
 		return choice{agent: -1, reason: "it asks for something that is on no card"}
 	}
@@ -92,6 +95,9 @@ func (m *matcher) best(text string) choice {
 		return c
 	}
 	if len(found) == 0 {
+		if c, ok := ofTime(); ok {
+			return c
+		}
 		if c, ok := m.saying(words); ok {
 			return c
 		}
@@ -125,16 +131,10 @@ func (m *matcher) takes(f *llm.Found, words string) bool {
 // sure reports whether an agent gets what fits it: without doubt, or by a word that says something. One that does not run gets nothing but
 // what it has both for, since whoever asked would wait for it.
 func (m *matcher) sure(f *llm.Found, words string) bool {
-	if slices.Contains(builtIn, f.ID) && slices.ContainsFunc(plainWords(words), func(w string) bool { return w == "agent" || w == "agents" }) {
-		// A question about agents is for none of these, unless it is also about their work.
-		if card := m.cardOf(f.ID); card == nil || !card.speaksOf(words, &m.scan) {
-			return false
-		}
-	}
 	if !f.Seen {
 		return f.Score >= likely && m.evidence(f.ID, words)
 	}
-	return f.Score >= certain || m.evidence(f.ID, words)
+	return f.Score >= certain || f.ID == calculator || m.evidence(f.ID, words) // a calculation is one in any words
 }
 
 // asks reports whether a text has any significant words, besides numbers.
@@ -144,12 +144,12 @@ func (m *matcher) asks(text string) bool {
 	return something
 }
 
-// evidence reports whether a text shares a significant word with an agent's card.
+// evidence reports whether a text shares a significant word with an agent's card, and not only with what its examples are about.
 func (m *matcher) evidence(agent, text string) bool {
 	card := m.cardOf(agent)
 	shared := card == nil // it was found by something that is not on its card
 	m.scan.scan(text, func(term []byte, _ bool) {
-		shared = shared || (card.has(term) && !generic[string(term)] && string(term) != numberTerm)
+		shared = shared || card.about[string(term)] && !generic[string(term)] && string(term) != numberTerm
 	})
 	return shared
 }

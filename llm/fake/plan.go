@@ -36,7 +36,10 @@ func (m *matcher) plan(text string) []piece {
 		if ps, ok := m.planContent(text, at); ok {
 			return ps
 		}
-		if instruction := text[:at]; m.foreign(skipWords(instruction, polite)) || m.best(text).score < certain {
+		if _, called := m.addressed(text); called {
+			return m.whole(text)
+		}
+		if c := m.best(text); c.score < certain && !m.isBuiltIn(c.agent) || m.foreign(skipWords(text[:at], polite)) {
 			return nil // no agent fits the instruction; the content does not matter
 		}
 		return m.whole(text)
@@ -115,7 +118,7 @@ func (m *matcher) join(text string, spans []span) []piece {
 	begin := -1 // the start of spans before the first agent
 	for _, s := range spans {
 		part := text[s.start:s.end]
-		if isPolite(part) && len(spans) > 1 {
+		if isPolite(part) && len(spans) > 1 && !says.MatchString(part) {
 			continue
 		}
 		if begin < 0 {

@@ -47,6 +47,8 @@ func routed(d *llm.Decision) string {
 
 const none = "refuse I did not understand this: deciding offline, I only know English and the agents' words."
 
+const nearCalc = "refuse By words alone, the nearest to this is agent_calc: Does arithmetic and converts units. It takes what is like \"what is 17 * 23?\" or \"calculate (3 + 4) / 2\"."
+
 func TestRoute(t *testing.T) {
 	const about = "respond Hello! I am Cortex. I give work to agents and bring you what they answer."
 	const what = "clarify What is agent_echo to do? Say it behind the name, as in @agent_echo …"
@@ -95,7 +97,7 @@ func TestRoute(t *testing.T) {
 
 		// Inflected forms.
 		{"echoed words are nice", "agent_echo/echo: echoed words are nice"},
-		{"calculated sum of everything", "agent_calc/calc: calculated sum of everything"},
+		{"calculated sum of everything", nearCalc},
 
 		// An instruction and its material.
 		{"count the words: to be or not to be", "wordcount/: to be or not to be"},
@@ -106,7 +108,7 @@ func TestRoute(t *testing.T) {
 		{"convert to miles: 10 km", "agent_calc/convert: convert to miles: 10 km"},
 		{"what is the time in these cities: Tokyo, Paris", "agent_clock/time: what is the time in these cities: Tokyo, Paris"},
 		{"echo https://example.org:80/x", "agent_echo/echo: https://example.org:80/x"},
-		{"calculate 10: 2", "agent_calc/calc: calculate 10: 2"},
+		{"calculate 10: 2", nearCalc},
 		{"what is the weather: Paris or London?", "agent_weather/forecast: what is the weather: Paris or London?"},
 		{"count the words: I was there, and how was Tokyo?", "wordcount/: I was there, and how was Tokyo?"},
 		{"echo this: one, and repeat two", "agent_echo/echo: one, and repeat two"},

@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -226,7 +225,6 @@ var abouts = func() map[string]bool {
 		are you an ai
 		are you human
 		are you a human
-		are you chatgpt
 		who made you
 		who built you
 		who created you
@@ -249,52 +247,9 @@ var abouts = func() map[string]bool {
 		can you introduce yourself
 		which agents can i use
 		what agents can i use
-		are you connected to the internet
-		are you connected to internet
 		how does this work
 		how do i use this
-		how do i change the model
-		how can i change the model
-		which model do you use
-		which model are you using
-		what model do you use
-		what model are you using
-		what model are you
-		which model are you
-		which llm do you use
-		what llm do you use
-		do you use a model
-		do you use a language model
-		how do i use a model
-		how do i use a language model
-		how do i use an llm
-		how do i stop
-		how do i stop you
-		how do i leave
-		how do i quit
-		how do i exit
-		how do i get out of here
-		exit please
-		quit please
-		please exit
-		please quit
-		do i need the internet
-		do i need an internet connection
-		do i need internet
-		do you need the internet
-		do you need an internet connection
-		does this need the internet
-		do you work offline
-		does this work offline
-		are you offline
-		do you need an api key
-		do you need a key
-		do i need an api key
-		do i need a key
-		do i need a model
-		quit chat
-		exit chat
-		leave chat
+		how do i use it
 		what is this
 		what is cortex
 		how are you
@@ -327,7 +282,7 @@ var abouts = func() map[string]bool {
 }()
 
 // leaving are words of the questions about Cortex that ask how to leave.
-var leaving = set(`stop leave quit exit out`)
+var leaving = set(`stop leave quit exit out close`)
 
 // asksWho reports whether the words of a question about Cortex ask for the agents.
 func asksWho(words []string) bool {
@@ -337,6 +292,9 @@ func asksWho(words []string) bool {
 
 var greetings = set(`hi hello hey hiya howdy there thanks thank you thx ty cheers please good morning afternoon evening day cortex
 	say bye goodbye a lot very much so ok okay great`)
+
+// interjections may stand before what is said.
+var interjections = set(`ok okay cool nice great well hm hmm hmmm wow oh ah aha awesome alright so and but wait huh um uh eh yeah yes no right`)
 
 // greets are those of greetings that stand for themselves, of the words that say nothing.
 var greets = set(`hi hello hey thanks thank please say ok okay`)
@@ -469,10 +427,14 @@ func courtesy(s string) string {
 	if praises[strings.Join(ws, "-")] {
 		return "You are welcome."
 	}
-	if farewells[strings.Join(ws, " ")] {
+	rest := ws
+	for len(rest) > 1 && interjections[rest[0]] {
+		rest = rest[1:]
+	}
+	if farewells[strings.Join(rest, " ")] {
 		return "Goodbye."
 	}
-	if said := strings.TrimPrefix(strings.ReplaceAll(strings.Join(ws, " "), "'s", " is"), "no "); complaints[said] {
+	if said := strings.NewReplacer("'s", " is", "thats", "that is").Replace(strings.Join(rest, " ")); complaints[said] {
 		return sayAgain
 	}
 	for _, c := range courtesies {
@@ -487,6 +449,9 @@ func courtesy(s string) string {
 // isPolite reports whether s only consists of greetings or thanks.
 func isPolite(s string) bool {
 	ws := plainWords(s)
+	if len(ws) > 1 && ws[len(ws)-1] == "again" && slices.Contains(hellos, ws[0]) {
+		ws = ws[:len(ws)-1]
+	}
 	for _, w := range ws {
 		if !greetings[w] {
 			return false
@@ -501,31 +466,20 @@ func isAbout(s string) bool {
 		return true
 	}
 	phrase := phraseAbout(plainWords(s))
-	return abouts[phrase] || abouts[strings.Join(plainWords(s), " ")] || addsAgent.MatchString(phrase) || whichModel.MatchString(phrase)
+	return asksForModel(plainWords(s)) || abouts[phrase] || abouts[strings.Join(plainWords(s), " ")]
 }
 
 // phraseAbout returns the words of a question about Cortex as they are in abouts, without what is polite.
 func phraseAbout(ws []string) string {
-	for len(ws) > 1 && greetings[ws[0]] {
+	for len(ws) > 1 && (greetings[ws[0]] || interjections[ws[0]]) {
 		ws = ws[1:]
 	}
+	ws = slices.DeleteFunc(slices.Clone(ws), func(w string) bool {
+		return w == "exactly" || w == "actually" || w == "really" || w == "anyway" || w == "again"
+	})
 	phrase := strings.ReplaceAll(strings.Join(ws, " "), "'s", " is")
 	if after, ok := strings.CutPrefix(phrase, "whats "); ok {
 		phrase = "what is " + after
 	}
 	return strings.TrimSuffix(phrase, " please")
 }
-
-var (
-	// addsAgent asks how an agent is added, in the words of plainWords.
-	addsAgent = regexp.MustCompile(`^(?:how (?:do|can|could|would|should|to)(?: i| we| you| one)?|can i|could i|(?:i|we) (?:want to|would like to|need to)|i'd like to)?` +
-		` ?(?:add|make|create|write|build|connect|register|install|set up|start|run|deploy|plug in)(?: (?:a|an|another|some|more|my|your|own|of|new))* (?:agents?|program as an agent)(?: in (?:python|go|bash|typescript|javascript|shell|java|rust))?(?: here| to you| to this| to cortex| of my own| while (?:you|this|it|cortex) (?:run|runs|is running|are running))?$|` +
-		`^what (?:are|is)(?: an?| your)? agents?(?: here)?$`)
-	// whichModel asks whether there is a model behind Cortex.
-	whichModel = regexp.MustCompile(`^(?:is (?:this|it|cortex)(?: thing| chat| tool| program)?|are you|do you|does (?:this|it|cortex)(?: thing| chat| tool| program)?)` +
-		` (?:using|use|running|run|run on|running on|powered by|based on|connected to)(?: an?| the| any)? (?:openai|chatgpt|gpt|claude|gemini|ollama|ai|llm|language model|model)(?: model| behind)?$|` +
-		`^(?:what|which)(?: kind of)? (?:ai|llm|language model|model) (?:is (?:behind|in|used by|running|powering) |does |do )(?:this|it|that|here|you|cortex)(?: use| run)?(?: thing| chat| tool| program)?$|` +
-		`^(?:what|which)(?: kind of)? (?:ai model|ai|llm|language model|model) (?:are you|do you|does this|is this|is it) (?:using|use|running|running on|run on|run|based on|powered by)$|` +
-		`^(?:how (?:do|can|could|would) (?:i|you) |can i |can you |could you |i want to |i would like to |i'd like to )?(?:switch to|change to|use|connect|connect to|set up|run with)` +
-		`(?: (?:an?|the|my|another|different|real|local))* (?:openai|chatgpt|gpt|claude|gemini|ollama|lm studio|anthropic|llm|language model|model)(?: (?:instead|model|here|with this|with cortex))*$`)
-)
