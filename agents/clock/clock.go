@@ -38,13 +38,14 @@ func Answer(text string, now time.Time) (string, error) {
 	var lines []string
 	if len(dates) > 0 {
 		past := pastDate.MatchString(asked)
+		span := !past && aSpan.MatchString(asked)
 		for _, p := range found {
-			for _, line := range tellDates(dates, past, now.In(p.zone)) {
+			for _, line := range tellDates(dates, past, span, now.In(p.zone)) {
 				lines = append(lines, p.String()+": "+line)
 			}
 		}
 		if len(found) == 0 {
-			lines = tellDates(dates, past, now)
+			lines = tellDates(dates, past, span, now)
 		}
 	} else if len(times) > 0 {
 		lines = tellUntil(times, found, now)
@@ -119,7 +120,7 @@ func Names(text string) bool {
 }
 
 var (
-	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|ahead|behind|earlier|later)\b`)
+	apart       = regexp.MustCompile(`(?i)\b(?:difference|differ|apart|between|ahead|behind|earlier|later)\b`)
 	isItNow     = regexp.MustCompile(`(?i)^\W*(?:so )?(?:is|was|will) it\b`) // tomorrow in Auckland: that is about the time there
 	asksWeek    = regexp.MustCompile(`(?i)\b(?:(?:what|which|calendar|iso) week(?: number)?|week number|number of the week|week of the year)\b`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:(tomm?orr?ow)|yest[ae]rday)\b`)

@@ -87,6 +87,8 @@ func TestAnswer(t *testing.T) {
 		{"time in Tokyo in 3 hours", []string{tokyo, "That is now: I do not know about other times."}},
 		{"and the day before?", []string{utc, "That is now: I do not know about other times."}},
 		{"what day is next Friday?", []string{"27 November 2026 is a Friday, in 7 days."}},
+		{"what's the date two weeks from today", []string{"4 December 2026 is a Friday, in 14 days."}},
+		{"how many days between May 1 and June 15", []string{"1 May 2027 is a Saturday, in 162 days.", "15 June 2027 is a Tuesday, in 207 days.", "From 1 May 2027 to 15 June 2027 it is 45 days."}},
 		{"day after tomorrow", []string{"22 November 2026 is a Sunday, in 2 days."}},
 		{"what day was it 3 weeks ago", []string{"30 October 2026 was a Friday, 21 days ago."}},
 		{"is it already tomorrow in Tokyo?", []string{tokyo}},

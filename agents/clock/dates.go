@@ -25,6 +25,8 @@ var (
 	yearsEnd = regexp.MustCompile(`(?i)\b(?:(?:the )?end of|(?:left|remaining|remain|still) in) (?:the|this) (?:current )?year\b`)
 	// pastDate is what asks for a date that has been, when its year is not said.
 	pastDate = regexp.MustCompile(`(?i)\b(?:since|ago|was|were|last)\b`)
+	// aSpan is what asks for what lies between two dates.
+	aSpan = regexp.MustCompile(`(?i)\b(?:between|from)\b`)
 )
 
 // inHowMany begins a question about a date; no place follows its "in".
@@ -126,13 +128,18 @@ func (d date) dayOf(today time.Time, past bool) (time.Time, bool) {
 const dayLayout = "2 January 2006"
 
 // tellDates returns a line for each date: its weekday, and how far it is away from now; and how far two of them are apart. Where now is counts.
-func tellDates(dates []date, past bool, now time.Time) []string {
+// Without a year they are those next to come, or last when past; the second one of a span follows the first.
+func tellDates(dates []date, past, span bool, now time.Time) []string {
 	y, m, d := now.Date()
 	today := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	var lines []string
 	var days []time.Time
-	for _, d := range dates {
-		day, ok := d.dayOf(today, past)
+	for i, d := range dates {
+		from := today
+		if i == 1 && len(dates) == 2 && len(days) == 1 && d.year == 0 && d.from == nil && span {
+			from = days[0] // "between 1 May and 15 June" is one span, in a year
+		}
+		day, ok := d.dayOf(from, past)
 		if !ok {
 			lines = append(lines, "There is no such date in that month.")
 			continue

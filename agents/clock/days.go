@@ -2,6 +2,7 @@ package clock
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,9 +12,11 @@ import (
 var (
 	// weekdayOf is "next friday": the first one after today; "last friday" is the one before, and today counts for "this" and "on".
 	weekdayOf = regexp.MustCompile(`(?i)\b(next|this|coming|last|on) (sun|mon|tues|wednes|thurs|fri|satur)day\b`)
-	awayFrom  = regexp.MustCompile(`(?i)\b(?:in (an?|one|\d{1,5}) (day|week)s?|(an?|one|\d{1,5}) (day|week)s? (ago|from (?:now|today)))\b`)
+	awayFrom  = regexp.MustCompile(`(?i)\b(?:in (a|[a-z]{3,5}|\d{1,5}) (day|week)s?|(a|[a-z]{3,5}|\d{1,5}) (day|week)s? (ago|from (?:now|today)))\b`)
 	dayAfter  = regexp.MustCompile(`(?i)\bday (after tomorrow|before yesterday)\b`)
-	weekdays  = strings.Fields("sun mon tues wednes thurs fri satur")
+	// smallNumbers are written as words.
+	smallNumbers = strings.Fields("a one two three four five six seven eight nine ten")
+	weekdays     = strings.Fields("sun mon tues wednes thurs fri satur")
 )
 
 // days is a distance from today: to a weekday, or of a number of days.
@@ -57,7 +60,10 @@ func daysIn(text string) []date {
 		}
 		n, err := strconv.Atoi(text[count[0]:count[1]])
 		if err != nil {
-			n = 1 // "a", "one"
+			if n = slices.Index(smallNumbers, strings.ToLower(text[count[0]:count[1]])); n < 0 {
+				continue // "many days ago"
+			}
+			n = max(n, 1) // "a"
 		}
 		if strings.EqualFold(text[unit[0]:unit[1]], "week") {
 			n *= 7

@@ -15,7 +15,7 @@ var (
 		monday tuesday wednesday thursday friday saturday sunday morning afternoon evening night daytime nighttime weekend late early utc gmt`)
 	// aroundTime are words of a question about it.
 	aroundTime = strings.Fields(`what whats what's which when when's is isn't it it's its are was were will be do does did you u i we know have has tell give show say see check get find me us
-		can could would should will please pls plz plese pleas need want like to know the a an this that right rn atm current currently local exact exactly precise actual actually
+		can could would should will please pls plz plese pleas need want like to know the a an this right rn atm current currently local exact exactly precise actual actually
 		of in at for on from over there here and or also as well same so just now still already yet then too number iso calendar between difference differ
 		these following cities places towns countries nowadays ahead behind earlier later than apart hey hi hello ok okay thanks thank thx am pm sharp anyway again my your our much far world around moment present city town country
 		capital state both respectively format english if next last after before ago noon midnight long minutes minute months years how many part count since till until left more remain remaining gone past`)

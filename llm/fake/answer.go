@@ -155,7 +155,7 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 		return respond(whatIsKept, "asked what is kept")
 	case some(ofModels), (itself || slices.Contains(words, "i")) && some(ofNetwork):
 		return respond(howToModel, "asked how a model is chosen")
-	case len(words) < 8 && some(leaving) && (len(words) < 3 || slices.Contains(words, "how") || words[0] == "i"):
+	case len(words) < 8 && some(leaving) && (len(words) < 3 || slices.Contains(words, "how") || words[0] == "i" || itself && leaving[words[0]]):
 		return respond(howToLeave, "asked how to leave")
 	case len(words) < 4 && slices.Contains(words, "help"), all[0] == "what" && slices.Contains(words, "can") && slices.Contains(words, "do"):
 		return introduction(t)

@@ -65,7 +65,7 @@ func asksOn(before, next string) bool {
 func mayJoin(s string) bool {
 	switch c := s[0]; {
 	case c == ' ':
-		return len(s) > 1 && strings.IndexByte("aAtT \t\n\v\f\r", s[1]) >= 0 || len(s) > 1 && s[1] >= utf8.RuneSelf
+		return len(s) > 1 && strings.IndexByte("aAtT& \t\n\v\f\r", s[1]) >= 0 || len(s) > 1 && s[1] >= utf8.RuneSelf
 	case c >= utf8.RuneSelf:
 		return utf8.RuneStart(c)
 	default:
@@ -108,7 +108,7 @@ func joint(s string, narrow bool) int {
 	connected := ""
 	for range 4 { // "and then also"
 		word, _ := nextWord(rest)
-		if lower := strings.ToLower(word); lower != "and" && lower != "then" && lower != "also" {
+		if lower := strings.ToLower(word); lower != "and" && lower != "&" && lower != "then" && lower != "also" {
 			break
 		} else if connected == "" || lower == "then" {
 			connected = lower
