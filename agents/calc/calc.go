@@ -66,7 +66,7 @@ func Answer(text string) (string, error) {
 	return equation(request, v, ""), nil
 }
 
-// Understands returns what all of text plainly asks for: Calculate, Convert, or "" when it is something else or has words around it.
+// Understands returns what all of text plainly asks for: Calculate, Convert, or "" when it is something else or has words around it that no request has.
 func Understands(text string) string {
 	if len(text) > maxText {
 		return ""
@@ -84,6 +84,9 @@ func Understands(text string) string {
 	tokens, err := lex(request)
 	if err != nil {
 		return ""
+	}
+	if inner, ok := onlyExpression(request); ok && len(inner) < len(request) {
+		return Understands(inner)
 	}
 	operands, binary := 0, false
 	for _, t := range tokens {

@@ -166,7 +166,7 @@ var beforeOperand = regexp.MustCompile(`^\s*[\pL0-9.($-]`)
 // around are words that may surround an expression without changing what is asked.
 var around = func() map[string]bool {
 	m := map[string]bool{}
-	for _, w := range strings.Fields(`what whats is are was be it its that this does do makes make much how many can could would will you u we me us i am tell give say show get find know need
+	for _, w := range strings.Fields(`what wat waht whats is are was be it its that this does do makes make much how many can could would will you u we me us i am tell give say show get find know need
 		want like to please pls plz plese thanks thank thx hey hi hello ok okay so then now and just exactly quick quickly quickest fast really again for my friend dear mate buddy boss
 		result results answer value sum math maths calculation expression equation problem compute computed calculate calculated calculating calclate evaluate evaluating computing solving evaluated solve work out
 		s re ll d m calc equal equals cortex there if wonder wondering curious question let lets here homework help with today return and`) {

@@ -96,6 +96,12 @@ func tellTimes(text string, found []place, now time.Time) []string {
 	return lines
 }
 
+// HasPlace reports whether a text names a place whose time Answer knows.
+func HasPlace(text string) bool {
+	found, _ := places(text[:min(len(text), maxText)])
+	return len(found) > 0
+}
+
 // HasDate reports whether a text has a date, or a day by its distance from today.
 func HasDate(text string) bool {
 	dates, _ := datesIn(text[:min(len(text), maxText)])

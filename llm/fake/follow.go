@@ -36,6 +36,14 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	}
 	rest, opened := opening(text)
 	last, all := earlier(t.History)
+	if opened && len(last) > 0 && clock.Understands(rest) && !clock.HasDate(rest) && !clock.HasPlace(rest) && !here.MatchString(rest) { // "and the date?": there
+		before := last[0]
+		place := phraseOf(before.Text, func(p string) bool { return places[p] })
+		if at := m.find(before.Agent); at >= 0 && before.Agent == clockID && place != nil && clock.HasPlace(before.Text[place[0]:place[1]]) {
+			asked := strings.TrimRight(rest, "?!. ")
+			return []piece{m.goesOn(at, before, asked+" "+before.Text[place[0]:place[1]]+rest[len(asked):])}
+		}
+	}
 	if p, ok := m.otherOperand(last, text, rest, opened); ok {
 		return []piece{p}
 	}
@@ -160,7 +168,7 @@ func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 // Read only.
 var (
 	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|(?:(?:oh,? )?no wait|wait no|no sorry|sorry no|(?:no |sorry )?i meant?)\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
-		`(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
+		`(?:(?:ok|okay|alright|hmm|well|cool|great|thanks)\b[\s,]*)?(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$|^(?:please )?repeat (?:that|it)(?:,? please)?[.!?]*$`)
 	// operation is what begins with an operator: it goes on with the last result.
@@ -201,6 +209,7 @@ var (
 	placeList = regexp.MustCompile(`\b(?:in|at|for|near|around) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*(?:(?:,? (?:and|or)|,) (?:(?:in|at|for|near|around) )?\p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*)+`)
 	// sharesOf are what something is a part of, or taken off, by the word before it.
 	sharesOf = map[string]*regexp.Regexp{"of": regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`), "off": regexp.MustCompile(`(?i)\boff\s+\S.*[^\s?!.]`)}
+	here     = regexp.MustCompile(`(?i)\b(?:here|my|local|today|tomorrow|yesterday)\b`)
 	land     = regexp.MustCompile(`^, \pL+(?: \pL+)?`)
 	there    = regexp.MustCompile(`(?i)\b(over )?there((?: (?:in|on|at|now|right now|today|tomorrow|next)\b.*)?[?.!]*)$`)
 	// places and aims are prepositions that stand for each other.

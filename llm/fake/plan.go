@@ -6,6 +6,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/agents/calc"
+	"github.com/cortex-orchestrator/cortex/agents/clock"
 )
 
 // ofQuoted matches the end of an instruction for a quotation that follows: "count the words of".
@@ -170,7 +173,12 @@ func (m *matcher) isStrange(part string, before []piece) bool {
 		p := before[len(before)-1]
 		last = p.agent
 		word, _ := nextWord(skipWords(p.about, polite))
-		if id := m.agents[last].ID; id != calculator && id != clockID && !asksFor(word) {
+		switch id := m.agents[last].ID; {
+		case id == calculator:
+			return !calc.Reads(part)
+		case id == clockID:
+			return !clock.Reads(part)
+		case !asksFor(word):
 			return false
 		}
 	}

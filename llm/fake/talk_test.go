@@ -90,7 +90,7 @@ func TestTalk(t *testing.T) {
 	for i, talk := range [][]said{
 		// Continuations of a question.
 		{tokyo, {"and in Paris?", "Paris (Europe/Paris): 09:08:09"}, {"and London?", "London (Europe/London): 08:08:09"}, {"in New York", "New York (America/New_York): 03:08:09"}},
-		{tokyo, {"what about Rome?", "Rome (Europe/Rome)"}, {"And the date?", "UTC:"}, {"thanks!", "You are welcome."}},
+		{tokyo, {"what about Rome?", "Rome (Europe/Rome)"}, {"And the date?", "@agent_clock: the date in Rome?"}, {"ok and in Oslo", "@agent_clock: the date in Oslo?"}, {"and the date here?", "UTC:"}, {"thanks!", "You are welcome."}},
 		{tokyo, {"how about in Sydney", "Sydney (Australia/Sydney)"}, {"thank you very much!", "You are welcome."}, {"and in Berlin?", "Berlin (Europe/Berlin)"}},
 		// Another place stands for all that were named together.
 		{
@@ -193,7 +193,7 @@ func TestTalk(t *testing.T) {
 			{"What is love? What time is it in Rome? Who is Bob?", "Rome (Europe/Rome): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nI did not understand \"What is love?\" and \"Who is Bob?\"."},
 			{"what time is it in tokyo and what is it in berlin?", "Tokyo (Asia/Tokyo): 16:08:09 on Wednesday, 6 May 2026, UTC+09:00\nBerlin"},
 			{"echo what is this, and what is the meaning of life", "@agent_echo: echo what is this, and what is the meaning of life"},
-			{"what time is it in Rome, and why is that so?", "@agent_clock: what time is it in Rome, and why is that so?"},
+			{"what time is it in Rome, and why is that so?", "Rome (Europe/Rome): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nI did not understand \"why is that so?\"."},
 		},
 		// The last part is taken back.
 		{
@@ -272,6 +272,7 @@ func TestTalk(t *testing.T) {
 		{{"what is your purpose", "I am Cortex"}, {"please help me " + strings.Repeat("you ", 30), lost}},
 		{{"time in oslo, norway", "Oslo"}, {"how about rome, italy", "@agent_clock: time in rome, italy"}, {"and in Sydney, Australia", "@agent_clock: time in Sydney, Australia"}, {"was it yesterday there?", "Sydney (Australia/Sydney): 17:08"}},
 		{{"what day of the week is July 4", "4 July 2026 is a Saturday"}, {"is that a weekend?", lost}, {"exit the chat please", "In a chat, Ctrl-D"}, {"what time is it in Rome & what is 3*4", "agent_clock: Rome (Europe/Rome): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nagent_calc: 3*4 = 12"}},
+		{{"what time is it and what's my name", "UTC: 07:08:09 on Wednesday, 6 May 2026\nI did not understand \"what's my name\"."}, {"no, in Madrid", "Madrid (Europe/Madrid)"}, {"wat is 8 tiems 7", "8 tiems 7 = 56"}},
 		{{"what is this exactly?", "Hello! I am Cortex."}, {"hmm thats wrong", "Then say it"}, {"cool. what can I ask you?", "Hello!"}, {"how many days in february", "By words alone"}, {"where is my data stored", "What is said is kept"}, {"what time do you close?", "By words alone"}, {"how do I close this", "In a chat, Ctrl-D"}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
