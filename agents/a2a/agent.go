@@ -61,7 +61,7 @@ type Agent struct {
 	changes chan agents.Change
 	look    chan struct{} // signals that the peer seems to be away
 	orphan  chan struct{} // signals that a task was left at the peer
-	journal *records
+	journal *journal
 	path    string // of the kept card
 	pins    *pin.File
 
@@ -94,7 +94,7 @@ func Open(ctx context.Context, p *Peer, o *Options) (*Agent, error) {
 	folder := filepath.Join(o.Dir, folderOf(home))
 	a.path = filepath.Join(folder, "card.json")
 	a.pins = &pin.File{Path: filepath.Join(folder, "skills.json"), Noun: "skills"}
-	if a.journal, err = openRecords(folder, time.Now()); err != nil {
+	if a.journal, err = openJournal(folder, time.Now()); err != nil {
 		return nil, err
 	}
 	if err := a.begin(ctx); err != nil {
@@ -350,7 +350,7 @@ func (a *Agent) Close() error {
 		_ = conn.Destroy()
 	}
 	a.http.CloseIdleConnections()
-	return a.journal.close()
+	return a.journal.Close()
 }
 
 // client returns the present connection.

@@ -41,7 +41,7 @@ func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event
 
 // do gives a task to the peer, goes on with one that was given before, or passes on the reply to a question.
 func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) {
-	r, err := a.journal.read(t)
+	r, err := a.journal.Read(t)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (w *work) do(ctx context.Context) (*agents.Result, error) {
 
 func (w *work) keep() error {
 	w.r.Of = agents.KeptTask{Tenant: w.t.Tenant, ContextID: w.t.ContextID, ID: w.t.ID}
-	return w.a.journal.write(w.t, w.r)
+	return w.a.journal.Write(w.t, w.r)
 }
 
 // begin sends the task to the peer. If perhaps, it may have been sent before, and is looked for first.

@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -20,14 +21,14 @@ import (
 // Cortex is asked whether the task is still wanted.
 
 const (
-	orphanEach  = time.Minute            // how often the journal is read without a reason
-	orphanFirst = time.Second            // before an orphan that could not be canceled is tried again
-	orphanSlack = time.Minute            // after its deadline, for clocks that differ
-	orphanFind  = time.Minute            // how long a task that has no name is looked for: its message may still be on its way
-	noDeadline  = 24 * time.Hour         // for a task that says no deadline
-	askedFor    = recordAge - noDeadline // for a question of the peer
-	orphanFor   = 24 * time.Hour         // how long a peer that will not cancel a task is asked again
-	orphanTime  = 30 * time.Second       // for one attempt
+	orphanEach  = time.Minute              // how often the journal is read without a reason
+	orphanFirst = time.Second              // before an orphan that could not be canceled is tried again
+	orphanSlack = time.Minute              // after its deadline, for clocks that differ
+	orphanFind  = time.Minute              // how long a task that has no name is looked for: its message may still be on its way
+	noDeadline  = 24 * time.Hour           // for a task that says no deadline
+	askedFor    = records.Age - noDeadline // for a question of the peer
+	orphanFor   = 24 * time.Hour           // how long a peer that will not cancel a task is asked again
+	orphanTime  = 30 * time.Second         // for one attempt
 )
 
 // latest returns when nobody waits for a task any more, by this machine's clock.
@@ -45,16 +46,16 @@ func latest(t *agents.Task, now time.Time) time.Time {
 }
 
 // opened takes note that the peer may be at work on a task. The file has no content and is not synced: its record is.
-func (r *records) opened(t *agents.Task) error {
-	return r.open.Mark(r.open.Path(t.Tenant, t.ContextID, t.ID))
+func (j *journal) opened(t *agents.Task) error {
+	return j.open.Mark(j.open.Path(t.Tenant, t.ContextID, t.ID))
 }
 
 // closed takes note that the peer has ended a task. A task of which this is not known, after an error or a power failure, is canceled in vain.
-func (r *records) closed(t *agents.Task) { _ = os.Remove(r.open.Path(t.Tenant, t.ContextID, t.ID)) }
+func (j *journal) closed(t *agents.Task) { _ = os.Remove(j.open.Path(t.Tenant, t.ContextID, t.ID)) }
 
 // enter takes note that a task is worked on, until the function is called.
 func (a *Agent) enter(t *agents.Task) (leave func()) {
-	name := filepath.Base(a.journal.tasks.Path(t.Tenant, t.ContextID, t.ID))
+	name := filepath.Base(a.journal.File(t))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.busy[name]++
@@ -82,13 +83,13 @@ func (w *work) leave(entered func()) {
 // Canceled implements [agents.Canceler]: the peer's task of which the question will not be answered is canceled soon.
 func (a *Agent) Canceled(tenant, contextID string, id a2a.TaskID) {
 	t := &agents.Task{Tenant: tenant, ContextID: contextID, ID: id}
-	r, err := a.journal.read(t)
-	if err == nil && r == nil || a.isBusy(filepath.Base(a.journal.tasks.Path(tenant, contextID, id))) {
+	r, err := a.journal.Read(t)
+	if err == nil && r == nil || a.isBusy(filepath.Base(a.journal.Path(tenant, contextID, id))) {
 		return // it was never given to the peer, or a reply has come, and the work on it is told
 	}
 	if err == nil {
 		r.Until = time.Now()
-		err = a.journal.write(t, r)
+		err = a.journal.Write(t, r)
 	}
 	if err != nil {
 		a.log.Warn("task may not be canceled", "task_id", id, "err", err)
@@ -109,7 +110,7 @@ func (a *Agent) Kept() []agents.KeptTask {
 	var all []agents.KeptTask
 	for _, e := range entries {
 		r := &record{}
-		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.tasks.Dir, e.Name()), maxRecord, r)
+		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.Dir, e.Name()), maxRecord, r)
 		if ok && err == nil && r.Of.ID != "" && !a.isBusy(e.Name()) && time.Now().Before(r.Until) {
 			all = append(all, r.Of)
 		}
@@ -201,7 +202,7 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 			continue
 		}
 		r := &record{}
-		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.tasks.Dir, e.Name()), maxRecord, r)
+		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.Dir, e.Name()), maxRecord, r)
 		if ok && time.Now().Before(r.Until) {
 			continue // it may be delivered again
 		}

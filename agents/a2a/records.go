@@ -2,7 +2,6 @@ package a2a
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -11,14 +10,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Bounds of what is kept: no task is redelivered after a week, and a conversation that had no task for a quarter of a year begins anew.
+// Bounds of what is kept: a conversation that had no task for a quarter of a year begins anew.
 const (
-	recordAge   = 7 * 24 * time.Hour
-	maxRecords  = 10_000
 	maxJournal  = 256 << 20 // bytes of all records
 	maxRecord   = 64 << 20  // bytes of one record
 	contextAge  = 90 * 24 * time.Hour
@@ -56,10 +54,10 @@ type record struct {
 	Of agents.KeptTask `json:"of,omitzero"` // the task here
 }
 
-// records has the records of an agent's tasks, and the peer's ids of conversations, in a folder that is locked by one process.
-type records struct {
-	tasks, contexts, open *taskfile.Folder
-	lock                  *os.File
+// journal has the records of an agent's tasks, and the peer's ids of conversations.
+type journal struct {
+	*records.Journal[record]
+	contexts, open *taskfile.Folder
 }
 
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation. A task that was begun, and whose record is gone, is looked for at its
@@ -73,44 +71,25 @@ func Forget(dir, tenant, contextID string) error {
 	})
 }
 
-// openRecords opens the records in folder, and creates the folder if necessary.
-func openRecords(folder string, now time.Time) (*records, error) {
-	r := &records{
-		tasks:    &taskfile.Folder{Dir: filepath.Join(folder, tasksDir), Age: recordAge, Most: maxRecords, Bytes: maxJournal},
+// openJournal opens the journal in folder, and creates the folder if necessary.
+func openJournal(folder string, now time.Time) (j *journal, err error) {
+	j = &journal{
 		contexts: &taskfile.Folder{Dir: filepath.Join(folder, contextsDir), Age: contextAge, Most: maxContexts},
-		open:     &taskfile.Folder{Dir: filepath.Join(folder, openDir), Age: recordAge, Most: maxRecords},
+		open:     &taskfile.Folder{Dir: filepath.Join(folder, openDir), Age: records.Age, Most: records.Most},
 	}
-	var err error
-	if r.lock, err = taskfile.Claim(folder, now, r.tasks, r.contexts, r.open); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-func (r *records) close() error { return taskfile.Release(r.lock) }
-
-// read returns a task's record, or nil.
-func (r *records) read(t *agents.Task) (*record, error) {
-	is := &record{}
-	if ok, err := taskfile.ReadRecord(r.tasks.Path(t.Tenant, t.ContextID, t.ID), maxRecord, is); !ok {
-		return nil, err
-	}
-	return is, nil
-}
-
-func (r *records) write(t *agents.Task, is *record) error {
-	return r.tasks.WriteRecord(r.tasks.Path(t.Tenant, t.ContextID, t.ID), maxRecord, is)
+	j.Journal, err = records.Open[record](folder, tasksDir, now, maxJournal, maxRecord, j.contexts, j.open)
+	return j, err
 }
 
 // context returns the peer's id of the conversation of a task; "" is none.
-func (r *records) context(t *agents.Task) (id string, err error) {
-	_, err = taskfile.ReadRecord(r.contexts.Path(t.Tenant, t.ContextID, ""), maxRecord, &id)
+func (j *journal) context(t *agents.Task) (id string, err error) {
+	_, err = taskfile.ReadRecord(j.contexts.Path(t.Tenant, t.ContextID, ""), maxRecord, &id)
 	return id, err
 }
 
 // setContext keeps the peer's id of the conversation of a task; "" forgets it.
-func (r *records) setContext(t *agents.Task, id string) error {
-	return r.contexts.WriteRecord(r.contexts.Path(t.Tenant, t.ContextID, ""), maxRecord, id)
+func (j *journal) setContext(t *agents.Task, id string) error {
+	return j.contexts.WriteRecord(j.contexts.Path(t.Tenant, t.ContextID, ""), maxRecord, id)
 }
 
 // namespace is the name space of the ids of messages.

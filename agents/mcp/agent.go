@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/pin"
 	"github.com/cortex-orchestrator/cortex/internal/process"
 )
@@ -42,7 +43,7 @@ type Agent struct {
 	log     *slog.Logger
 	changes chan agents.Change
 	again   chan struct{} // signals a changed list of tools
-	journal *journal
+	journal *records.Journal[record]
 	pins    *pin.File
 
 	mu      sync.Mutex
@@ -88,7 +89,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 		}
 		failed = cmp.Or(failed, err)
 	}
-	return nil, errors.Join(fmt.Errorf("%s: %w", s.Name, cmp.Or(failed, context.Cause(ctx))), a.journal.close())
+	return nil, errors.Join(fmt.Errorf("%s: %w", s.Name, cmp.Or(failed, context.Cause(ctx))), a.journal.Close())
 }
 
 // ID returns the agent's id.
@@ -173,7 +174,7 @@ func (a *Agent) Close() error {
 		s.end()
 	}
 	a.server.login.wait()
-	return a.journal.close()
+	return a.journal.Close()
 }
 
 func (a *Agent) current() *session {

@@ -42,9 +42,12 @@ func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event
 
 // do makes the call of a task, continues the call that the task replies to, or returns the recorded outcome.
 func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) {
-	r, err := a.journal.read(t)
+	r, err := a.journal.Read(t)
 	if err != nil {
 		return nil, err
+	}
+	if r != nil && r.Question != nil && r.Question.Answers == nil {
+		r.Question.Answers = sdk.InputResponseMap{}
 	}
 	name := t.Skill
 	switch {
@@ -111,7 +114,7 @@ func (a *Agent) keep(t *agents.Task, of *tool, r *record) error {
 	if of.repeatable() && r.Question == nil {
 		return nil
 	}
-	return a.journal.write(t, r)
+	return a.journal.Write(t, r)
 }
 
 // arguments returns the arguments of a call: the task's structured input, or its text if the tool requires a single string.
@@ -286,7 +289,7 @@ func (a *Agent) settle(ctx context.Context, t *agents.Task, of *tool, r *record,
 	}
 	r.State, r.Result, r.Question = done, b, nil
 	if !of.repeatable() {
-		if err := a.journal.write(t, r); err != nil {
+		if err := a.journal.Write(t, r); err != nil {
 			a.log.Error("what came of a call is not kept", "task_id", t.ID, "err", err)
 		}
 	}
@@ -325,7 +328,7 @@ func (a *Agent) ask(ctx context.Context, t *agents.Task, of *tool, r *record) (*
 			for _, said := range q.Answers {
 				if is, ok := said.(*sdk.ElicitResult); ok && is.Action != "accept" {
 					r.State, r.Question, r.Failure = done, nil, "the server wants something to be done elsewhere first, and that was declined"
-					return nil, errors.Join(errors.New(r.Failure), a.journal.write(t, r))
+					return nil, errors.Join(errors.New(r.Failure), a.journal.Write(t, r))
 				}
 			}
 			return a.call(ctx, t, of, r, &sdk.CallToolParams{})
@@ -336,7 +339,7 @@ func (a *Agent) ask(ctx context.Context, t *agents.Task, of *tool, r *record) (*
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	r.State = asking
-	if err := a.journal.write(t, r); err != nil {
+	if err := a.journal.Write(t, r); err != nil {
 		return nil, err
 	}
 	return a.asked(r), nil
@@ -362,7 +365,7 @@ func (a *Agent) reply(ctx context.Context, t *agents.Task, of *tool, r *record) 
 	reply, err := answer(p, said(t), data)
 	if errors.Is(err, errUnfit) {
 		q.Wrong, r.State = shorten.To(err.Error(), 1000), asking
-		if err := a.journal.write(t, r); err != nil {
+		if err := a.journal.Write(t, r); err != nil {
 			return nil, err
 		}
 		return a.asked(r), nil

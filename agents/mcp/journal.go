@@ -2,13 +2,10 @@ package mcp
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
@@ -17,8 +14,6 @@ const callsDir = "calls"
 
 // Bounds of the journal. Should a task whose record was removed be redelivered, its outcome is unknown.
 const (
-	recordAge  = 7 * 24 * time.Hour // no task is redelivered later
-	maxRecords = 10_000
 	maxJournal = 256 << 20 // bytes of all records
 	maxRecord  = 64 << 20  // bytes of one record
 )
@@ -48,12 +43,6 @@ type record struct {
 	Question *question `json:"question,omitempty"` // the server's last question
 }
 
-// journal keeps an agent's records, one file each, in a folder that is locked by one process.
-type journal struct {
-	files *taskfile.Folder
-	lock  *os.File
-}
-
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation: the arguments and results of calls, and questions. A call that
 // was interrupted, and whose record is gone, is still not made a second time.
 func Forget(dir, tenant, contextID string) error {
@@ -61,33 +50,6 @@ func Forget(dir, tenant, contextID string) error {
 }
 
 // openJournal opens the journal in folder and creates the folder if necessary.
-func openJournal(folder string, now time.Time) (*journal, error) {
-	j := &journal{files: &taskfile.Folder{Dir: filepath.Join(folder, callsDir), Age: recordAge, Most: maxRecords, Bytes: maxJournal}}
-	var err error
-	if j.lock, err = taskfile.Claim(folder, now, j.files); err != nil {
-		return nil, err
-	}
-	return j, nil
-}
-
-func (j *journal) close() error { return taskfile.Release(j.lock) }
-
-// path returns the file of a task's record.
-func (j *journal) path(t *agents.Task) string { return j.files.Path(t.Tenant, t.ContextID, t.ID) }
-
-// read returns a task's record, or nil.
-func (j *journal) read(t *agents.Task) (*record, error) {
-	r := &record{}
-	if ok, err := taskfile.ReadRecord(j.path(t), maxRecord, r); !ok {
-		return nil, err
-	}
-	if r.Question != nil && r.Question.Answers == nil {
-		r.Question.Answers = sdk.InputResponseMap{}
-	}
-	return r, nil
-}
-
-// write writes and syncs a task's record.
-func (j *journal) write(t *agents.Task, r *record) error {
-	return j.files.WriteRecord(j.path(t), maxRecord, r)
+func openJournal(folder string, now time.Time) (*records.Journal[record], error) {
+	return records.Open[record](folder, callsDir, now, maxJournal, maxRecord)
 }

@@ -11,20 +11,21 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 )
 
 // A journal that is opened removes old records.
 func TestJournalSweeps(t *testing.T) {
 	folder, now := t.TempDir(), time.Now()
 	old := filepath.Join(folder, callsDir, "old.json")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o700), os.WriteFile(old, nil, 0o600), os.Chtimes(old, now, now.Add(-recordAge))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o700), os.WriteFile(old, nil, 0o600), os.Chtimes(old, now, now.Add(-records.Age))); err != nil {
 		t.Fatal(err)
 	}
 	j, err := openJournal(folder, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.close()
+	defer j.Close()
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an old record is left: %v", err)
 	}
@@ -42,13 +43,13 @@ func TestForget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer j.close()
+		defer j.Close()
 		for _, contextID := range []string{"gone", "kept"} {
 			task := &agents.Task{ID: "1", ContextID: contextID, Message: &a2a.Message{ID: "m"}}
-			if err := j.write(task, &record{Message: "m", State: sent}); err != nil {
+			if err := j.Write(task, &record{Message: "m", State: sent}); err != nil {
 				t.Fatal(err)
 			}
-			left[j.path(task)] = task
+			left[j.File(task)] = task
 		}
 	}
 	if err := Forget(dir, "", "gone"); err != nil {
@@ -67,21 +68,21 @@ func TestDamagedRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.close()
+	defer j.Close()
 	task := &agents.Task{ID: "1", ContextID: "c", Message: &a2a.Message{ID: "m"}}
-	if r, err := j.read(task); r != nil || err != nil {
+	if r, err := j.Read(task); r != nil || err != nil {
 		t.Errorf("before: %v, %v", r, err)
 	}
-	if err := j.write(task, &record{Message: "m", State: sent, Tool: "note"}); err != nil {
+	if err := j.Write(task, &record{Message: "m", State: sent, Tool: "note"}); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := j.read(task); err != nil || r.State != sent || r.Tool != "note" {
+	if r, err := j.Read(task); err != nil || r.State != sent || r.Tool != "note" {
 		t.Errorf("read %+v, %v", r, err)
 	}
-	if err := os.WriteFile(j.path(task), []byte(`{"state`), 0o600); err != nil {
+	if err := os.WriteFile(j.File(task), []byte(`{"state`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := j.read(task); err == nil {
+	if r, err := j.Read(task); err == nil {
 		t.Errorf("a damaged record is read as %+v", r)
 	}
 }

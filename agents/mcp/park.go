@@ -28,7 +28,7 @@ func (a *Agent) park(t *agents.Task, one *call, q *live) bool {
 	if a.parked == nil {
 		a.parked = map[string]*parked{}
 	}
-	key := a.journal.path(t)
+	key := a.journal.File(t)
 	a.parked[key] = &parked{one, q, time.AfterFunc(parkedTime, func() {
 		one.stop(errors.New("nobody has answered"))
 		a.mu.Lock()
@@ -40,7 +40,7 @@ func (a *Agent) park(t *agents.Task, one *call, q *live) bool {
 
 // unpark passes the answer to the server and continues with the call.
 func (a *Agent) unpark(ctx context.Context, t *agents.Task, of *tool, r *record, said *sdk.ElicitResult) (*agents.Result, error) {
-	key := a.journal.path(t)
+	key := a.journal.File(t)
 	a.mu.Lock()
 	p := a.parked[key]
 	delete(a.parked, key)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -43,7 +44,7 @@ type Agent struct {
 	p       *Persona
 	o       Options
 	log     *slog.Logger
-	journal *journal
+	journal *records.Journal[record]
 	memory  *memory
 	outputs map[string]*agentcard.Schema // of skills, by id
 	editing sync.Mutex                   // held while a file is changed
@@ -67,7 +68,7 @@ func Open(p *Persona, o *Options) (*Agent, error) {
 		return nil, fmt.Errorf("%s: %w", p.File, err)
 	}
 	folder := Folder(o.Dir, id)
-	if a.journal, err = openJournal(folder, time.Now()); err != nil {
+	if a.journal, err = records.Open[record](folder, tasksDir, time.Now(), maxJournal, maxRecord); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	a.memory = &memory{files: &taskfile.Folder{Dir: filepath.Join(folder, memoryDir), Age: maxMemory, Most: memoryFiles, Bytes: memoryBytes}, now: time.Now}
@@ -81,7 +82,7 @@ func Folder(dir, agentID string) string { return filepath.Join(dir, agentID) }
 func ServersDir(dir, agentID string) string { return filepath.Join(Folder(dir, agentID), serversDir) }
 
 // Close ends the agent. The tasks that it does have to be over.
-func (a *Agent) Close() error { return taskfile.Release(a.journal.lock) }
+func (a *Agent) Close() error { return a.journal.Close() }
 
 // Tools returns the names of the tools that the agent has, and the words of its file for which there is no tool here.
 func (a *Agent) Tools() (has, foreign []string) {
@@ -108,7 +109,7 @@ func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event
 
 // do works on a task, goes on with it, or returns its outcome again.
 func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) {
-	r, err := a.journal.read(t)
+	r, err := a.journal.Read(t)
 	if err != nil {
 		return nil, err
 	}

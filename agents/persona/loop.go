@@ -88,7 +88,7 @@ func (w *work) keep() error {
 	now := time.Now()
 	w.r.Worked += now.Sub(w.began)
 	w.began = now
-	if err := w.a.journal.write(w.task, w.r); err != nil {
+	if err := w.a.journal.Write(w.task, w.r); err != nil {
 		return &unkeptError{err}
 	}
 	return nil
@@ -129,7 +129,7 @@ func (w *work) forgotten() error {
 	if !w.kept {
 		return nil
 	}
-	if _, err := os.Stat(w.a.journal.path(w.task)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(w.a.journal.File(w.task)); errors.Is(err, fs.ErrNotExist) {
 		return errForgotten
 	}
 	return nil

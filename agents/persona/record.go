@@ -3,13 +3,11 @@ package persona
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
@@ -24,8 +22,6 @@ const (
 
 // Bounds of the journal.
 const (
-	recordAge  = 7 * 24 * time.Hour // no task is redelivered later
-	maxRecords = 10_000
 	maxJournal = 1 << 30 // bytes of all records
 	maxRecord  = 96 << 20
 )
@@ -86,42 +82,10 @@ type outcome struct {
 	Cut  string          `json:"cut,omitempty"`  // the bound that ended the work
 }
 
-// journal keeps an agent's records, one file each, in a folder that is locked by one process.
-type journal struct {
-	files *taskfile.Folder
-	lock  *os.File
-}
-
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation: their records, and what they remember.
 func Forget(dir, tenant, contextID string) error {
 	return taskfile.Below(dir, func(agent string) error {
 		return errors.Join(taskfile.Forget(filepath.Join(agent, tasksDir), tenant, contextID),
 			taskfile.Forget(filepath.Join(agent, memoryDir), tenant, contextID), mcp.Forget(filepath.Join(agent, serversDir), tenant, contextID))
 	})
-}
-
-// openJournal opens the journal in folder and creates the folder if necessary.
-func openJournal(folder string, now time.Time) (*journal, error) {
-	j := &journal{files: &taskfile.Folder{Dir: filepath.Join(folder, tasksDir), Age: recordAge, Most: maxRecords, Bytes: maxJournal}}
-	var err error
-	if j.lock, err = taskfile.Claim(folder, now, j.files); err != nil {
-		return nil, err
-	}
-	return j, nil
-}
-
-func (j *journal) path(t *agents.Task) string { return j.files.Path(t.Tenant, t.ContextID, t.ID) }
-
-// read returns a task's record, or nil.
-func (j *journal) read(t *agents.Task) (*record, error) {
-	r := &record{}
-	if ok, err := taskfile.ReadRecord(j.path(t), maxRecord, r); !ok {
-		return nil, err
-	}
-	return r, nil
-}
-
-// write writes and syncs a task's record.
-func (j *journal) write(t *agents.Task, r *record) error {
-	return j.files.WriteRecord(j.path(t), maxRecord, r)
 }
