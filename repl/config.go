@@ -85,7 +85,7 @@ type Backend struct {
 	// Conversations lists the conversations, the most recent first.
 	Conversations func(ctx context.Context) ([]ConversationInfo, error)
 	// History yields a conversation, oldest first.
-	History func(ctx context.Context, contextID string) iter.Seq2[*Line, error]
+	History func(ctx context.Context, contextID string) iter.Seq2[*client.Line, error]
 	// Turns lists the latest turns of a conversation that people began, oldest first.
 	Turns func(ctx context.Context, contextID string) ([]Turn, error)
 	// Why explains the conversation's last decision: kind, reason, model, usage, delegations.
@@ -127,31 +127,7 @@ type Turn struct {
 	ID     string // see [transport.TurnID]
 	Who    string
 	Said   string
-	Answer *Line // nil: none yet
-}
-
-// LineKind is the kind of a line of a conversation.
-type LineKind string
-
-// The kinds of line.
-const (
-	LineUser   LineKind = "user"   // what the user said
-	LineAnswer LineKind = "answer" // what Cortex answered
-	LineTask   LineKind = "task"   // what an agent was asked; Who is the agent
-	LineResult LineKind = "result" // what it returned; Who is the agent
-	LineNote   LineKind = "note"   // anything else
-)
-
-// Line is one contribution to a conversation. Who may be empty for the user and for Cortex. Text may have several lines; it ends with one line for
-// each of Files. ID is the id of an answer's message.
-type Line struct {
-	Time time.Time
-	Kind LineKind
-	ID   string
-	Who  string
-	Text string
-
-	Files []*a2a.Part
+	Answer *client.Line // nil: none yet
 }
 
 // TaskInfo is a delegation in a list.

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/client"
 )
 
 func (c *chat) export(ctx context.Context, path string) error { return c.exportTo(ctx, path, false) }
@@ -101,11 +103,11 @@ func (c *chat) writeMarkdown(ctx context.Context, w io.Writer) (size int64, err 
 		text := strings.Trim(Sanitize(line.Text), "\n")
 		who := speaker(line)
 		switch line.Kind {
-		case LineUser, LineAnswer:
+		case client.LineUser, client.LineAnswer:
 			fmt.Fprintf(b, "\n## %s%s\n\n%s\n", who, at, text)
-		case LineTask:
+		case client.LineTask:
 			fmt.Fprintf(b, "\n> **task for %s**%s\n%s\n", who, at, quote(text))
-		case LineResult:
+		case client.LineResult:
 			fmt.Fprintf(b, "\n> **%s**%s\n%s\n", who, at, quote(text))
 		default:
 			fmt.Fprintf(b, "\n> *%s*\n", oneLine(text))

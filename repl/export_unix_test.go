@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/hinshun/vt10x"
+
+	"github.com/cortex-orchestrator/cortex/client"
 )
 
 // TestExportReplacesFilesOnly exports to paths that are no regular files, which must not change, and through a link.
@@ -25,8 +27,8 @@ func TestExportReplacesFilesOnly(t *testing.T) {
 	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary folder
 	at := func(name string) string { return filepath.Join(dir, name) }
 	c := &chat{ui: &ui{screen: screen{w: glass{vt10x.New()}}}, contextID: "ctx"}
-	c.Backend.History = func(context.Context, string) iter.Seq2[*Line, error] {
-		return func(yield func(*Line, error) bool) { yield(&Line{Text: "said"}, nil) }
+	c.Backend.History = func(context.Context, string) iter.Seq2[*client.Line, error] {
+		return func(yield func(*client.Line, error) bool) { yield(&client.Line{Text: "said"}, nil) }
 	}
 	if err := syscall.Mkfifo(at("fifo"), 0o600); err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func (c *chat) again(ctx context.Context, got gotFile) (*a2a.Part, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the answer that it is of: %w", err)
 		}
-		if line.Kind == LineAnswer && line.ID == got.answer && got.index < len(line.Files) {
+		if line.Kind == client.LineAnswer && line.ID == got.answer && got.index < len(line.Files) {
 			return line.Files[got.index], nil
 		}
 	}

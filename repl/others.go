@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -143,7 +144,7 @@ func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told ma
 			continue
 		}
 		who, whose := "you, elsewhere", ", elsewhere"
-		if name := speaker(&Line{Kind: LineUser, Who: t.Who}); name != "you" {
+		if name := speaker(&client.Line{Kind: client.LineUser, Who: t.Who}); name != "you" {
 			who, whose = name, " to "+name
 		}
 		if !known {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hinshun/vt10x"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/client/clienttest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -32,9 +33,9 @@ func TestChatNamesWhatItRepliesTo(t *testing.T) {
 
 	c.turn(t.Context(), "pay Bob") // m1
 	c.turn(t.Context(), "yes")     // m2
-	c.tell(t.Context(), "ctx", []Turn{{ID: "elsewhere", Who: "user:ada", Answer: &Line{}}}, map[string]bool{})
+	c.tell(t.Context(), "ctx", []Turn{{ID: "elsewhere", Who: "user:ada", Answer: &client.Line{}}}, map[string]bool{})
 	c.turn(t.Context(), "yes") // m3
-	c.tell(t.Context(), "ctx", []Turn{{ID: "another's", Who: "user:eve", Answer: &Line{}}}, map[string]bool{})
+	c.tell(t.Context(), "ctx", []Turn{{ID: "another's", Who: "user:eve", Answer: &client.Line{}}}, map[string]bool{})
 	c.turn(t.Context(), "yes") // m4
 	c.follow(t.Context(), "other")
 	c.turn(t.Context(), "hello")

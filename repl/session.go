@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -50,19 +51,19 @@ func (c *chat) recap(ctx context.Context, id string) error {
 	if c.Backend.History == nil {
 		return nil
 	}
-	var last []*Line
+	var last []*client.Line
 	for line, err := range c.Backend.History(ctx, id) {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", id, err)
 		}
-		if line.Kind == LineUser || line.Kind == LineAnswer {
+		if line.Kind == client.LineUser || line.Kind == client.LineAnswer {
 			last = append(last, line)
 			last = last[max(0, len(last)-resumeLines):]
 		}
 	}
 	width, height := c.ui.size()
 	for i, line := range last {
-		if line.Kind == LineUser {
+		if line.Kind == client.LineUser {
 			c.last, c.lastFiles = line.Text, nil
 		}
 		text := c.ui.style.dim(table.Fit(speaker(line)+": "+oneLine(line.Text), width-1))
@@ -70,7 +71,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 			text = render(whole, width, c.ui.style, lookDim)
 		}
 		c.ui.Print(text)
-		if line.Kind == LineAnswer {
+		if line.Kind == client.LineAnswer {
 			c.brought(ctx, id, line.ID, line.Files)
 		}
 	}
@@ -105,9 +106,9 @@ func byPrefix(ids []string, typed, what, list string) (string, error) {
 }
 
 // speaker returns the name of the author of a line.
-func speaker(l *Line) string {
+func speaker(l *client.Line) string {
 	switch {
-	case l.Kind == LineUser && (l.Who == "" || l.Who == "user"):
+	case l.Kind == client.LineUser && (l.Who == "" || l.Who == "user"):
 		return "you"
 	case l.Who != "":
 		return oneLine(l.Who)

@@ -179,12 +179,12 @@ func childBackend() Backend {
 				{ContextID: "0193b2f0-aaaa-7000-8000-000000000001", Title: "what time is it in Tokyo and in Berlin and in Paris and in Rome", Updated: time.Now().Add(-3 * time.Hour), Turns: "12"},
 			}, nil
 		},
-		History: func(_ context.Context, contextID string) iter.Seq2[*Line, error] {
-			return func(yield func(*Line, error) bool) {
-				_ = yield(&Line{Time: at, Kind: LineUser, Text: "what time is it?"}, nil) &&
-					yield(&Line{Time: at, Kind: LineTask, Who: "agent_clock", Text: "time"}, nil) &&
-					yield(&Line{Time: at, Kind: LineResult, Who: "agent_clock", Text: "noon\x1b[31m\nsharp"}, nil) &&
-					yield(&Line{Time: at, Kind: LineAnswer, Text: "noon"}, nil)
+		History: func(_ context.Context, contextID string) iter.Seq2[*client.Line, error] {
+			return func(yield func(*client.Line, error) bool) {
+				_ = yield(&client.Line{Time: at, Kind: client.LineUser, Text: "what time is it?"}, nil) &&
+					yield(&client.Line{Time: at, Kind: client.LineTask, Who: "agent_clock", Text: "time"}, nil) &&
+					yield(&client.Line{Time: at, Kind: client.LineResult, Who: "agent_clock", Text: "noon\x1b[31m\nsharp"}, nil) &&
+					yield(&client.Line{Time: at, Kind: client.LineAnswer, Text: "noon"}, nil)
 			}
 		},
 		Why:    func(context.Context, string) (string, error) { return "respond: because \x1b[2Jnothing fits", nil },

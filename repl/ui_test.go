@@ -105,8 +105,10 @@ func TestExportFails(t *testing.T) {
 	}
 	broken := errors.New("the store is away")
 	c := &chat{ui: &ui{screen: screen{w: glass{vt10x.New()}}}, contextID: "ctx"}
-	c.Backend.History = func(context.Context, string) iter.Seq2[*Line, error] {
-		return func(yield func(*Line, error) bool) { _ = yield(&Line{Text: "half"}, nil) && yield(nil, broken) }
+	c.Backend.History = func(context.Context, string) iter.Seq2[*client.Line, error] {
+		return func(yield func(*client.Line, error) bool) {
+			_ = yield(&client.Line{Text: "half"}, nil) && yield(nil, broken)
+		}
 	}
 	for _, err := range []error{c.export(t.Context(), filepath.Join(dir, "new.md")), c.exportOver(t.Context(), old)} {
 		if !errors.Is(err, broken) {

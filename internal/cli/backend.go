@@ -102,21 +102,16 @@ func (b *backend) conversations(ctx context.Context) ([]repl.ConversationInfo, e
 // maxConversations bounds the list of a chat.
 const maxConversations = 50
 
-func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl.Line, error] {
-	return func(yield func(*repl.Line, error) bool) {
+func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*client.Line, error] {
+	return func(yield func(*client.Line, error) bool) {
 		alike, err := b.lookalikes(ctx)
 		if err == nil {
-			err = view.Transcript(ctx, b.reader(), contextID, alike, func(l *view.Line) bool { return yield(chatLine(l), nil) })
+			err = view.Transcript(ctx, b.reader(), contextID, alike, func(l *client.Line) bool { return yield(l, nil) })
 		}
 		if err != nil {
 			yield(nil, err)
 		}
 	}
-}
-
-// chatLine converts a line for a chat.
-func chatLine(l *view.Line) *repl.Line {
-	return &repl.Line{Time: l.Time, Kind: repl.LineKind(l.Kind), ID: l.ID, Who: l.Who, Text: l.Text, Files: l.Files}
 }
 
 // turns lists the messages of a conversation from its loaded state, not from its whole log.
@@ -135,7 +130,7 @@ func (b *backend) turns(ctx context.Context, contextID string) ([]repl.Turn, err
 			turn.Said = strings.TrimSpace(turn.Said + " [" + client.Describe(ctx, b.bus, b.tenant, p) + "]")
 		}
 		if m, ok := conv.AnswerOf(t.From, t.Message); ok {
-			turn.Answer = &repl.Line{Time: t.Answered, Kind: repl.LineAnswer, ID: m.ID, Text: transport.Text(m.Parts), Files: transport.FilesOf(m.Parts)}
+			turn.Answer = &client.Line{Time: t.Answered, Kind: client.LineAnswer, ID: m.ID, Text: transport.Text(m.Parts), Files: transport.FilesOf(m.Parts)}
 		}
 		list = append(list, turn)
 	}

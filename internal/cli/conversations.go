@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -169,11 +170,11 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, last in
 		if err != nil {
 			return err
 		}
-		lines := ending[*view.Line]{most: last, write: func(l *view.Line) error {
+		lines := ending[*client.Line]{most: last, write: func(l *client.Line) error {
 			e.printLine(l)
 			return nil
 		}}
-		err = view.Transcript(ctx, l.reader(), contextID, alike, func(line *view.Line) bool {
+		err = view.Transcript(ctx, l.reader(), contextID, alike, func(line *client.Line) bool {
 			found = true
 			return lines.add(line) == nil
 		})
@@ -229,8 +230,8 @@ func (n *ending[T]) end() error {
 }
 
 // printLine prints one line of a transcript. On a narrow terminal the text goes below the time and the name.
-func (e *env) printLine(l *view.Line) {
-	mark := map[view.LineKind]string{view.LineTask: "→ ", view.LineResult: "← "}[l.Kind]
+func (e *env) printLine(l *client.Line) {
+	mark := map[client.LineKind]string{client.LineTask: "→ ", client.LineResult: "← "}[l.Kind]
 	head := l.Time.Local().Format(time.DateTime) + "  " + table.Pad(repl.Sanitize(mark+l.Who), 16) + "  "
 	indent, width := 39, screen.Width(e.stdout)
 	text := repl.Sanitize(l.Text)

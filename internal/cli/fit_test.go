@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -22,7 +23,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 
 	"github.com/cortex-orchestrator/cortex/internal/table"
-	"github.com/cortex-orchestrator/cortex/internal/view"
 )
 
 // onScreen returns the output on a terminal with this many columns, and fails the test for a line that is wider.
@@ -155,8 +155,8 @@ func TestSettingsOnNarrowScreens(t *testing.T) {
 
 // TestHistoryKeepsWidth checks that a conversation is readable on a narrow terminal: no line is wrapped by the terminal.
 func TestHistoryKeepsWidth(t *testing.T) {
-	line := &view.Line{
-		Time: time.Date(2026, 11, 20, 18, 1, 2, 0, time.Local), Kind: view.LineResult, Who: "agent_ech0 (looks like agent_echo)",
+	line := &client.Line{
+		Time: time.Date(2026, 11, 20, 18, 1, 2, 0, time.Local), Kind: client.LineResult, Who: "agent_ech0 (looks like agent_echo)",
 		Text: "to be or not to be\n  that is the question, and nobody answers it",
 	}
 	for columns, want := range map[uint16]string{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/evaluate"
@@ -170,7 +171,7 @@ func TestWhyTellsOfVerdicts(t *testing.T) {
 	}
 	var notes []string
 	for _, line := range view.LinesOf(conv, &conversation.Entry{Seq: 2, Cause: &transport.Event{From: "scale", TaskID: id, Payload: result}, Verdicts: []evaluate.Verdict{{Evaluator: "no_pii", Action: evaluate.Redact}}}) {
-		if line.Kind == view.LineNote {
+		if line.Kind == client.LineNote {
 			notes = append(notes, line.Text)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -14,30 +13,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
-
-// LineKind is the kind of a Line.
-type LineKind string
-
-// The kinds of line.
-const (
-	LineUser   LineKind = "user"   // what the user said
-	LineAnswer LineKind = "answer" // what Cortex answered
-	LineTask   LineKind = "task"   // what an agent was asked; Who is the agent
-	LineResult LineKind = "result" // what it returned; Who is the agent
-	LineNote   LineKind = "note"   // anything else
-)
-
-// Line is one contribution to a conversation. Who may be empty for the user and for Cortex. Text may have several lines; it ends with one line for
-// each of Files. ID is the id of an answer's message.
-type Line struct {
-	Time time.Time
-	Kind LineKind
-	ID   string
-	Who  string
-	Text string
-
-	Files []*a2a.Part
-}
 
 // ShareLine describes a Share.
 func ShareLine(p *transport.Share) string {
@@ -53,7 +28,7 @@ func ShareLine(p *transport.Share) string {
 
 // Transcript reads the log of a conversation and calls line for each thing said or done, oldest first, until line returns false. alike marks the
 // agents in it. Files are described.
-func Transcript(ctx context.Context, r *Reader, contextID string, alike *Lookalikes, line func(*Line) bool) error {
+func Transcript(ctx context.Context, r *Reader, contextID string, alike *Lookalikes, line func(*client.Line) bool) error {
 	conv := conversation.NewConversation(r.Tenant, contextID)
 	for entry, err := range r.Store.Load(ctx, r.Tenant, contextID, 0) {
 		if err != nil {
@@ -66,7 +41,7 @@ func Transcript(ctx context.Context, r *Reader, contextID string, alike *Lookali
 			for _, p := range l.Files {
 				l.Text = strings.TrimPrefix(l.Text+"\n["+client.Describe(ctx, r.Transport, r.Tenant, p)+"]", "\n")
 			}
-			if l.Kind == LineTask || l.Kind == LineResult {
+			if l.Kind == client.LineTask || l.Kind == client.LineResult {
 				alike.Add(l.Who) // the agent may be gone
 				l.Who = alike.Named(l.Who)
 			}
@@ -79,19 +54,19 @@ func Transcript(ctx context.Context, r *Reader, contextID string, alike *Lookali
 }
 
 // LinesOf returns the lines of an entry, the last one of conv.
-func LinesOf(conv *conversation.Conversation, entry *conversation.Entry) []*Line {
-	var lines []*Line
-	add := func(kind LineKind, who, text string, files ...*a2a.Part) {
-		lines = append(lines, &Line{Time: entry.Time, Kind: kind, Who: who, Text: text, Files: files})
+func LinesOf(conv *conversation.Conversation, entry *conversation.Entry) []*client.Line {
+	var lines []*client.Line
+	add := func(kind client.LineKind, who, text string, files ...*a2a.Part) {
+		lines = append(lines, &client.Line{Time: entry.Time, Kind: kind, Who: who, Text: text, Files: files})
 	}
 	if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
-		add(LineUser, entry.Cause.From, transport.Text(m.Parts), transport.FilesOf(m.Parts)...)
+		add(client.LineUser, entry.Cause.From, transport.Text(m.Parts), transport.FilesOf(m.Parts)...)
 	}
 	if p, ok := entry.Cause.Payload.(*transport.Share); ok {
-		add(LineNote, entry.Cause.From, ShareLine(p))
+		add(client.LineNote, entry.Cause.From, ShareLine(p))
 	}
 	if entry.Summary != nil {
-		add(LineNote, "", SummaryLine(entry))
+		add(client.LineNote, "", SummaryLine(entry))
 	}
 	for _, out := range conv.Effects(entry.Seq) {
 		switch p := out.Event.Payload.(type) {
@@ -101,7 +76,7 @@ func LinesOf(conv *conversation.Conversation, entry *conversation.Entry) []*Line
 				text = transport.Text(p.Status.Message.Parts)
 			}
 			if p.Status.State == a2a.TaskStateSubmitted { // it is tried again
-				add(LineNote, "", text)
+				add(client.LineNote, "", text)
 				continue
 			}
 			if p.Status.State != a2a.TaskStateCompleted {
@@ -112,21 +87,21 @@ func LinesOf(conv *conversation.Conversation, entry *conversation.Entry) []*Line
 			if ok && r.TaskID == p.TaskID {
 				files = r.Files
 			}
-			add(LineResult, transport.MetaString(p, transport.MetaAgentID), text, files...)
+			add(client.LineResult, transport.MetaString(p, transport.MetaAgentID), text, files...)
 			if ok && r.TaskID == p.TaskID {
 				for _, v := range slices.Concat(OwnVerdicts(entry.Cause), entry.Verdicts) {
 					if !v.Pass {
-						add(LineNote, "", "checked: "+VerdictLine(&v))
+						add(client.LineNote, "", "checked: "+VerdictLine(&v))
 					}
 				}
 			}
 		case *a2a.Task:
-			add(LineTask, transport.MetaString(p, transport.MetaAgentID), transport.Text(p.History[0].Parts), transport.FilesOf(p.History[0].Parts)...)
+			add(client.LineTask, transport.MetaString(p, transport.MetaAgentID), transport.Text(p.History[0].Parts), transport.FilesOf(p.History[0].Parts)...)
 		case *a2a.Message:
 			// An agent that asked gets the answer on topics of its own, too.
-			told := slices.ContainsFunc(lines, func(l *Line) bool { return l.Kind == LineAnswer && l.ID == p.ID })
+			told := slices.ContainsFunc(lines, func(l *client.Line) bool { return l.Kind == client.LineAnswer && l.ID == p.ID })
 			if p.Role == a2a.MessageRoleAgent && !told {
-				add(LineAnswer, transport.Cortex, transport.Text(p.Parts), transport.FilesOf(p.Parts)...)
+				add(client.LineAnswer, transport.Cortex, transport.Text(p.Parts), transport.FilesOf(p.Parts)...)
 				lines[len(lines)-1].ID = p.ID
 			}
 		}
