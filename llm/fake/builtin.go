@@ -83,7 +83,7 @@ func (m *matcher) isBuiltIn(agent int) bool {
 }
 
 // ofTalk is what was said before, which who echoes does not know.
-var ofTalk = regexp.MustCompile(`(?i)^(?:(?:what|the thing|everything)\b.*\b(?:said|wrote|typed|asked|told)|(?:the|my|your) (?:last|first|previous))\b`)
+var ofTalk = regexp.MustCompile(`(?i)^(?:(?:what|the thing|everything)\b.*\b(?:said|wrote|typed|asked|told)|(?:that|it) .*\btimes|(?:the|my|your) (?:last|first|previous))\b`)
 
 // echoes reports whether a text begins with a word for echoing, and is about no words that were said before.
 func (m *matcher) echoes(text string) bool {

@@ -273,7 +273,7 @@ func TestTalk(t *testing.T) {
 		{{"time in oslo, norway", "Oslo"}, {"how about rome, italy", "@agent_clock: time in rome, italy"}, {"and in Sydney, Australia", "@agent_clock: time in Sydney, Australia"}, {"was it yesterday there?", "Sydney (Australia/Sydney): 17:08"}},
 		{{"what day of the week is July 4", "4 July 2026 is a Saturday"}, {"is that a weekend?", lost}, {"exit the chat please", "In a chat, Ctrl-D"}, {"what time is it in Rome & what is 3*4", "agent_clock: Rome (Europe/Rome): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nagent_calc: 3*4 = 12"}},
 		{{"what time is it and what's my name", "UTC: 07:08:09 on Wednesday, 6 May 2026\nI did not understand \"what's my name\"."}, {"no, in Madrid", "Madrid (Europe/Madrid)"}, {"wat is 8 tiems 7", "8 tiems 7 = 56"}},
-		{{"what is this exactly?", "Hello! I am Cortex."}, {"hmm thats wrong", "Then say it"}, {"cool. what can I ask you?", "Hello!"}, {"how many days in february", "By words alone"}, {"where is my data stored", "What is said is kept"}, {"what time do you close?", "By words alone"}, {"how do I close this", "In a chat, Ctrl-D"}},
+		{{"what is this exactly?", "Hello! I am Cortex."}, {"hmm thats wrong", "Then say it"}, {"you're wrong", "Then say it"}, {"repeat that 3 times", "By words alone"}, {"cool. what can I ask you?", "Hello!"}, {"how many days in february", "By words alone"}, {"where is my data stored", "What is said is kept"}, {"what time do you close?", "By words alone"}, {"how do I close this", "In a chat, Ctrl-D"}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},

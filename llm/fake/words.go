@@ -434,7 +434,7 @@ func courtesy(s string) string {
 	if farewells[strings.Join(rest, " ")] {
 		return "Goodbye."
 	}
-	if said := strings.NewReplacer("'s", " is", "thats", "that is").Replace(strings.Join(rest, " ")); complaints[said] {
+	if said := strings.NewReplacer("'s", " is", "'re", " are", "thats", "that is").Replace(strings.Join(rest, " ")); complaints[said] {
 		return sayAgain
 	}
 	for _, c := range courtesies {
