@@ -442,6 +442,41 @@ func TestOnlyWorkIsJudged(t *testing.T) {
 	}
 }
 
+// TestDayCountsJudges checks that what judges cost is spent of the day's budget, which ends with it, and once only if the entry is stored late.
+func TestDayCountsJudges(t *testing.T) {
+	const byModel = "rules: [{agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}"
+	for name, through := range map[string]func(w *world) storage.Store{
+		"stored": func(w *world) storage.Store { return w.store },
+		"late": func(w *world) storage.Store {
+			return accounting{&absent{Store: w.store, left: 2}, w.store.(storage.SpendLog)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := judging{once(toAlpha), func(context.Context, string, string, []string) (*llm.Verdict, error) {
+					return &llm.Verdict{Score: 1, Usage: each}, nil
+				}}
+				w := newWorld(t, d)
+				cfg := cortex.Config{Decider: d, Policy: rules(t, byModel), Budget: budget.Limits{Day: llm.Budget{Tokens: 150, Cost: 9}}}
+				w.restart(cfg)
+				w.say("m1", "go")
+				cfg.Store = through(w)
+				w.restart(cfg)
+				w.finish("alpha", w.onlyTask("alpha"), "A")
+				pass(time.Minute)
+				w.wantAnswer("m1", "alpha COMPLETED A; ")
+				cfg.Store = nil
+				w.restart(cfg)
+				w.say("m2", "go on")
+				all := w.decisions()
+				if got, want := all[len(all)-1].Budget, (llm.Budget{Tokens: 40, Cost: 8.75}); got != want {
+					t.Errorf("after a judge was paid, a decision may spend %+v, want %+v", got, want)
+				}
+			})
+		})
+	}
+}
+
 // TestJudgedOnce checks that a judge is not asked, nor paid, again when the entry comes second, or cannot be stored at first.
 func TestJudgedOnce(t *testing.T) {
 	const byModel = "rules: [{agents: [alpha, beta], evaluators: [brief, no_keys]}]\nevaluators:\n  brief: {judge: it is brief}\n  no_keys: {rules: [AKIA], action: redact}"

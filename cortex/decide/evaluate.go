@@ -125,7 +125,7 @@ func (m *Maker) evaluators(t *conversation.Task, turn *conversation.Turn) []eval
 // errNoJudge says that there is no model to judge a result.
 var errNoJudge = errors.New("no language model is there to judge")
 
-// judge asks the decider's model about a result, within the budget. What it costs is the entry's.
+// judge asks the decider's model about a result, within the budget. What it costs is the entry's, and the day's at once: the entry may never be stored.
 func (m *Maker) judge(
 	ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry, task, output string, criteria []string,
 ) (float64, string, error) {
