@@ -406,7 +406,9 @@ func TestChatCommands(t *testing.T) {
 	run("/xyzzy", "error: no command /xyzzy; /help lists them")
 	run("/resume nope", "error: /resume: no conversation nope; /conversations lists them")
 	run("/export "+file, "(")
-	run("/export "+file, "exists; /export!")
+	term.keys("\x0c/export " + file + "\r")
+	term.says("exists; /export!")
+	term.prompts("")
 	run("/export! "+file, "(")
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -474,7 +476,9 @@ func TestChatFiles(t *testing.T) {
 	term.prompts("")
 	out := filepath.Join(dir, "out.txt")
 	run("/save 2 "+out, "wrote ")
-	run("/save 2 "+out, "is there already: nothing is overwritten")
+	term.keys("\x0c/save 2 " + out + "\r")
+	term.says("is there already: nothing is overwritten")
+	term.prompts("")
 	run("/save 1 "+dir, "dot-2.png")
 	run("/save 3", "error: /save: which one? the files are numbered from 1 to 2: /save 1")
 	for path, want := range map[string][]byte{out: large, filepath.Join(dir, "dot-2.png"): dot.Bytes(), filepath.Join(dir, "dot.png"): dot.Bytes()} {

@@ -317,6 +317,12 @@ func (term *terminal) shows(text string) {
 	term.wait(fmt.Sprintf("%q", text), func(s string) bool { return strings.Contains(s, text) })
 }
 
+// says waits until the screen has text, wherever its lines are broken: the path of a file in it may be of any length.
+func (term *terminal) says(text string) {
+	term.t.Helper()
+	term.wait(fmt.Sprintf("%q", text), func(s string) bool { return strings.Contains(strings.Join(strings.Fields(s), " "), text) })
+}
+
 // prompts waits until the last line of the screen is the prompt with text.
 func (term *terminal) prompts(text string) {
 	term.t.Helper()

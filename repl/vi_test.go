@@ -119,7 +119,7 @@ mv "$2.new" "$2"
 	term.prompts("changed:↵wait")
 	term.shows("agent_echo joined (Echoes back)\n> changed:↵wait")
 	term.keys("\x15fail\x18\x05")
-	term.shows(": exit status 3: the")
+	term.says(": exit status 3: the")
 	term.prompts("fail")
 	term.keys("\x15\x18x") // Ctrl-X alone does nothing
 	term.prompts("x")

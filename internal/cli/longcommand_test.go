@@ -43,8 +43,8 @@ func TestCommandLines(t *testing.T) {
 // TestAdviceText checks that each line of advice can be copied into a shell, at any width.
 func TestAdviceText(t *testing.T) {
 	pairs := []string{"nats-server --signal reload", "on a server of your own, with the new /home/ada/.local/state/cortex/auth/resolver.conf"}
-	want := `    # on a server of your own, with the
-    # new /home/ada/.local/state/cortex/auth/resolver.conf
+	want := `    # on a server of your own, with the new
+    # /home/ada/.local/state/cortex/auth/resolver.conf
     nats-server --signal reload
 `
 	if got := adviceText(60, pairs); got != want {
