@@ -150,7 +150,12 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	cmd.Args[0] = p.Argv[0]
 	mark := process.NewMark()
 	cmd.Dir, cmd.Env = p.Dir, append(append(p.env(t), files.env()...), process.MarkVar+"="+mark)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(stdin), stderr
+	out, err := process.NewOutput(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be started: %w", p.name, err)
+	}
+	defer out.Close()
 	process.Isolate(cmd)
 	var asked time.Time // when the program was asked to end
 	cmd.Cancel = func() error {
@@ -164,13 +169,17 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 		}
 		return nil, fmt.Errorf("%s cannot be started: %w", p.name, pathless(err))
 	}
+	out.Copy(stdout)
 	err = cmd.Wait()
-	if !asked.IsZero() {
+	if asked.IsZero() {
+		out.Await()
+	} else {
 		waitUntil(asked.Add(process.Grace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
 		process.KillAll(cmd.Process.Pid, mark)
 	}
 	// Kill the rest of the program's group.
 	process.KillGroup(cmd.Process.Pid)
+	out.Close()
 	stderr.Flush()
 
 	switch cause := context.Cause(running); {

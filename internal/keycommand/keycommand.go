@@ -138,14 +138,24 @@ func (s *Source) run(ctx context.Context) (string, error) {
 	mark := process.NewMark()
 	cmd := exec.CommandContext(running, path, s.o.Argv[1:]...)
 	cmd.Args[0], cmd.Dir, cmd.Env = s.o.Argv[0], s.o.Dir, append(os.Environ(), process.MarkVar+"="+mark)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, said, process.Grace
+	cmd.Stderr, cmd.WaitDelay = said, process.Grace
+	read, err := process.NewOutput(cmd)
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be started: %w", s.name(), err)
+	}
+	defer read.Close()
 	process.Isolate(cmd)
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("%s cannot be started: %w", s.name(), err)
 	}
+	read.Copy(out)
 	err = cmd.Wait()
+	if running.Err() == nil {
+		read.Await()
+	}
 	process.KillGroup(cmd.Process.Pid) // what it started is of no use without it
 	process.KillAll(cmd.Process.Pid, mark)
+	read.Close()
 	said.Flush()
 	switch cause := context.Cause(running); {
 	case errors.Is(cause, errFlood):
