@@ -119,6 +119,7 @@ func TestCancelBeforeDeciding(t *testing.T) {
 		"of another turn":           {nil, "done"},
 		"by the user and an agent":  {[]string{"user", "beta"}, conversation.AnswerCanceled},
 		"by the user, a while back": {[]string{"user", "", ""}, conversation.AnswerCanceled},
+		"by the user, before an agent cancels all that it can": {[]string{"user", "beta*"}, conversation.AnswerCanceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -140,9 +141,14 @@ func TestCancelBeforeDeciding(t *testing.T) {
 					synctest.Wait()
 				}
 				for i, by := range c.by {
-					if by == "" {
+					switch by {
+					case "":
 						cancel(i, "user", fmt.Sprint("another", i))
-					} else {
+					case "beta*":
+						for j := range 1100 {
+							cancel(j, "beta", fmt.Sprint("another", j))
+						}
+					default:
 						cancel(i, by, "m1")
 					}
 				}

@@ -15,10 +15,11 @@ import (
 type interrupts struct {
 	mu       sync.Mutex
 	deciding map[conversation.Key]deciding // the running decisions
-	// Who cancelled turns without a running decision; their decisions may begin later.
-	early recent.Cache[interruptKey, []string]
-	// Cancels that have been handled: their copies on the control topic may arrive later, and must not end the decision of a turn that began since.
-	handled recent.Cache[conversation.Key, []string]
+	// Turns that somebody cancelled without a running decision; their decisions may begin later. By who did, so that nobody has those of others forgotten.
+	early recent.Shares[string, interruptKey, struct{}]
+	// Cancels that have been handled, by who sent them: their copies on the control topic may arrive later, and must not end the decision of a turn that
+	// began since.
+	handled recent.Shares[string, conversation.Key, []string]
 }
 
 // Interrupt ends the decision about the turn that the Cancel e names, or about any turn of the conversation, if its sender may cancel it. If it names a
@@ -30,22 +31,18 @@ func (m *Maker) Canceled(k conversation.Key, e *transport.Event) {
 	in := m.interrupts
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	ids, _ := in.handled.Get(k)
+	ids, _ := in.handled.Get(e.From, k)
 	if id := conversation.EventKey(e); !slices.Contains(ids, id) {
 		ids = append(slices.Clone(ids[max(0, len(ids)-maxHandled+1):]), id)
 	}
-	for in.handled.Put(k, ids, 1); in.handled.Len() > maxEarly; in.handled.Drop() {
-	}
+	in.handled.Put(e.From, k, ids, maxEarly)
 }
 
-// maxHandled bounds the remembered Cancels of each conversation.
+// maxHandled bounds the remembered Cancels of a sender in each conversation.
 const maxHandled = 8
 
-// maxEarly bounds the remembered turns; most of their decisions never begin.
+// maxEarly bounds the remembered turns of all senders; most of their decisions never begin.
 const maxEarly = 1024
-
-// maxEarlyBy bounds the remembered senders of each turn, since not all of them may cancel it.
-const maxEarlyBy = 8
 
 type interruptKey struct {
 	conversation.Key
@@ -69,7 +66,7 @@ func (in *interrupts) begin(conv *conversation.Conversation, turn *conversation.
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.deciding[k] = deciding{turn.ID, may, cancel}
-	if by, _ := in.early.Get(interruptKey{k, turn.ID}); slices.ContainsFunc(by, may) {
+	if slices.ContainsFunc(in.early.Owners(interruptKey{k, turn.ID}), may) {
 		cancel(errCanceled)
 	}
 	return func() {
@@ -84,7 +81,7 @@ func (in *interrupts) end(k conversation.Key, e *transport.Event) {
 	c, from := e.Payload.(*transport.Cancel), e.From
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if ids, _ := in.handled.Get(k); slices.Contains(ids, conversation.EventKey(e)) {
+	if ids, _ := in.handled.Get(from, k); slices.Contains(ids, conversation.EventKey(e)) {
 		return
 	}
 	d, ok := in.deciding[k]
@@ -94,11 +91,7 @@ func (in *interrupts) end(k conversation.Key, e *transport.Event) {
 	if ok || c.Turn == "" || transport.CheckID(c.Turn) != nil {
 		return
 	}
-	turn := interruptKey{k, c.Turn}
-	if by, _ := in.early.Get(turn); len(by) < maxEarlyBy && !slices.Contains(by, from) {
-		for in.early.Put(turn, append(by, from), 1); in.early.Len() > maxEarly; in.early.Drop() {
-		}
-	}
+	in.early.Put(from, interruptKey{k, c.Turn}, struct{}{}, maxEarly)
 }
 
 // mayCancelTurn returns a function that reports who may cancel turn.
