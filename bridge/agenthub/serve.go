@@ -58,7 +58,9 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 		}),
 		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 			defer h.caught(&err)
-			defer enter(stream.Context(), guard)()
+			if from, ok := peer.FromContext(stream.Context()); ok {
+				defer guard.Hold(from.Addr)()
+			}
 			return next(srv, stream)
 		}),
 	)

@@ -176,6 +176,7 @@ func TestHandlersAtWorkGoLast(t *testing.T) {
 					ended(t, c)
 				}()
 				synctest.Wait()
+				time.Sleep(2 * time.Second) // until the handler is older than any grace
 				var quiet []net.Conn
 				for range 20 {
 					time.Sleep(time.Millisecond) // so that the connection with the handler is the quietest

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,10 @@ const (
 	askGrace  = 100 * time.Millisecond
 	workGrace = time.Second // while a handler runs
 )
+
+// aside is the part of the connections, one in so many, that those with running handlers leave to others. While they do, none of them is closed: many who
+// connect at once, and send nothing, would have all handlers end.
+const aside = 4
 
 // listener bounds the connections of another listener.
 type listener struct {
@@ -134,15 +139,34 @@ func (l *listener) isClosed() bool {
 	}
 }
 
-// dispensable returns the connection to close for a new one: the one that has waited longest for a request or, when all have running handlers, the
-// one with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds l.mu.
+// dispensable returns the connection to close for a new one: the one that has waited longest for a request or, when most have running handlers, the
+// one of these with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds l.mu.
 func (l *listener) dispensable(now time.Duration) (found *conn, wait time.Duration) {
+	idle := 0
+	var held []int64 // when the calls began
+	for c := range l.conns {
+		if c.serving.Load() == 0 {
+			idle++
+		} else if c.held.Load() > 0 {
+			held = append(held, c.since.Load())
+		}
+	}
+	stay := int64(-1) // what was held then, or before, stays
+	if n := l.most - l.most/aside; len(held) > 0 {
+		slices.Sort(held)
+		stay = held[min(n, len(held))-1]
+	}
 	wait = workGrace
 	for c := range l.conns {
-		if owed := c.owed(now); owed > 0 {
-			wait = min(wait, owed)
-		} else if found == nil || c.before(found) {
-			found = c
+		switch busy := c.serving.Load() > 0; {
+		case busy && idle*aside >= l.most: // one without a handler can soon be closed
+		case busy && c.held.Load() > 0 && c.since.Load() <= stay:
+		default:
+			if owed := c.owed(now); owed > 0 {
+				wait = min(wait, owed)
+			} else if found == nil || c.before(found) {
+				found = c
+			}
 		}
 	}
 	return found, wait
@@ -163,6 +187,8 @@ type conn struct {
 	heard   atomic.Int64 // time of the last read or write, by the listener's clock
 	stepped atomic.Int64 // likewise, when the connection, or a handler on it, last began or ended
 	serving atomic.Int32 // number of running handlers
+	held    atomic.Int32 // how many of these their client does not begin again
+	since   atomic.Int64 // when the first of these began, by the listener's clock
 	idle    atomic.Bool  // the last answer is complete, and no request has begun
 	once    sync.Once
 }
@@ -186,9 +212,12 @@ func (c *conn) owed(now time.Duration) time.Duration {
 // before reports whether c is to be closed rather than d. Bytes of an incomplete request do not count as progress.
 func (c *conn) before(d *conn) bool {
 	busy, other := c.serving.Load() > 0, d.serving.Load() > 0
+	held, kept := c.held.Load() > 0, d.held.Load() > 0
 	switch {
 	case busy != other:
 		return other
+	case held != kept:
+		return kept
 	case busy:
 		return c.heard.Load() < d.heard.Load()
 	default:
