@@ -103,6 +103,17 @@ func (d *Deletions) Finish(ctx context.Context) (deleted, wentOn []string, err e
 func (d *Deletions) finish(ctx context.Context, del deletion) (wentOn bool, err error) {
 	left := false
 	for e, err := range d.Store.Load(ctx, d.Tenant, del.contextID, 0) {
+		if errors.Is(err, conversation.ErrDamaged) { // nothing is added behind a gap, but it may have gone on before there was one
+			end, err := endOf(ctx, d.Store, d.Tenant, del.contextID)
+			if err != nil {
+				return false, err
+			}
+			if end > del.Last {
+				return true, del.end(ctx)
+			}
+			left = true
+			break
+		}
 		if err != nil {
 			return false, err
 		}

@@ -44,8 +44,13 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	worked := map[string]bool{} // agents
 	var last conversation.Version
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
-		if errors.Is(err, conversation.ErrDamaged) {
-			break // the agents of later entries are unknown
+		if errors.Is(err, conversation.ErrDamaged) { // the agents of later entries are unknown
+			end, err := endOf(ctx, store, tenant, contextID)
+			if err != nil {
+				return done, err
+			}
+			last = max(last, end)
+			break
 		}
 		if err != nil {
 			return done, err
@@ -160,4 +165,17 @@ func beganAnew(ctx context.Context, store Store, tenant, contextID string, last 
 		return err == nil && e.Version > last, err
 	}
 	return false, nil
+}
+
+// endOf returns the version of a conversation's last entry, also of one that is damaged before; 0 if that is unknown.
+func endOf(ctx context.Context, store Store, tenant, contextID string) (conversation.Version, error) {
+	ends, ok := store.(storage.Ends)
+	if !ok {
+		return 0, nil
+	}
+	e, err := ends.End(ctx, tenant, contextID)
+	if e == nil {
+		return 0, err
+	}
+	return e.Version, err
 }
