@@ -40,6 +40,9 @@ func New(store Store, o *Options) (*Mirror, error) {
 	if m.opts.Ready == nil {
 		m.opts.Ready = func() {}
 	}
+	if m.opts.Waits == nil {
+		m.opts.Waits = func(error) {}
+	}
 	var err error
 	m.db, err = parse(o.Postgres)
 	return m, err
@@ -59,9 +62,12 @@ func (m *Mirror) Run(ctx context.Context) error {
 			return err
 		case errors.Is(err, errMoved), errors.Is(err, errLogChanged):
 			m.log.Info("the mirror begins again", "reason", err.Error())
-		case !m.told[reasonOf(err)] && len(m.told) < maxReasons:
-			m.told[reasonOf(err)] = true
-			m.log.Warn("the mirror waits, and goes on when it can", "postgres", where(m.db), "err", err.Error())
+		default:
+			m.opts.Waits(fmt.Errorf("%s: %w", where(m.db), err))
+			if !m.told[reasonOf(err)] && len(m.told) < maxReasons {
+				m.told[reasonOf(err)] = true
+				m.log.Warn("the mirror waits, and goes on when it can", "postgres", where(m.db), "err", err.Error())
+			}
 		}
 		if time.Since(began) > maxPause {
 			pauses.Reset()
@@ -102,6 +108,7 @@ func (m *Mirror) once(ctx context.Context) error {
 		works: func() {
 			if len(m.told) > 0 {
 				clear(m.told)
+				m.opts.Waits(nil)
 				m.log.Info("the mirror goes on")
 			}
 		},

@@ -543,13 +543,17 @@ func TestAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.say("", "a", "1")
-	m := w.run(mirror.Options{Postgres: strings.Replace(w.url, real, dir, 1)})
+	var waits atomic.Pointer[error]
+	m := w.run(mirror.Options{Postgres: strings.Replace(w.url, real, dir, 1), Waits: func(why error) { waits.Store(&why) }})
 	for range 6 { // more than one attempt, as each may connect twice
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Close()
+	}
+	if why := waits.Load(); why == nil || *why == nil || !strings.Contains((*why).Error(), "PostgreSQL") {
+		t.Error("it does not tell that it waits for PostgreSQL")
 	}
 	l.Close() // removes the socket
 	if err := os.Symlink(filepath.Join(real, ".s.PGSQL.5432"), socket); err != nil {
@@ -559,6 +563,9 @@ func TestAway(t *testing.T) {
 	w.await("it goes on", func() bool { return strings.Contains(m.log.String(), "the mirror goes on") })
 	if n := strings.Count(m.log.String(), "the mirror waits"); n != 1 {
 		t.Errorf("it is said %d times:\n%s", n, m.log)
+	}
+	if why := *waits.Load(); why != nil {
+		t.Errorf("it goes on, and tells that it waits: %v", why)
 	}
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	Logger    *slog.Logger // nil discards
 	// Ready, unless nil, is called when the mirror has begun to copy, or stands by for another one, and each time that it begins again.
 	Ready func()
+	// Waits, unless nil, is called with the reason each time that the mirror has to wait for the database or the log, and with nil when it copies again.
+	Waits func(error)
 }
 
 // maxRetain bounds Options.Retain, in days.

@@ -26,7 +26,7 @@ func open(f *flag.FlagSet) role.Run {
 			return transport.Permanent(errors.New("--postgres needs a store that has a journal, as Cortex's own has"))
 		}
 		opts := *o
-		opts.Transport, opts.Tenant, opts.Logger, opts.Ready = at.Transport, at.Tenant, at.Logger, at.Ready
+		opts.Transport, opts.Tenant, opts.Logger, opts.Ready, opts.Waits = at.Transport, at.Tenant, at.Logger, at.Ready, at.Waits
 		m, err := New(store, &opts)
 		if err != nil {
 			return transport.Permanent(err)

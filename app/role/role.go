@@ -63,6 +63,8 @@ type Site struct {
 	Leads func() bool
 	// Ready reports that the role's work has begun. Until its first call, /readyz says that the service is starting.
 	Ready func()
+	// Waits tells /readyz why the role does nothing, as while a server elsewhere is away; nil when it goes on, as does Ready. The service stays ready.
+	Waits func(why error)
 	// Listeners is the number of listeners that share the connections allowed over HTTP.
 	Listeners int
 

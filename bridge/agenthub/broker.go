@@ -69,6 +69,7 @@ func (b *broker) connect(ctx context.Context, address string) error {
 	pauses := &backoff.ExponentialBackOff{InitialInterval: brokerPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
 	pauses.Reset()
 	told := false
+	b.at.Waits(fmt.Errorf("no connection to AgentHub's broker at %s yet", address)) // an attempt has no end while it is away
 	for {
 		up, err := b.session(ctx)
 		if ctx.Err() != nil {
@@ -78,6 +79,7 @@ func (b *broker) connect(ctx context.Context, address string) error {
 			pauses.Reset()
 			told = false
 		}
+		b.at.Waits(fmt.Errorf("no connection to AgentHub's broker at %s: %w", address, err))
 		if !told {
 			b.at.Logger.Warn("AgentHub's broker is away, and is tried again and again", "address", address, "err", err)
 			told = true
@@ -131,6 +133,7 @@ func (b *broker) session(ctx context.Context) (up bool, err error) {
 		return false, err
 	}
 	b.at.Logger.Info("connected to AgentHub's broker", "id", b.id)
+	b.at.Waits(nil)
 	b.presence(true)
 	err = <-failed
 	cancel()

@@ -107,8 +107,12 @@ func TestBrokerIsBackSoon(t *testing.T) {
 	if !w.Has("agent_echo") {
 		t.Error("the agent is gone at once")
 	}
+	w.Until("it tells that it waits", func() bool { return w.Waits() != nil })
 	b, _ = w.elsewhere()
 	w.connected(b, is)
+	if why := w.Waits(); why != nil {
+		t.Errorf("it works, and tells that it waits: %v", why)
+	}
 	if !w.Has("agent_echo") {
 		t.Error("the agent is not there any more")
 	}

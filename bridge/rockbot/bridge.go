@@ -77,7 +77,7 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atWork, Deliveries: -1, Grace: -1}); err != nil {
 		return nil, transport.Permanent(err)
 	}
-	b.line = newLine(o.url, at.Logger, t.pauses)
+	b.line = newLine(o.url, at.Logger, t.pauses, at.Waits)
 	b.line.begin = b.begin
 	b.book, b.guests, b.faces, b.asks = newBook(b, notes), newGuests(b, notes), newFaces(b), newAsks(b, notes)
 	b.names = kit.NewNames(hostName, func(string) { b.guests.wake() })

@@ -176,6 +176,9 @@ func TestAway(t *testing.T) {
 	if n := strings.Count(w.Log.String(), "no connection to RabbitMQ"); n != 1 {
 		t.Errorf("it is said %d times", n)
 	}
+	if why := w.Waits(); why == nil || !contains(why.Error(), "no connection to RabbitMQ") {
+		t.Errorf("it tells that it waits for %v, want RabbitMQ", why)
+	}
 	p.mend()
 	for turn, want := range map[string]string{w.Answer(one): "done: one", w.Answer(two): "done: two"} {
 		if turn != want {
@@ -184,6 +187,9 @@ func TestAway(t *testing.T) {
 	}
 	if m := w.response(caller, task, 1); m.Text() != "Cortex has heard it" {
 		t.Errorf("the answer is %v", m.Body)
+	}
+	if why := w.Waits(); why != nil {
+		t.Errorf("it works, and tells that it waits: %v", why)
 	}
 }
 

@@ -37,6 +37,7 @@ type line struct {
 	address string // URL, with a password
 	log     *slog.Logger
 	pauses  [2]time.Duration // the shortest and the longest between two connections
+	waits   func(error)      // is told why there is no session; nil: there is one
 	// begin declares and consumes what is needed on a new connection.
 	begin func(ctx context.Context, s *session) error
 
@@ -45,8 +46,8 @@ type line struct {
 	up chan struct{} // closed while there is a session
 }
 
-func newLine(address string, log *slog.Logger, pauses [2]time.Duration) *line {
-	return &line{address: address, log: log, pauses: pauses, up: make(chan struct{})}
+func newLine(address string, log *slog.Logger, pauses [2]time.Duration, waits func(error)) *line {
+	return &line{address: address, log: log, pauses: pauses, waits: waits, up: make(chan struct{})}
 }
 
 // run keeps the connection until ctx ends. It says once that RabbitMQ is away, once what RabbitMQ itself refuses, and once that it is there.
@@ -55,7 +56,10 @@ func (l *line) run(ctx context.Context) error {
 	pauses.Reset()
 	told := map[string]bool{}
 	for {
-		up, err := l.session(ctx, func() { l.log.Info("connected to RabbitMQ", "address", shown(l.address)) })
+		up, err := l.session(ctx, func() {
+			l.log.Info("connected to RabbitMQ", "address", shown(l.address))
+			l.waits(nil)
+		})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -63,6 +67,7 @@ func (l *line) run(ctx context.Context) error {
 			pauses.Reset()
 			clear(told)
 		}
+		l.waits(fmt.Errorf("no connection to RabbitMQ at %s: %s", shown(l.address), l.clean(err)))
 		if why := refusal(err); !told[why] && len(told) < maxReasons {
 			l.log.Warn("no connection to RabbitMQ: it is tried again and again", "address", shown(l.address), "err", l.clean(err))
 			told[why] = true

@@ -66,7 +66,7 @@ func (g *Group) Start(ctx context.Context, site func() *role.Site) {
 	ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, r := range g.all {
 		at := site()
-		at.Logger, at.Listeners, at.Ready = at.Logger.With("role", r.name), len(g.all)+1, func() { r.tell(true, "") }
+		at.Logger, at.Listeners, at.Ready, at.Waits = at.Logger.With("role", r.name), len(g.all)+1, func() { r.tell(true, "") }, r.waits
 		g.group.Go(func() error {
 			if err := r.keep(ctx, at, at.Logger); err != nil {
 				g.failed <- fmt.Errorf("%s: %w", r.name, err)
@@ -123,6 +123,19 @@ func (r *running) tell(ready bool, state string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ready, r.state = ready, state
+}
+
+// waits records why a role waits; nil: it works. Whether it has begun stays as it is.
+func (r *running) waits(why error) {
+	state := ""
+	if why != nil {
+		state = "it waits: " + r.line(why)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ready {
+		r.state = state
+	}
 }
 
 // Trouble returns a line for each role that does not work. The error names a role that has not started yet.

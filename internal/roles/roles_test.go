@@ -115,3 +115,29 @@ func TestRoleEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestRoleWaits checks that a role which waits says so until it goes on, and not before it has begun.
+func TestRoleWaits(t *testing.T) {
+	told := make(chan func(why error))
+	g := New(line, Role{Name: "ferry", Run: func(ctx context.Context, at *role.Site) error {
+		at.Waits(errors.New("no water"))
+		told <- at.Waits
+		at.Ready()
+		told <- at.Waits
+		<-ctx.Done()
+		return nil
+	}})
+	g.Start(t.Context(), func() *role.Site { return &role.Site{Logger: slog.New(slog.DiscardHandler)} })
+	defer g.End(slog.New(slog.DiscardHandler))
+	<-told
+	waits := <-told
+	for _, tt := range []struct {
+		why  error
+		want []string
+	}{{errors.New("no\nwater"), []string{"role ferry: it waits: no water"}}, {nil, nil}} {
+		waits(tt.why)
+		if lines, err := g.Trouble(); err != nil || !slices.Equal(lines, tt.want) {
+			t.Errorf("after waits(%v): Trouble() = %q, %v, want %q", tt.why, lines, err, tt.want)
+		}
+	}
+}

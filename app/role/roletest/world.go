@@ -33,6 +33,16 @@ type World struct {
 	Directory *directory.Directory
 	Client    *client.Client
 	Log       Log // of the role
+
+	mu    sync.Mutex
+	waits error
+}
+
+// Waits returns why the role waits, as it told last.
+func (w *World) Waits() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waits
 }
 
 // New starts a Cortex with a decider.
@@ -67,6 +77,11 @@ func (w *World) Site() *role.Site {
 	return &role.Site{
 		Logger: slog.New(slog.NewTextHandler(out, nil)), Client: w.Client, Transport: w.Bus, Store: w.Store,
 		Leads: func() bool { return true }, Ready: func() {}, Listeners: 1,
+		Waits: func(why error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.waits = why
+		},
 		Agents: func() []*a2a.AgentCard {
 			var all []*a2a.AgentCard
 			for _, r := range w.Directory.Registry.Snapshot().Routable() {
