@@ -3,7 +3,9 @@ package nats
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -24,7 +26,8 @@ type trustWatch struct {
 
 	revoked     auth.Revocations // all that this server and those before it have seen
 	revokedFile string
-	unsaved     bool // revoked has changed since it was written
+	unsaved     bool        // revoked has changed since it was written
+	saved       fs.FileInfo // what the file was then; nil: it was not written
 
 	mu   sync.Mutex
 	told string // the last error
@@ -34,6 +37,9 @@ type trustWatch struct {
 func newTrustWatch(ns *inspected, o *ServerOptions, log *slog.Logger) *trustWatch {
 	w := &trustWatch{ns: ns, dir: o.Auth, log: log, known: map[string]string{}, revokedFile: filepath.Join(o.Dir, "revoked.json")}
 	var err error
+	if w.saved, err = os.Stat(w.revokedFile); err != nil {
+		w.saved = nil
+	}
 	if w.revoked, err = auth.ReadRevocations(w.revokedFile); err != nil {
 		w.unsaved = true
 		if log != nil {
@@ -87,9 +93,18 @@ func (w *trustWatch) look() {
 			w.known[id] = token
 		}
 	}
+	if !w.unsaved && w.saved != nil && w.lost() {
+		w.unsaved = true
+		if w.log != nil {
+			w.log.Warn("the file of what was revoked is not as it was written, and is written again", "file", w.revokedFile)
+		}
+	}
 	if w.unsaved {
 		if werr := w.revoked.Write(w.revokedFile); werr == nil {
 			w.unsaved = false
+			if w.saved, werr = os.Stat(w.revokedFile); werr != nil {
+				w.saved = nil
+			}
 		} else if err == nil {
 			err = fmt.Errorf("what is revoked cannot be kept: %w", werr)
 		}
@@ -105,6 +120,12 @@ func (w *trustWatch) look() {
 	if text != "" && text != before && w.log != nil {
 		w.log.Warn("the folder of keys is not in order: what is revoked may not be noticed", "err", text)
 	}
+}
+
+// lost reports whether the file is gone, or another one than was written.
+func (w *trustWatch) lost() bool {
+	now, err := os.Stat(w.revokedFile)
+	return err != nil || now.Size() != w.saved.Size() || !now.ModTime().Equal(w.saved.ModTime()) || !now.Mode().IsRegular()
 }
 
 // take tells the server of an account that is new, or has changed since it was seen.

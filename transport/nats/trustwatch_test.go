@@ -200,3 +200,43 @@ func TestOlderKeysUnsigned(t *testing.T) {
 		t.Errorf("a damaged file is not told:\n%s", log.String())
 	}
 }
+
+// TestRevokedIsKept removes, empties and replaces the file of what was revoked while the server runs: it is written again, so that an older copy of the
+// folder of keys at the next start brings nothing back. While it cannot be written, that is told once.
+func TestRevokedIsKept(t *testing.T) {
+	trust, dir := keys(t), t.TempDir()
+	ada := userCreds(t, trust, "", "ada")
+	var log syncedLog
+	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Auth: trust, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	if _, err := auth.Revoke(trust, ada); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "revoked.json")
+	kept := func() bool {
+		all, err := auth.ReadRevocations(path)
+		return err == nil && len(all) == 1
+	}
+	eventually(t, "what is revoked is kept", kept)
+	for what, damage := range map[string]func() error{
+		"is removed": func() error { return os.Remove(path) },
+		"is emptied": func() error { return os.Truncate(path, 0) },
+		"is older":   func() error { return os.WriteFile(path, []byte("{}"), 0o600) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "what "+what+" is written again", kept)
+	}
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what cannot be written is an error", func() bool { return srv.Untrusted() != nil })
+	srv.trust.look() // again, at once
+	if n := strings.Count(log.String(), "is not in order"); n != 1 {
+		t.Errorf("it is told %d times:\n%s", n, log.String())
+	}
+}

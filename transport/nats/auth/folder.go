@@ -405,6 +405,23 @@ func ensureFile(path string, content func() ([]byte, error)) error {
 	return nil
 }
 
+// replace writes the file at path atomically, so that only its owner can read it. Its errors name that path, and are the same at each attempt.
+func replace(path string, b []byte) error {
+	tmp, err := writeTemp(path, b)
+	if err == nil {
+		if err = os.Rename(tmp, path); err == nil {
+			return nil
+		}
+		_ = os.Remove(tmp)
+	}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
+		err = le.Err
+	}
+	return fmt.Errorf("write %s: %w", path, err)
+}
+
 // writeTemp writes a file beside path that only its owner can read.
 func writeTemp(path string, b []byte) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,9 +93,5 @@ func writeResolver(dir string) error {
 		fmt.Fprintf(&b, "  %s: %s\n", id, t.Accounts[id])
 	}
 	b.WriteString("}\n")
-	tmp, err := writeTemp(Resolver(dir), []byte(b.String()))
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp, Resolver(dir))
+	return replace(Resolver(dir), []byte(b.String()))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/nats-io/jwt/v2"
@@ -46,14 +45,7 @@ func (r Revocations) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := writeTemp(path, b)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	return nil
+	return replace(path, b)
 }
 
 // Meet adds the revocations of an account to r, and those that only r has to the account. It returns how many the account lacked, and whether r has
@@ -119,12 +111,5 @@ func signAccount(dir, path string, account *jwt.AccountClaims) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := writeTemp(path, b)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	return nil
+	return replace(path, b)
 }
