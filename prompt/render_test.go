@@ -210,6 +210,9 @@ func TestOverrideErrors(t *testing.T) {
 		{"field of an update to a choice", "update.tmpl", "x{{if .Choice}}{{.Nope}}{{end}}", "update.tmpl:1"},
 		{"instructions", "summary_system.tmpl", "{{.Summary}}", "summary_system.tmpl:1"},
 		{"unknown", "sytem.tmpl", "x", "no such template, there are agent.tmpl"},
+		{"emptied", "agent.tmpl", "", "agent.tmpl:1: gives no text"},
+		{"without ids", "agent.tmpl", "- {{.Name}}", "agent.tmpl: does not show {{.ID}}"},
+		{"overwritten", "facts.tmpl", "\x00\xff\xfe", "it is not UTF-8"},
 		{"large", "system.tmpl", strings.Repeat("x", 300<<10), "at most 262144"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

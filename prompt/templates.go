@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"text/template"
 	"time"
+	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -97,7 +99,12 @@ func (t *Templates) try() error {
 			return err
 		}
 	}
-	return nil
+	const id = "agent_of_try"
+	text, err := t.execute("agent.tmpl", viewAgents([]Agent{{ID: id, Card: &a2a.AgentCard{Name: "A"}}})[0])
+	if err == nil && !strings.Contains(text, id) { // as when it was overwritten: agents that the model cannot name get no work, and nobody knows why
+		err = errors.New("render prompt: template: agent.tmpl: does not show {{.ID}}, the only name by which a model can give work to an agent")
+	}
+	return err
 }
 
 // replace reads the templates of dir. A file with an unknown name is an error, since it is probably misspelled and would have no effect. So is a
@@ -121,6 +128,9 @@ func (t *Templates) replace(dir string) error {
 		text, _, err := document.ReadRegular(path, maxTemplate)
 		if err != nil {
 			return fmt.Errorf("prompt template: %w", err)
+		}
+		if !utf8.Valid(text) {
+			return fmt.Errorf("prompt template %s: it is damaged, or no text: it is not UTF-8", path)
 		}
 		// The added action prevents that an empty template counts as undefined.
 		if _, err := t.set.New(name).Parse(string(text) + `{{""}}`); err != nil {
