@@ -1,6 +1,7 @@
 package cortex_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -181,6 +183,75 @@ func TestRepeatedCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sluggish is a store that takes a second to read a count of calls: whoever asks meanwhile reads the same.
+type sluggish struct{ *memstore.Store }
+
+func (s sluggish) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
+	n, err := s.Store.Note(ctx, tenant, kind, key)
+	if kind == storage.NoteCalls {
+		time.Sleep(time.Second)
+	}
+	return n, err
+}
+
+// TestCallsAtOnce has somebody ask in several conversations at the same moment: a call that may not be repeated is made once, and one that was not made
+// in the end may be asked for again.
+func TestCallsAtOnce(t *testing.T) {
+	const again = "Nothing was done: alpha was asked for the same at "
+	for name, test := range map[string]struct {
+		rule  string
+		texts []string
+		tasks int
+		other string // the beginning of all other answers
+		later int    // tasks when all is asked once more after 5 minutes
+	}{
+		"the same":   {"repeat: {within: 10m}", []string{"pay 5", "pay 5", "pay 5", "pay 5"}, 1, again, 1},
+		"its result": {"repeat: {within: 10m, gives: result}", []string{"pay 5", "pay 5"}, 1, again, 1},
+		"too many":   {"calls: {most: 1, per: 1m, by: all}, repeat: {within: 10m}", []string{"pay 5", "pay 6"}, 1, "alpha: a rule allows 1 calls in 1m0s", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldOf(t, agentIDs)
+				w.serveAgents()
+				w.start(cortex.Config{Decider: relaying, Store: sluggish{w.store.(*memstore.Store)}, Policy: rulesOf(t, "rules: [{agents: [alpha], "+test.rule+"}]")})
+				for i, text := range test.texts {
+					w.sayIn(fmt.Sprint("c", i), "m1", text)
+				}
+				pass(5 * time.Minute)
+				w.wantAllTasks(test.tasks)
+				others := 0
+				for i := range test.texts {
+					if got := w.answerIn(fmt.Sprint("c", i), "m1"); strings.HasPrefix(got, test.other) {
+						others++
+					} else if !strings.HasPrefix(got, "alpha COMPLETED did ") {
+						t.Errorf("%d: answer %q", i, got)
+					}
+				}
+				if others != len(test.texts)-test.tasks {
+					t.Errorf("%d answers begin with %q, want %d", others, test.other, len(test.texts)-test.tasks)
+				}
+				for i, text := range test.texts {
+					w.sayIn(fmt.Sprint("c", i), "m2", text)
+					pass(time.Minute)
+				}
+				w.wantAllTasks(test.later)
+			})
+		})
+	}
+}
+
+// TestSameCallTwice has a decision ask for the same twice, which a rule forbids.
+func TestSameCallTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		twice := once(llm.Delegation{ID: "1", Agent: "alpha", Skill: "skill", Task: "pay 5"}, llm.Delegation{ID: "2", Agent: "alpha", Skill: "skill", Task: "pay  5"})
+		w := newWorldOf(t, agentIDs)
+		w.start(cortex.Config{Decider: twice, Policy: rulesOf(t, "rules: [{agents: [alpha], repeat: {within: 10m}}]")})
+		w.say("m1", "pay 5, and pay 5")
+		w.wantAnswer("m1", "Nothing was done: alpha would be asked for the same twice, and a rule allows no repetition within 10m0s.")
+		w.wantAllTasks(0)
+	})
 }
 
 // TestCallsCountOnce kills the orchestrator at each step of a turn with a limit of one call: it is counted once, and is no repetition of itself.

@@ -32,6 +32,9 @@ const gateTries = 20
 // errNoNotes says that there is nowhere to count.
 var errNoNotes = conversation.Failure("Nothing was done: rules of the policy limit how often this is called, and this store cannot count it.")
 
+// errFaster says that a note changes all the time.
+var errFaster = errors.New("count calls: others were faster, again and again")
+
 // callsNote is the content of a note: the calls within the span of a rule, the oldest first.
 type callsNote struct {
 	Until time.Time  `json:"until"` // when the note is of no use any more
@@ -81,64 +84,126 @@ func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (
 	if d.m.cfg.Notes == nil {
 		return nil, "", errNoNotes
 	}
+	if why := twice(d, all); why != "" {
+		d.m.denied.Limit.Add(1)
+		return nil, "", conversation.Failure(why)
+	}
+	for range gateTries {
+		if say, err = d.repeated(ctx, all, len(decided.Delegations)); say != "" || err != nil {
+			return nil, say, err
+		}
+		if full, err = d.countCalls(ctx, all, false); len(full) > 0 || err != nil || !sent {
+			return full, "", err
+		}
+		claimed, err := d.claim(ctx, all)
+		if err == nil && !claimed {
+			continue // another one has just asked for the same: now it is seen
+		}
+		if err == nil {
+			full, err = d.countCalls(ctx, all, true)
+		}
+		if len(full) > 0 || err != nil {
+			d.unclaim(ctx, all)
+		}
+		return full, "", err
+	}
+	return nil, "", errFaster
+}
+
+// twice returns why a decision cannot be carried out that itself has a call twice which may not be repeated, or "".
+func twice(d *decision, all []gated) string {
+	seen := map[string]bool{}
+	for i := range all {
+		if all[i].repeat == nil {
+			continue
+		}
+		key := d.repeatKey(all[i].del)
+		if seen[key] {
+			return fmt.Sprintf("Nothing was done: %s would be asked for the same twice, and a rule allows no repetition within %v.",
+				prompt.Clean(all[i].del.Agent, maxAsked), all[i].repeat.Within)
+		}
+		seen[key] = true
+	}
+	return ""
+}
+
+// repeated returns the first results if all of a decision's n delegations repeat calls that are done, and "" if none does. The error refuses the decision.
+func (d *decision) repeated(ctx context.Context, all []gated, n int) (say string, err error) {
 	var results []string
 	for i := range all {
 		result, err := d.repeats(ctx, &all[i])
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
 		if result != "" {
 			results = append(results, result)
 		}
 	}
 	switch {
-	case len(results) == len(decided.Delegations):
-		return nil, strings.Join(results, "\n\n") + "\n\n(This was done before, and not again: the result is that of then.)", nil
+	case len(results) == n:
+		return strings.Join(results, "\n\n") + "\n\n(This was done before, and not again: the result is that of then.)", nil
 	case len(results) > 0:
 		d.m.denied.Limit.Add(1)
-		return nil, "", conversation.Failure("Nothing was done: a part of it was done before, and a rule allows no repetition: ask for the rest alone.")
+		return "", conversation.Failure("Nothing was done: a part of it was done before, and a rule allows no repetition: ask for the rest alone.")
 	}
-	for _, count := range []bool{false, true} {
-		if count && !sent {
-			break
-		}
-		more := map[string]int{} // calls of this decision, by note
-		for i := range all {
-			for _, l := range all[i].limits {
-				key := d.limitKey(&all[i], l)
-				fits, err := d.m.call(ctx, d.conv.Tenant, key, callNote{all[i].id, d.entry.Time}, l.Most-more[key], l.Per, count)
-				if err != nil {
-					return nil, "", err
-				}
-				if !fits {
-					if full == nil {
-						full = map[string]string{}
-					}
-					full[all[i].del.Agent] = fmt.Sprintf("a rule allows %d calls in %v", l.Most, l.Per)
-				}
-				if !count {
-					more[key]++
-				}
-			}
-		}
-		if len(full) > 0 {
-			return full, "", nil
-		}
-	}
-	if sent {
-		for i := range all {
-			if r := all[i].repeat; r != nil {
-				if _, err := d.m.call(ctx, d.conv.Tenant, d.repeatKey(all[i].del), callNote{all[i].id, d.entry.Time}, maxRepeats, r.Within, true); err != nil {
-					return nil, "", err
-				}
-			}
-		}
-	}
-	return nil, "", nil
+	return "", nil
 }
 
-// maxRepeats bounds the calls in the note of a repeated call; there is one, unless rules have changed.
-const maxRepeats = 1000
+// countCalls returns why agents cannot be given their calls now, by agent; if they can, and count is set, it counts the calls.
+func (d *decision) countCalls(ctx context.Context, all []gated, count bool) (full map[string]string, err error) {
+	more := map[string]int{} // calls of this decision, by note
+	for i := range all {
+		for _, l := range all[i].limits {
+			key := d.limitKey(&all[i], l)
+			fits, err := d.m.call(ctx, d.conv.Tenant, key, callNote{all[i].id, d.entry.Time}, l.Most-more[key], l.Per, count)
+			if err != nil {
+				return nil, err
+			}
+			if !fits {
+				if full == nil {
+					full = map[string]string{}
+				}
+				full[all[i].del.Agent] = fmt.Sprintf("a rule allows %d calls in %v", l.Most, l.Per)
+			}
+			if !count {
+				more[key]++
+			}
+		}
+	}
+	return full, nil
+}
+
+// claim notes the calls that may not be repeated. It returns false, and notes none, if another one has been noted since they were looked for: of several
+// that ask for the same at the same time, in other conversations and replicas, one gets it.
+func (d *decision) claim(ctx context.Context, all []gated) (bool, error) {
+	for i := range all {
+		r := all[i].repeat
+		if r == nil {
+			continue
+		}
+		ours, err := d.m.call(ctx, d.conv.Tenant, d.repeatKey(all[i].del), callNote{all[i].id, d.entry.Time}, 1, r.Within, true)
+		if err != nil {
+			return false, err
+		}
+		if !ours {
+			d.unclaim(ctx, all[:i])
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// unclaim removes what claim has noted, as far as it can: it is asked for in vain, and may be asked for again.
+func (d *decision) unclaim(ctx context.Context, all []gated) {
+	for i := range all {
+		if all[i].repeat == nil {
+			continue
+		}
+		if err := d.m.uncall(ctx, d.conv.Tenant, d.repeatKey(all[i].del), all[i].id); err != nil {
+			d.m.log.WarnContext(ctx, "a call that was not made still counts", "context_id", d.conv.ContextID, "agent", all[i].del.Agent, "err", err)
+		}
+	}
+}
 
 func (d *decision) skillOf(del *llm.Delegation) string {
 	for i := range d.all {
@@ -293,7 +358,33 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 		m.sweepCalls(ctx, tenant, c.Time)
 		return true, nil
 	}
-	return false, errors.New("count calls: others were faster, again and again")
+	return false, errFaster
+}
+
+// uncall removes the call with this id from a note, if it is there.
+func (m *Maker) uncall(ctx context.Context, tenant, key, id string) error {
+	for range gateTries {
+		note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
+		if err != nil {
+			return fmt.Errorf("count calls: %w", err)
+		}
+		var n callsNote
+		if len(note.Value) == 0 || json.Unmarshal(note.Value, &n) != nil {
+			return nil
+		}
+		left := slices.DeleteFunc(slices.Clone(n.Calls), func(c callNote) bool { return c.ID == id })
+		if len(left) == len(n.Calls) {
+			return nil
+		}
+		n.Calls, note.Key = left, key
+		if note.Value, err = json.Marshal(n); err != nil {
+			return err
+		}
+		if _, err = m.cfg.Notes.PutNote(ctx, tenant, storage.NoteCalls, note); !errors.Is(err, storage.ErrConflict) {
+			return err
+		}
+	}
+	return errFaster
 }
 
 // sweepCallsEvery is how often notes are deleted that are of no use any more.
