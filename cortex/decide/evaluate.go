@@ -150,8 +150,7 @@ func (m *Maker) judge(
 	if v == nil {
 		return 0, "", errors.Join(err, errNoJudge)
 	}
-	cost := conversation.Credible(v.Usage)
-	entry.Usage = entry.Usage.Add(cost)
-	m.cfg.Spending.Spend(ctx, cost)
+	entry.Usage = entry.Usage.Add(conversation.Credible(v.Usage))
+	m.cfg.Spending.Spend(ctx, conversation.Credible(v.Usage))
 	return v.Score, v.Advice, err
 }
