@@ -130,7 +130,7 @@ func equation(left string, v *big.Rat, unit string) string {
 }
 
 var (
-	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|pls|plz|plese|pleas|(?:is it|it is|it's|would it be) possible to|(?:can|could) you to|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|how much (?:is|are|makes?|does)|i (?:want|need|would like)(?: to)? know|i (?:want|need|have need|have|would like|wish) to|calculate|` +
+	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|pls|plz|plese|pleas|(?:is it|it is|it's|would it be) possible to|(?:can|could) you to|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|h(?:ow|wo) much (?:is|are|makes?|does)|i (?:want|need|would like)(?: to)? know|i (?:want|need|have need|have|would like|wish) to|calculate|` +
 		`compute|evaluate|solve|work out|calc|the (?:result|value|answer) (?:of|to)|(?:result|value) of|the expression|the following)\b[\s:,]*)+`)
 	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|\bmakes?|,?\s*(?:please|plz|pls|thanks|thx|thank you)|\bfor me))+\s*$`)
 	// toUnit has the unit before its colon: "convert to miles: 10 km".
@@ -160,7 +160,7 @@ var phrases = []struct {
 	to string
 }{
 	{regexp.MustCompile(`(?i)^divide (.+) by (.+)$`), "$1 / $2"},
-	{regexp.MustCompile(`(?i)^(?:split|share|divide) (.+?) (?:between|among|by|in|into)? ?(\d+)(?: (?:people|persons|friends|of us|ways|parts))?$`), "$1 / $2"},
+	{regexp.MustCompile(`(?i)^(?:split|share|divide) (?:(?:an?|the) (?:bill|check|total) of )?(.+?) (?:between|among|by|in|into)? ?(\d+)(?: (?:people|persons|friends|of us|ways|parts))?$`), "$1 / $2"},
 	{regexp.MustCompile(`(?i)^(\S+) more than (.+)$`), "$2 + $1"},
 	{regexp.MustCompile(`(?i)^(\S+) less than (.+)$`), "$2 - $1"},
 	{regexp.MustCompile(`(?i)^(?:is )?(\S+) (?:divisible|divided evenly|evenly divisible) by (\S+)$`), "$1 / $2"},

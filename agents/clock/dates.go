@@ -22,7 +22,7 @@ var (
 	isoDate   = regexp.MustCompile(`\b(\d{4})-(\d{2})-(\d{2})\b`)
 	feast     = regexp.MustCompile(`(?i)\b(?:(christmas|xmas)|new year)(?:['’]?s)?( eve)?(?: day)?\b`)
 	// yearsEnd is the last day of this year, in words.
-	yearsEnd = regexp.MustCompile(`(?i)\b(?:(?:the )?end of|(?:left|remaining|remain|still) in) (?:the|this) (?:current )?year\b`)
+	yearsEnd = regexp.MustCompile(`(?i)\b(?:(?:the )?end of|(?:left|remaining|remain|still) in) (?:the|this) (?:current )?year\b|\b(?:left|remaining|remain) this year\b`)
 	// pastDate is what asks for a date that has been, when its year is not said.
 	pastDate = regexp.MustCompile(`(?i)\b(?:since|ago|was|were|last)\b`)
 	// aSpan is what asks for what lies between two dates.

@@ -124,9 +124,10 @@ func (m *matcher) near(t *llm.Turn) string {
 // Read only: words of what people say of this program.
 var (
 	ofModels  = set(`model models llm llms gpt chatgpt openai claude anthropic gemini ollama ai`)
-	ofNetwork = set(`key keys offline online internet network cloud cost costs free pay price`)
+	ofNetwork = set(`key keys offline online internet network cloud cost costs free pay price account login`)
 	ofData    = set(`data store stores stored save saves saved keep keeps kept log logs logged private privacy secret send sends sent collect collects track history remember`)
 	ofAdding  = set(`add adding make making create creating write writing build building connect connecting register install set start run deploy plug own new`)
+	ofTongues = set(`english german french italian spanish portuguese dutch chinese japanese language languages`)
 	ofItself  = set(`you your yours yourself cortex program tool app chat`)
 )
 
@@ -157,7 +158,10 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 		return respond(howToModel, "asked how a model is chosen")
 	case len(words) < 8 && some(leaving) && (len(words) < 3 || slices.Contains(words, "how") || words[0] == "i" || itself && leaving[words[0]]):
 		return respond(howToLeave, "asked how to leave")
-	case len(words) < 4 && slices.Contains(words, "help"), all[0] == "what" && slices.Contains(words, "can") && slices.Contains(words, "do"):
+	case itself && (slices.Contains(words, "speak") || slices.Contains(words, "understand")) && some(ofTongues):
+		return respond(onlyEnglish, "asked which languages are understood")
+	case slices.Contains(words, "should") && slices.Contains(words, "i") && (slices.Contains(words, "try") || slices.Contains(words, "start")),
+		len(words) < 4 && slices.Contains(words, "help"), all[0] == "what" && slices.Contains(words, "can") && slices.Contains(words, "do"):
 		return introduction(t)
 	case slices.Contains(hellos, all[0]):
 		return respond(greeting(t), "a greeting")
@@ -188,11 +192,12 @@ func greeting(t *llm.Turn) string {
 }
 
 const (
-	howToAdd   = "An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it."
-	howToModel = "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs."
-	howToLeave = "In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running."
-	aboutMe    = "I am Cortex: I give work to agents, and decide offline, by words. " + namesThem + " For more, --llm … has a language model decide."
-	whatIsKept = "What is said is kept in the folder of this Cortex, which cortex doctor names. Deciding offline, I send it to nobody but the agents that get the work."
+	howToAdd    = "An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it."
+	howToModel  = "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs."
+	howToLeave  = "In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running."
+	onlyEnglish = "Deciding offline, by words, I know English only; with --llm … a language model decides, which knows many languages."
+	aboutMe     = "I am Cortex: I give work to agents, and decide offline, by words. " + namesThem + " For more, --llm … has a language model decide."
+	whatIsKept  = "What is said is kept in the folder of this Cortex, which cortex doctor names. Deciding offline, I send it to nobody but the agents that get the work."
 )
 
 // present matches a question about an agent's presence, and finds its name.
@@ -230,7 +235,7 @@ func introduction(t *llm.Turn) *llm.Decision {
 	switch {
 	case slices.Contains(words, "help"):
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
-	case asksForModel(words):
+	case asksForModel(words), slices.Contains(words, "need"):
 		return respond(howToModel, "asked how a model is chosen")
 	case asksWho(words):
 		return respond(hello+"\n"+online(t), "asked who is online")

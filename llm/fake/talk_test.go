@@ -327,6 +327,10 @@ func TestTalk(t *testing.T) {
 		{{"do something", lost}},
 		{{"tell me a joke", lost}},
 		{{"@sleeper hello", "@sleeper: hello"}, {"what time is it in Tokyo?", "Tokyo"}},
+		{{"hmm ok", "All right."}, {"ok never mind", "All right."}, {"well, yes", "There is nothing to say yes or no to."}},
+		{{"do I need an account?", "I decide offline, by words, without a model"}, {"do you speak German?", "Deciding offline, by words, I know English only"}},
+		{{"I just installed this, what should I try first?", "Hello! I am Cortex."}, {"how many weeks are left this year?", "31 December 2026 is a Thursday"}},
+		{{"hwo much is 250 plus 375", "250 plus 375 = 625"}, {"split a bill of 84.50 between 3 people", "84.50 / 3 ≈ 28.1666666667"}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8}}

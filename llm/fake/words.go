@@ -233,6 +233,9 @@ var abouts = func() map[string]bool {
 		could you help me
 		help me
 		i need help
+		do i need an account
+		do i need a key
+		do i need an api key
 		what can i ask
 		what can i ask you
 		what can i say
@@ -439,7 +442,8 @@ func courtesy(s string) string {
 	}
 	for _, c := range courtesies {
 		has := func(w string) bool { return c.words[w] }
-		if !c.only && isPolite(s) && slices.ContainsFunc(ws, has) || c.only && !slices.ContainsFunc(ws, func(w string) bool { return !has(w) }) {
+		all := func(ws []string) bool { return !slices.ContainsFunc(ws, func(w string) bool { return !has(w) }) }
+		if !c.only && isPolite(s) && slices.ContainsFunc(ws, has) || c.only && (all(ws) || all(rest)) {
 			return c.say
 		}
 	}
