@@ -132,7 +132,7 @@ func equation(left string, v *big.Rat, unit string) string {
 var (
 	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|pls|plz|plese|pleas|(?:is it|it is|it's|would it be) possible to|(?:can|could) you to|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|h(?:ow|wo) much (?:is|are|makes?|does)|i (?:want|need|would like)(?: to)? know|i (?:want|need|have need|have|would like|wish) to|calculate|` +
 		`compute|evaluate|solve|work out|calc|the (?:result|value|answer) (?:of|to)|(?:result|value) of|the expression|the following)\b[\s:,]*)+`)
-	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|\bmakes?|,?\s*(?:please|plz|pls|thanks|thx|thank you)|\bfor me))+\s*$`)
+	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|\bis|\bmakes?|\s(?:as|in) (?:a )?decimals?(?: number| form)?|,?\s*(?:please|plz|pls|thanks|thx|thank you)|\bfor me))+\s*$`)
 	// toUnit has the unit before its colon: "convert to miles: 10 km".
 	toUnit = regexp.MustCompile(`(?i)^(?:convert(?:ed|ing)? )?(?:in)?to (\pL+)\s*[:,]\s*(\S.*)$`)
 	spaces = regexp.MustCompile(`\s+`)

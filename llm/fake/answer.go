@@ -126,7 +126,7 @@ var (
 	ofModels  = set(`model models llm llms gpt chatgpt openai claude anthropic gemini ollama ai`)
 	ofNetwork = set(`key keys offline online internet network cloud cost costs free pay price account login`)
 	ofData    = set(`data store stores stored save saves saved keep keeps kept log logs logged private privacy secret send sends sent collect collects track history remember`)
-	ofAdding  = set(`add adding make making create creating write writing build building connect connecting register install set start run deploy plug own new`)
+	ofAdding  = set(`add adding make making create creating write writing build building connect connecting join joins joining register install set start run deploy plug own new`)
 	ofTongues = set(`english german french italian spanish portuguese dutch chinese japanese language languages`)
 	ofItself  = set(`you your yours yourself cortex program tool app chat`)
 )
@@ -137,6 +137,9 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 	all := plainWords(t.User)
 	some := func(of map[string]bool) bool { return slices.ContainsFunc(words, func(w string) bool { return of[w] }) }
 	itself := speaksOfItself(words)
+	if itself && len(words) < 12 && words[0] == "why" {
+		return respond(howToWhy, "asked why")
+	}
 	for word := range strings.FieldsSeq(head(t.User)[:min(len(t.User), 200)]) {
 		if at := m.find(strings.TrimFunc(word, unicode.IsPunct)); at >= 0 {
 			return respond(about(&m.agents[at]), "asked about an agent")
@@ -144,7 +147,7 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 	}
 	switch {
 	case len(words) == 0 || len(all) == 0 || len(all) > 12 || contentAt(t.User) > 0:
-	case some(set("bye goodbye")):
+	case some(set("bye goodbye gotta")):
 		return respond("Goodbye.", "a farewell")
 	case some(thanking):
 		return respond("You are welcome.", "thanks")
@@ -152,6 +155,12 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 		return respond(howToAdd, "asked how agents are added")
 	case slices.Contains(words, "agents"):
 		return respond(hello+"\n"+online(t), "asked about the agents")
+	case (itself || slices.Contains(words, "i")) && some(set("browser website gui")):
+		return respond(howToBrowse, "asked for the console")
+	case words[0] == "how" && slices.Contains(words, "i") && some(set("task tasks")):
+		return respond(howToList, "asked for the tasks")
+	case len(words) < 8 && words[0] == "where" && some(set("docs documentation manual guide readme")):
+		return respond(howToRead, "asked for the documentation")
 	case (itself || slices.Contains(words, "my")) && some(ofData):
 		return respond(whatIsKept, "asked what is kept")
 	case some(ofModels), (itself || slices.Contains(words, "i")) && some(ofNetwork):
@@ -195,6 +204,10 @@ const (
 	howToAdd    = "An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it."
 	howToModel  = "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs."
 	howToLeave  = "In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running."
+	howToWhy    = "In the chat, /why says how the last answer came about."
+	howToBrowse = "cortex console opens the console in your browser; a chat says its address at its start."
+	howToList   = "In a chat, /tasks lists what agents are working on, and /cancel stops it; elsewhere, cortex tasks lists it."
+	howToRead   = "In a chat, /help lists the commands; elsewhere, cortex help names those of the program. Its source has README.md and the folder docs."
 	onlyEnglish = "Deciding offline, by words, I know English only; with --llm … a language model decides, which knows many languages."
 	aboutMe     = "I am Cortex: I give work to agents, and decide offline, by words. " + namesThem + " For more, --llm … has a language model decide."
 	whatIsKept  = "What is said is kept in the folder of this Cortex, which cortex doctor names. Deciding offline, I send it to nobody but the agents that get the work."

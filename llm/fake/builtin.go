@@ -85,11 +85,14 @@ func (m *matcher) isBuiltIn(agent int) bool {
 // ofTalk is what was said before, which who echoes does not know.
 var ofTalk = regexp.MustCompile(`(?i)^(?:(?:what|the thing|everything)\b.*\b(?:said|wrote|typed|asked|told)|(?:that|it) .*\btimes|(?:the|my|your) (?:last|first|previous) (?:thing|message|line|question|answer|one|sentence))\b`)
 
+// changed is what was said before in another form, which who echoes does not know.
+var changed = regexp.MustCompile(`(?i)^(?:that|it|this)\b.*\b(?:louder|backwards?|caps|capitals?|(?:upper|lower) ?case|capital letters|reversed?)[.?! ]*$`)
+
 // echoes reports whether a text begins with a word for echoing, and is about no words that were said before.
 func (m *matcher) echoes(text string) bool {
 	word, rest := nextWord(skipWords(text, polite))
 	at := m.find(echoID)
-	return (at < 0 || at >= len(m.cards) || m.cards[at].begins(m.first(word))) && (strings.EqualFold(word, "echo") || !ofTalk.MatchString(rest))
+	return (at < 0 || at >= len(m.cards) || m.cards[at].begins(m.first(word))) && !changed.MatchString(rest) && (strings.EqualFold(word, "echo") || !ofTalk.MatchString(rest))
 }
 
 const toSay = echoID + ": it is to say something"

@@ -144,7 +144,11 @@ func (m *matcher) join(text string, spans []span) []piece {
 			c := m.best(part)
 			switch {
 			case c.agent >= 0 && (!s.weak || len(ps) == 0 || ps[len(ps)-1].agent != c.agent):
-				ps = append(ps, piece{agent: c.agent, skill: c.skill, task: tidy(text[begin:s.end]), about: part, reason: c.reason})
+				p := piece{agent: c.agent, skill: c.skill, task: tidy(text[begin:s.end]), about: part, reason: c.reason}
+				if begin < s.start && !m.readable([]piece{p}) {
+					p.task = tidy(part) // what stands before it asks for nothing: "let's see... 2 + 2"
+				}
+				ps = append(ps, p)
 			case c.agent < 0 && len(spans) > 1 && m.isStrange(part, ps):
 				strange = append(strange, tidy(part))
 			case len(ps) > 0:

@@ -121,7 +121,7 @@ func TestRoute(t *testing.T) {
 		{"Echo hello. What is 3*4? Will it rain in Oslo?", "agent_echo/echo: hello.\nagent_calc/calc: What is 3*4?\nagent_weather/forecast: Will it rain in Oslo?"},
 		{"echo one; convert 3 km to miles; list my notes", "agent_echo/echo: one\nagent_calc/convert: convert 3 km to miles\nagent_notes/notes: list my notes"},
 		{"what time is it in Rome?\n- and then count the words: a b c", "agent_clock/time: what time is it in Rome?\nwordcount/: a b c"},
-		{"1. what time is it in Rome?\n2. convert 5 km to miles", "agent_clock/time: 1. what time is it in Rome?\nagent_calc/convert: convert 5 km to miles"},
+		{"1. what time is it in Rome?\n2. convert 5 km to miles", "agent_clock/time: what time is it in Rome?\nagent_calc/convert: convert 5 km to miles"},
 		{"echo hi and then convert 5 km to miles", "agent_echo/echo: hi\nagent_calc/convert: convert 5 km to miles"},
 		{"count the words: to be or not to be, and what is 17*23?", "wordcount/: to be or not to be\nagent_calc/calc: what is 17*23?"},
 		{"what time is it in Tokyo, and count the words: a b c", "agent_clock/time: what time is it in Tokyo\nwordcount/: a b c"},

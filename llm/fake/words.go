@@ -256,6 +256,11 @@ var abouts = func() map[string]bool {
 		what is this
 		what is cortex
 		how are you
+		how are you doing
+		how are you today
+		how is your day
+		how is your day going
+		how was your day
 		how do you work
 		what can you do
 		what can i do
@@ -332,6 +337,14 @@ var farewells = func() map[string]bool {
 		see you tomorrow
 		have a nice day
 		have a good day
+		gotta go
+		gotta go now
+		i gotta go
+		i gotta go now
+		i have to go
+		i have to go now
+		i need to go
+		i need to go now
 		i am done
 		i'm done
 		that is all
@@ -390,7 +403,7 @@ var courtesies = []struct {
 }{
 	{set(`thanks thank thx cheers ty`), false, "You are welcome."},
 	{set(`bye goodbye`), false, "Goodbye."},
-	{set(`why`), true, "In the chat, /why says how the last answer came about."},
+	{set(`why`), true, howToWhy},
 	{set(`ok okay alright great cool nice fine good well very perfect awesome wonderful excellent amazing wow lol haha done`), true, "All right."},
 	{set(`never mind nevermind`), true, "All right."},
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
