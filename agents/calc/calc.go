@@ -179,6 +179,7 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)^(?:the )?(?:maximum|largest|biggest|max) of (.+)$`), "max($1)"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:minimum|smallest|min) of (.+)$`), "min($1)"},
 	{regexp.MustCompile(`(?i)^round (?:off )?(.+) to (\d) (?:decimals?|digits|(?:decimal )?places)$`), "round($1, $2)"},
+	{regexp.MustCompile(`(?i)^(.+) to (\d) (?:decimals?|decimal places?)$`), "round($1, $2)"},
 	{regexp.MustCompile(`(?i)^(?:increase|raise) (.+) by ([\d.,]+ ?(?:%|percent)?)$`), "$1 + $2"},
 	{regexp.MustCompile(`(?i)^(?:decrease|reduce|lower) (.+) by ([\d.,]+ ?(?:%|percent)?)$`), "$1 - $2"},
 	{regexp.MustCompile(`(?i)^(.+) to the (\d+)(?:st|nd|rd|th) power$`), "$1 ^ $2"},

@@ -20,7 +20,7 @@ var (
 	dayFirst  = regexp.MustCompile(`(?i)\b` + dayNumber + `(?: of)? ` + month + `(?:,? (\d{4}))?\b`)
 	dayLast   = regexp.MustCompile(`(?i)\b` + month + ` ` + dayNumber + `(?:,? (\d{4}))?\b`)
 	isoDate   = regexp.MustCompile(`\b(\d{4})-(\d{2})-(\d{2})\b`)
-	feast     = regexp.MustCompile(`(?i)\b(?:(christmas|xmas)|new year)(?:['’]?s)?( eve)?(?: day)?\b`)
+	feast     = regexp.MustCompile(`(?i)\b(?:(christmas|xmas)|(halloween)|new year)(?:['’]?s)?( eve)?(?: day)?\b`)
 	// yearsEnd is the last day of this year, in words.
 	yearsEnd = regexp.MustCompile(`(?i)\b(?:(?:the )?end of|(?:left|remaining|remain|still) in) (?:the|this) (?:current )?year\b|\b(?:left|remaining|remain) this year\b`)
 	// pastDate is what asks for a date that has been, when its year is not said.
@@ -71,7 +71,9 @@ func datesIn(text string) (found []date, rest string) {
 		add(m, group(m, 3), group(m, 1), group(m, 2))
 	}
 	for _, m := range feast.FindAllStringSubmatchIndex(text, maxDates) {
-		switch christmas, eve := m[2] >= 0, m[4] >= 0; {
+		switch christmas, eve := m[2] >= 0, m[6] >= 0; {
+		case m[4] >= 0:
+			add(m, "", "oct", "31")
 		case christmas && eve:
 			add(m, "", "dec", "24")
 		case christmas:

@@ -157,6 +157,8 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 		return respond(hello+"\n"+online(t), "asked about the agents")
 	case (itself || slices.Contains(words, "i")) && some(set("browser website gui")):
 		return respond(howToBrowse, "asked for the console")
+	case words[0] == "how" && some(set("delete erase")) && some(set("conversation conversations chat chats history")):
+		return respond(howToDelete, "asked how a conversation is deleted")
 	case words[0] == "how" && slices.Contains(words, "i") && some(set("task tasks")):
 		return respond(howToList, "asked for the tasks")
 	case len(words) < 8 && words[0] == "where" && some(set("docs documentation manual guide readme")):
@@ -170,7 +172,7 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 	case itself && (slices.Contains(words, "speak") || slices.Contains(words, "understand")) && some(ofTongues):
 		return respond(onlyEnglish, "asked which languages are understood")
 	case slices.Contains(words, "should") && slices.Contains(words, "i") && (slices.Contains(words, "try") || slices.Contains(words, "start")),
-		len(words) < 4 && slices.Contains(words, "help"), all[0] == "what" && slices.Contains(words, "can") && slices.Contains(words, "do"):
+		(itself || slices.Contains(words, "i")) && some(set("example examples")), len(words) < 4 && slices.Contains(words, "help"), all[0] == "what" && slices.Contains(words, "can") && slices.Contains(words, "do"):
 		return introduction(t)
 	case slices.Contains(hellos, all[0]):
 		return respond(greeting(t), "a greeting")
@@ -206,6 +208,7 @@ const (
 	howToLeave  = "In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running."
 	howToWhy    = "In the chat, /why says how the last answer came about."
 	howToBrowse = "cortex console opens the console in your browser; a chat says its address at its start."
+	howToDelete = "cortex conversations lists them, and cortex conversations delete NAME deletes one for good."
 	howToList   = "In a chat, /tasks lists what agents are working on, and /cancel stops it; elsewhere, cortex tasks lists it."
 	howToRead   = "In a chat, /help lists the commands; elsewhere, cortex help names those of the program. Its source has README.md and the folder docs."
 	onlyEnglish = "Deciding offline, by words, I know English only; with --llm … a language model decides, which knows many languages."

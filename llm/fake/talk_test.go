@@ -336,6 +336,9 @@ func TestTalk(t *testing.T) {
 		{{"explain how agents join", "An agent is a card and a program"}, {"why did you pick agent_clock?", "In the chat, /why says"}},
 		{{"how do I see the tasks that ran?", "In a chat, /tasks lists"}, {"where can I find the docs?", "In a chat, /help lists"}},
 		{{"ok let's see... 12 + 30 / 6", "12 + 30 / 6 = 17"}, {"whats 3/4 as a decimal", "3/4 = 0.75"}},
+		{{"what's this good for?", "Hello! I am Cortex."}, {"give me 3 examples of what I can ask", "Hello! I am Cortex."}, {"you are really helpful", "You are welcome."}},
+		{{"how many days till Halloween", "31 October 2026 is a Saturday, in 178 days."}, {"what is 22/7 to 5 decimals", "round((22/7), 5) = 3.14286"}},
+		{{"how do I delete this conversation", "cortex conversations lists them"}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8}}

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -192,6 +193,8 @@ var abouts = func() map[string]bool {
 		what is this thing
 		what is this chat
 		what is this for
+		what is this good for
+		what are you good for
 		what is this program for
 		what does this do
 		what does this program do
@@ -322,6 +325,9 @@ var (
 		perfect awesome wonderful excellent amazing super nice cool lovely brilliant helpful quick kind fine well today now i need needed wanted`)
 )
 
+// complimented is what says that something is good.
+var complimented = regexp.MustCompile(`^(?:you(?: are|'re)|(?:that|this|it)(?: is|'s| was)) (?:(?:really|very|so|pretty|quite|just|such|an?) )*(?:help|useful|helpful|good|great|nice|cool|fun|neat|handy|smart|clever|fast|quick|amazing|awesome|impressive|brilliant|perfect|wonderful|excellent)$`)
+
 // praises are whole texts that are answered as thanks are.
 var praises = set(`much-appreciated you-are-the-best you're-the-best you-rock well-done good-job good-work nice-job nice-work great-job great-work
 	i-appreciate-it i-appreciate-that very-helpful that-was-helpful that-helps that-helped love-it i-like-it`)
@@ -441,6 +447,9 @@ func courtesy(s string) string {
 		return "All right."
 	}
 	if praises[strings.Join(ws, "-")] {
+		return "You are welcome."
+	}
+	if complimented.MatchString(strings.Join(ws, " ")) {
 		return "You are welcome."
 	}
 	rest := ws
