@@ -128,6 +128,7 @@ var (
 	ofData    = set(`data store stores stored save saves saved keep keeps kept log logs logged private privacy secret send sends sent collect collects track history remember`)
 	ofAdding  = set(`add adding make making create creating write writing build building connect connecting join joins joining register install set start run deploy plug own new`)
 	ofTongues = set(`english german french italian spanish portuguese dutch chinese japanese language languages`)
+	beginning = set(`use start started begin try`) // what a newcomer asks how to do
 	ofItself  = set(`you your yours yourself cortex program tool app chat`)
 )
 
@@ -249,7 +250,7 @@ const hello = "Hello! I am Cortex. I give work to agents and bring you what they
 func introduction(t *llm.Turn) *llm.Decision {
 	words := plainWords(t.User)
 	switch {
-	case slices.Contains(words, "help"):
+	case slices.Contains(words, "help"), !asksWho(words) && slices.Contains(words, "i") && slices.ContainsFunc(words, func(w string) bool { return beginning[w] }):
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
 	case asksForModel(words), slices.Contains(words, "need"):
 		return respond(howToModel, "asked how a model is chosen")

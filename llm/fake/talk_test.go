@@ -245,7 +245,7 @@ func TestTalk(t *testing.T) {
 		{{"what are agents?", "An agent is a card"}, {"do I need an internet connection?", "I decide offline"}, {"how can I switch to ollama?", "I decide offline"}, {"use my notes", "@notes"}},
 		{{"much appreciated", "You are welcome."}, {"you're the best!", "You are welcome."}, {"Plese tell me how many grams are 2 pounds", "2 pounds = 907.18474 grams"}},
 		{{"Is it possible to convert 20 degrees celsius in fahrenheit?", "20 degrees celsius = 68 fahrenheit"}},
-		{{"what is this program?", "Hello! I am Cortex."}, {"how do I get started?", "Hello! I am Cortex."}, {"list your agents please", "Hello! I am Cortex. I give work to agents and bring you what they answer.\nOnline are:"}},
+		{{"what is this program?", "Hello! I am Cortex."}, {"how do I get started?", "Say what you want, and an agent does it"}, {"list your agents please", "Hello! I am Cortex. I give work to agents and bring you what they answer.\nOnline are:"}},
 		{{"which AI model are you running on?", "I decide offline"}, {"can I add agents while you run?", "An agent is a card"}, {"thank you kindly", "You are welcome."}},
 		{{"how many days are left in this year?", "31 December 2026 is a Thursday"}, {"I have need to convert 5 miles in kilometers", "5 miles = 8.04672 kilometers"}},
 		{{"how do I install a new agent?", "An agent is a card"}, {"can an agent send a new mail?", "An agent is a card"}, {"which agents can I use?", "Hello! I am Cortex."}, {"forget it", "All right."}, {"cheers mate", "You are welcome."}},
@@ -329,7 +329,7 @@ func TestTalk(t *testing.T) {
 		{{"@sleeper hello", "@sleeper: hello"}, {"what time is it in Tokyo?", "Tokyo"}},
 		{{"hmm ok", "All right."}, {"ok never mind", "All right."}, {"well, yes", "There is nothing to say yes or no to."}},
 		{{"do I need an account?", "I decide offline, by words, without a model"}, {"do you speak German?", "Deciding offline, by words, I know English only"}},
-		{{"I just installed this, what should I try first?", "Hello! I am Cortex."}, {"how many weeks are left this year?", "31 December 2026 is a Thursday"}},
+		{{"I just installed this, what should I try first?", "Say what you want, and an agent does it"}, {"how many weeks are left this year?", "31 December 2026 is a Thursday"}},
 		{{"hwo much is 250 plus 375", "250 plus 375 = 625"}, {"split a bill of 84.50 between 3 people", "84.50 / 3 ≈ 28.1666666667"}},
 		{{"hello cortex, how's your day", "Hello! I am Cortex."}, {"cool stuff! gotta go now", "Goodbye."}, {"ok, I have to go", "Goodbye."}},
 		{{"echo testing testing", "Echo: testing testing"}, {"can you echo it in capitals", "By words alone, the nearest to this is agent_echo"}, {"echo it is raining", "Echo: it is raining"}},
@@ -338,6 +338,7 @@ func TestTalk(t *testing.T) {
 		{{"ok let's see... 12 + 30 / 6", "12 + 30 / 6 = 17"}, {"whats 3/4 as a decimal", "3/4 = 0.75"}},
 		{{"what's this good for?", "Hello! I am Cortex."}, {"give me 3 examples of what I can ask", "Hello! I am Cortex."}, {"you are really helpful", "You are welcome."}},
 		{{"how many days till Halloween", "31 October 2026 is a Saturday, in 178 days."}, {"what is 22/7 to 5 decimals", "round((22/7), 5) = 3.14286"}},
+		{{"good morning", "Hello! I am Cortex."}, {"so how do I use this", "Say what you want, and an agent does it"}},
 		{{"how do I delete this conversation", "cortex conversations lists them"}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
