@@ -47,6 +47,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	}
 	w := &work{a: a, t: t, r: r}
 	defer w.leave(a.enter(t))
+	defer w.out.drop()
 	res, err := w.do(ctx)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, errTooMuch):
@@ -142,7 +143,8 @@ func (w *work) begin(ctx context.Context, perhaps bool) (*agents.Result, error) 
 	if perhaps && w.r != nil {
 		id = w.r.Sent // the attempt before it may still be on its way
 	}
-	w.out, w.last = outputs{}, a2a.TaskStatus{}
+	w.out.drop()
+	w.out.strayed, w.last = false, a2a.TaskStatus{}
 	w.r = &record{Message: w.t.Message.ID, Attempt: attemptOf(w.t), Sent: id, Until: latest(w.t, time.Now())}
 	if err := w.keep(); err != nil {
 		return nil, err

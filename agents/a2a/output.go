@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -17,12 +18,17 @@ import (
 
 // Bounds of what a task gives.
 const (
-	maxOutput   = 64 << 20 // bytes of all artifacts; data counts as it is in memory
-	maxParts    = 10_000   // of all artifacts
-	maxQuestion = 16 << 10 // bytes
+	maxOutput   = 64 << 20  // bytes of all artifacts; data counts as it is in memory
+	maxHeld     = 128 << 20 // likewise of all tasks of the process, beyond which
+	maxSmall    = 8 << 20   // one has at most this
+	maxParts    = 10_000    // of all artifacts
+	maxQuestion = 16 << 10  // bytes
 )
 
-// outputs collects the artifacts of a task.
+// held is the sum of the bytes of all outputs.
+var held atomic.Int64
+
+// outputs collects the artifacts of a task. Their bytes are held until they are dropped.
 type outputs struct {
 	all   []*artifact
 	bytes int
@@ -48,10 +54,16 @@ type piece struct {
 func (p *piece) isText() bool { _, ok := p.Content.(a2a.Text); return ok }
 func (p *piece) isRaw() bool  { _, ok := p.Content.(a2a.Raw); return ok }
 
+// drop drops all artifacts.
+func (o *outputs) drop() {
+	held.Add(-int64(o.bytes))
+	*o = outputs{strayed: o.strayed}
+}
+
 // set replaces all artifacts, by those of a snapshot.
 func (o *outputs) set(t *agents.Task, all []*a2a.Artifact) error {
 	was := o.text()
-	o.all, o.bytes, o.parts = nil, 0, 0
+	o.drop()
 	for _, f := range all {
 		if f == nil {
 			continue
@@ -101,6 +113,7 @@ func (o *outputs) stream(t *agents.Task, was string) {
 }
 
 func (o *outputs) put(f *a2a.Artifact, add bool) error {
+	was := o.bytes
 	at := slices.IndexFunc(o.all, func(is *artifact) bool { return is.id == f.ID })
 	switch {
 	case at < 0:
@@ -116,6 +129,9 @@ func (o *outputs) put(f *a2a.Artifact, add bool) error {
 		to.add(p)
 	}
 	o.bytes, o.parts = o.bytes+to.bytes-before, o.parts+len(to.pieces)-pieces
+	if all := held.Add(int64(o.bytes - was)); all > maxHeld && o.bytes > maxSmall {
+		return fmt.Errorf("%w: the tasks of this process have given %d MiB that are not passed on yet", errTooMuch, all>>20)
+	}
 	if o.bytes > maxOutput || o.parts > maxParts || len(o.all) > agents.MaxArtifacts {
 		return fmt.Errorf("%w: a task has at most %d artifacts with %d parts and %d MiB", errTooMuch, agents.MaxArtifacts, maxParts, maxOutput>>20)
 	}

@@ -150,7 +150,8 @@ func (m *Maker) judge(
 	if v == nil {
 		return 0, "", errors.Join(err, errNoJudge)
 	}
-	entry.Usage = entry.Usage.Add(conversation.Credible(v.Usage))
-	m.cfg.Spending.Spend(ctx, conversation.Credible(v.Usage))
+	cost := conversation.Credible(v.Usage)
+	entry.Usage = entry.Usage.Add(cost)
+	m.cfg.Spending.Spend(ctx, cost)
 	return v.Score, v.Advice, err
 }
