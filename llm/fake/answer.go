@@ -158,7 +158,7 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 		return respond(hello+"\n"+online(t), "asked about the agents")
 	case (itself || slices.Contains(words, "i")) && some(set("browser website gui")):
 		return respond(howToBrowse, "asked for the console")
-	case words[0] == "how" && some(set("delete erase")) && some(set("conversation conversations chat chats history")):
+	case (words[0] == "how" || len(words) < 6) && some(set("delete erase clear")) && some(set("conversation conversations chat chats history")):
 		return respond(howToDelete, "asked how a conversation is deleted")
 	case words[0] == "how" && slices.Contains(words, "i") && some(set("task tasks")):
 		return respond(howToList, "asked for the tasks")

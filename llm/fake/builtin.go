@@ -27,7 +27,7 @@ var (
 	// says begins what the built-in agent says when no other fits; other words than these may follow, and no language.
 	says     = regexp.MustCompile(`(?is)^say(?:\s*:\s*|\s+)(\S.*)`)
 	notSaid  = set(`it them again once twice more something anything nothing why how what when where who which if whether`)
-	inWords  = regexp.MustCompile(`(?i)\bin(?:to)? (?:english|german|french|italian|spanish|portuguese|dutch|swedish|danish|norwegian|finnish|polish|czech|greek|turkish|russian|ukrainian|arabic|hebrew|hindi|chinese|japanese|korean|latin)[.!?]*\s*$`)
+	inWords  = regexp.MustCompile(`(?i)\b(?:backwards|in(?:to)? (?:all |big )?(?:caps|capitals|capital letters|(?:upper|lower) ?case|english|german|french|italian|spanish|portuguese|dutch|swedish|danish|norwegian|finnish|polish|czech|greek|turkish|russian|ukrainian|arabic|hebrew|hindi|chinese|japanese|korean|latin))[.!?]*\s*$`)
 	refersTo = set(`this that these those me us back after what whatever my your`)
 	pronouns = set(`it them all everything again once twice more back please`)
 )
