@@ -250,10 +250,12 @@ const hello = "Hello! I am Cortex. I give work to agents and bring you what they
 func introduction(t *llm.Turn) *llm.Decision {
 	words := plainWords(t.User)
 	switch {
+	case asksForModel(words):
+		return respond(howToModel, "asked how a model is chosen")
 	case slices.Contains(words, "help"), !asksWho(words) && slices.Contains(words, "i") && slices.ContainsFunc(words, func(w string) bool { return beginning[w] }):
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
-	case asksForModel(words), slices.Contains(words, "need"):
-		return respond(howToModel, "asked how a model is chosen")
+	case slices.Contains(words, "need"):
+		return respond(howToModel, "asked what it needs")
 	case asksWho(words):
 		return respond(hello+"\n"+online(t), "asked who is online")
 	}
