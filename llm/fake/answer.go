@@ -156,7 +156,7 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 		return respond(howToAdd, "asked how agents are added")
 	case slices.Contains(words, "agents"):
 		return respond(hello+"\n"+online(t), "asked about the agents")
-	case (itself || slices.Contains(words, "i")) && some(set("browser website gui")):
+	case (itself || slices.Contains(words, "i") || words[0] == "is") && some(set("browser website gui interface ui dashboard console")):
 		return respond(howToBrowse, "asked for the console")
 	case (words[0] == "how" || len(words) < 6) && some(set("delete erase clear")) && some(set("conversation conversations chat chats history")):
 		return respond(howToDelete, "asked how a conversation is deleted")

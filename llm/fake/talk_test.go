@@ -333,6 +333,7 @@ func TestTalk(t *testing.T) {
 		{{"hwo much is 250 plus 375", "250 plus 375 = 625"}, {"split a bill of 84.50 between 3 people", "84.50 / 3 ≈ 28.1666666667"}},
 		{{"hello cortex, how's your day", "Hello! I am Cortex."}, {"cool stuff! gotta go now", "Goodbye."}, {"ok, I have to go", "Goodbye."}},
 		{{"echo testing testing", "Echo: testing testing"}, {"can you echo it in capitals", "By words alone, the nearest to this is agent_echo"}, {"echo it is raining", "Echo: it is raining"}},
+		{{"is there a web interface?", "cortex console opens"}, {"can I use this in my browser?", "cortex console opens"}},
 		{{"how do I use a real model?", "I decide offline, by words, without a model"}},
 		{{"please say hello in caps", lost}, {"delete this conversation", "cortex conversations lists them"}, {"clear the chat", "cortex conversations lists them"}},
 		{{"explain how agents join", "An agent is a card and a program"}, {"why did you pick agent_clock?", "In the chat, /why says"}},
