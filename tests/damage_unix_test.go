@@ -87,13 +87,23 @@ func TestDamagedFolder(t *testing.T) {
 				s.isReady()
 				file = damageFolder(t, rnd, dir)
 				pause(t, 1500*time.Millisecond) // a part of what the service notices by itself
-				s.stop()
+				s.stopDamaged()
 				log.WriteString(s.log.String())
 			} else {
 				file = damageFolder(t, rnd, dir)
 			}
 			judgeDamaged(t, dir, file, &log)
 		})
+	}
+}
+
+// stopDamaged is as stop, and the service may have found that its store cannot be written any more.
+func (s *service) stopDamaged() {
+	s.t.Helper()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // unless it has ended by itself
+	<-s.ended
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 && (code != 1 || !strings.Contains(s.log.String(), "\ncortex: the NATS server cannot write any more; ")) {
+		s.t.Errorf("exit status %d; the log:\n%s", code, s.log)
 	}
 }
 
