@@ -27,7 +27,7 @@ func TestOutputOfTheStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer o.Close()
+	t.Cleanup(o.Close)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,10 @@ func TestOutputOfTheStopped(t *testing.T) {
 	ticks := make(chan time.Time)
 	go func() {
 		for range graceTicks - 1 {
-			ticks <- time.Time{}
+			select {
+			case ticks <- time.Time{}:
+			case <-t.Context().Done():
+			}
 		}
 		close(got.until)
 	}()
