@@ -172,7 +172,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	out.Copy(stdout)
 	err = cmd.Wait()
 	if asked.IsZero() {
-		out.Await()
+		out.Await(err)
 	} else {
 		waitUntil(asked.Add(process.Grace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
 		process.KillAll(cmd.Process.Pid, mark)

@@ -151,7 +151,7 @@ func (s *Source) run(ctx context.Context) (string, error) {
 	read.Copy(out)
 	err = cmd.Wait()
 	if running.Err() == nil {
-		read.Await()
+		read.Await(err)
 	}
 	process.KillGroup(cmd.Process.Pid) // what it started is of no use without it
 	process.KillAll(cmd.Process.Pid, mark)

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -15,8 +16,11 @@ type Output struct {
 	done        chan struct{} // closed when all was read
 }
 
-// graceTicks is in how many parts Grace is waited for.
-const graceTicks = 100
+// In how many parts Grace is waited for, and how many of them are enough for what is in the pipe already.
+const (
+	graceTicks = 100
+	readTicks  = 5
+)
 
 // NewOutput returns the standard output of cmd, which has not started. [Output.Close] has to be called.
 func NewOutput(cmd *exec.Cmd) (*Output, error) {
@@ -38,16 +42,21 @@ func (o *Output) Copy(w io.Writer) {
 	}()
 }
 
-// Await waits until all was copied. When the program has ended and another one holds its output, it returns after about Grace.
-func (o *Output) Await() {
+// Await waits until all was copied, after [exec.Cmd.Wait] has returned err. When another process holds the output, it returns after about Grace in all, for
+// which Wait has waited already if err is [exec.ErrWaitDelay].
+func (o *Output) Await(err error) {
 	ticks := time.NewTicker(Grace / graceTicks)
 	defer ticks.Stop()
-	o.await(ticks.C)
+	most := graceTicks
+	if errors.Is(err, exec.ErrWaitDelay) {
+		most = readTicks
+	}
+	o.await(ticks.C, most)
 }
 
 // await counts ticks and does not look at the clock: a process that was stopped gets one tick for all that it has missed.
-func (o *Output) await(ticks <-chan time.Time) {
-	for range graceTicks {
+func (o *Output) await(ticks <-chan time.Time, most int) {
+	for range most {
 		select {
 		case <-o.done:
 			return

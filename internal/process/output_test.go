@@ -46,7 +46,7 @@ func TestOutputOfTheStopped(t *testing.T) {
 		}
 		close(got.until)
 	}()
-	o.await(ticks)
+	o.await(ticks, graceTicks)
 	if lines := strings.Count(got.String(), "\n"); lines != 2 {
 		t.Errorf("%d lines were read, want 2: %q", lines, got.String())
 	}
@@ -54,12 +54,14 @@ func TestOutputOfTheStopped(t *testing.T) {
 
 // TestOutputIsHeld checks that another process that keeps the output open holds nobody for longer than Grace.
 func TestOutputIsHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &Output{done: make(chan struct{})}
-		began := time.Now()
-		o.Await()
-		if took := time.Since(began); took != Grace {
-			t.Errorf("waited %v, want %v", took, Grace)
-		}
-	})
+	for err, want := range map[error]time.Duration{nil: Grace, exec.ErrWaitDelay: Grace / graceTicks * readTicks} {
+		synctest.Test(t, func(t *testing.T) {
+			o := &Output{done: make(chan struct{})}
+			began := time.Now()
+			o.Await(err)
+			if took := time.Since(began); took != want {
+				t.Errorf("after %v it waited %v, want %v", err, took, want)
+			}
+		})
+	}
 }
