@@ -174,7 +174,9 @@ func TestDayHoldsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestDayHoldsWhatIsUnderWayInReplicas has two replicas decide. Neither knows what is under way in the other: each counts on its part of what is left.
+// TestDayHoldsWhatIsUnderWayInReplicas has two replicas decide. Neither knows what is under way in the other: each counts on its part of what is left. What
+// the other has spent is known since the last reading of the spend log, and here all decisions end at the same moment: that may overdraw the limit, by less than
+// the half that is the other's.
 func TestDayHoldsWhatIsUnderWayInReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
@@ -194,7 +196,7 @@ func TestDayHoldsWhatIsUnderWayInReplicas(t *testing.T) {
 			w.publish(requestOf("ada", i))
 		}
 		pass(time.Hour)
-		if spent := w.spentOn(time.Now()).Cost; spent < 10 || spent > 11 {
+		if spent := w.spentOn(time.Now()).Cost; spent < 10 || spent > 15 {
 			t.Errorf("%v of 10 was spent", spent)
 		}
 	})
