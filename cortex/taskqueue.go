@@ -45,6 +45,9 @@ const (
 	// freeShare bounds the share of one requester and of one agent, as a multiple of what is free: three quarters when nobody else has tasks.
 	// Within an agent's share it bounds each requester in the same way.
 	freeShare = 3
+
+	// unsure is how many tasks have to be known here before they say something about those that are not.
+	unsure = 4
 )
 
 // taskQueue holds the tasks of agents that have more to do than they can take, and releases them in rotation among their requesters. A task stays
@@ -195,17 +198,24 @@ func (q *taskQueue) reserve(ctx context.Context, t *queuedTask) error {
 	q.count(ctx)
 	a := q.of(t.agent)
 	most := freeShare * (maxQueued - max(q.inbox, q.all))
+	ofAgent := q.estimate(a.tasks)
 	agent, requester := prompt.Clean(t.agent, 64), prompt.Clean(t.requester, 64)
 	switch {
-	case a.tasks >= most:
+	case ofAgent >= most:
 		return fmt.Errorf("%w: %s has more to do than it can take, %d tasks wait for it, and %d for all agents: ask again when some are done",
 			transport.ErrFull, agent, a.tasks, q.all)
-	case q.by[t.requester] >= most, a.by[t.requester] >= freeShare*(most-a.tasks):
+	case q.estimate(q.by[t.requester]) >= most, q.estimate(a.by[t.requester]) >= freeShare*(most-ofAgent):
 		return fmt.Errorf("%w: %s has more to do than it can take, and %d tasks of %s wait for agents like that: ask again when some are done",
 			transport.ErrFull, agent, q.by[t.requester], requester)
 	}
 	q.enqueue(t)
 	return nil
+}
+
+// estimate returns how many of the tasks in the queue's inbox are of a kind of which so many are known here. Those that another replica has, or that have
+// not arrived since the start, are taken to be like the known ones.
+func (q *taskQueue) estimate(known int) int {
+	return known + max(0, q.inbox-q.all)*known/(q.all+unsure)
 }
 
 // enqueue counts t as waiting.

@@ -48,7 +48,7 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 	}
 	d := &delivery{event: e, forcedAnswer: forcedAnswer, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	for range maxRounds {
-		if done, err := o.round(ctx, d); done {
+		if done, err := o.round(storage.WithRequester(ctx, &e.From), d); done {
 			return err
 		}
 	}

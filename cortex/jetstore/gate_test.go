@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // TestGate checks that a gate admits a limited number, the newest and the oldest waiter by turns, and each only once.
@@ -43,6 +45,33 @@ func TestGate(t *testing.T) {
 		}
 		if g.free != 2 || len(g.waiting) != 0 {
 			t.Errorf("%d are free and %d wait in the end, want 2 and 0", g.free, len(g.waiting))
+		}
+	})
+}
+
+// TestGateByRequester has one requester wait with many reads. Those of others are let in by turns with them.
+func TestGateByRequester(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate{}
+		var in []string
+		for _, of := range []string{"eve", "eve", "eve", "eve", "ada", "bob", "ada"} {
+			go func() {
+				if err := g.enter(storage.WithRequester(t.Context(), &of)); err != nil {
+					t.Error(err)
+				}
+				in = append(in, of) // one at a time: the test waits
+			}()
+			synctest.Wait()
+		}
+		for range 7 {
+			g.leave()
+			synctest.Wait()
+		}
+		if want := []string{"eve", "ada", "bob", "eve", "ada", "eve", "eve"}; !slices.Equal(in, want) {
+			t.Errorf("%q went in, want %q", in, want)
+		}
+		if len(g.waiting) != 0 || len(g.order) != 0 {
+			t.Errorf("%v wait in the end, in the order %q", g.waiting, g.order)
 		}
 	})
 }
