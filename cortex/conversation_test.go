@@ -225,7 +225,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, rest, _ := bytes.Cut(b, []byte(","))
-	for form, want := range map[string]int{`{"form":10,`: 99, `{"form":9,`: 0} {
+	for form, want := range map[string]int{`{"form":11,`: 99, `{"form":10,`: 0} {
 		other := append([]byte(form), rest...)
 		if err := store.PutSnapshot(t.Context(), "", theContext, conv.Version, other); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -38,7 +39,7 @@ func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
 	turn.Root = turn.ID
 	if parent := c.ParentOf(e, m); parent != nil {
 		claimed := turn.Ancestors
-		turn.Root, turn.Hops, turn.Ancestors = parent.Root, max(turn.Hops, parent.Hops+1), nil
+		turn.Root, turn.Behalf, turn.Hops, turn.Ancestors = parent.Root, c.Requester(parent), max(turn.Hops, parent.Hops+1), nil
 		for _, id := range slices.Concat(parent.Ancestors, ancestor(parent), claimed) {
 			if !slices.Contains(turn.Ancestors, id) {
 				turn.Ancestors = append(turn.Ancestors, id)
@@ -122,10 +123,5 @@ func (c *Conversation) whyChainFull(e *transport.Event) string {
 	return fmt.Sprintf("Agents have asked for %d things in the course of one request; more are not allowed.", MaxChain-1)
 }
 
-// Requester returns the sender of the root of turn's chain, on whose behalf agents ask.
-func (c *Conversation) Requester(turn *Turn) string {
-	if root := c.Turn(turn.Root); root != nil {
-		return root.From
-	}
-	return turn.From
-}
+// Requester returns the sender of the root of turn's chain, on whose behalf agents ask. The root itself may have left the window.
+func (c *Conversation) Requester(turn *Turn) string { return cmp.Or(turn.Behalf, turn.From) }

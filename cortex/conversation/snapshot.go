@@ -8,7 +8,7 @@ import (
 )
 
 // snapshotForm changes with the fold, so that a snapshot of another build is not mistaken for one of this build.
-const snapshotForm = 10
+const snapshotForm = 11
 
 type snapshotFile struct {
 	Form         int           `json:"form"`

@@ -20,6 +20,7 @@ type Turn struct {
 	Message   string // the id of the message, which its sender chose
 	From      string // the sender of the message
 	Root      string // the turn that its chain began with, see [Chain]
+	Behalf    string `json:",omitempty"` // the sender of the root, see [Conversation.Requester]; empty when the turn is the root
 	Trace     Trace  // of the message; all events that follow from the turn carry it
 	Within    *Asker `json:",omitempty"` // whose question the message replies to; nil: it is no reply, or does not say so
 	Hops      int    // how many agents handed the request on before
