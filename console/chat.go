@@ -203,7 +203,7 @@ func (c *Console) closed(conv *conversation.Conversation, by Person) string {
 		return ""
 	}
 	return fmt.Sprintf("This conversation is %s's. They can let you in: cortex conversations share %s %s",
-		who(conv.Owner), prompt.ShellWord(conv.ContextID), prompt.ShellWord(strings.TrimPrefix(by.User, "user:")))
+		who(conv.Owner), prompt.ShellWord(conv.ContextID), prompt.ShellWord(transport.PersonName(by.User)))
 }
 
 // turnData returns what is shown of a turn.

@@ -180,7 +180,7 @@ func who(from string) string {
 	if from == "user" {
 		return "You"
 	}
-	return prompt.Clean(strings.TrimPrefix(from, "user:"), maxWord)
+	return prompt.Clean(transport.PersonName(from), maxWord)
 }
 
 // stamp formats a time for people, in the time zone of the process.

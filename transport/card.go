@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -142,6 +143,16 @@ func notPerson(id string) error {
 		return fmt.Errorf("%q is kept for people", id)
 	}
 	return nil
+}
+
+// PersonName returns the name of a person as people read and type it: without the prefix "user:", unless the rest reads like another sender. Other ids
+// stay as they are.
+func PersonName(from string) string {
+	name := strings.TrimPrefix(from, "user:")
+	if first, _, _ := strings.Cut(name, ":"); slices.Contains([]string{Cortex, "user", "agent"}, first) || name == "" {
+		return from
+	}
+	return name
 }
 
 // ValidateCard returns what is wrong with an agent's card, or nil: it needs a name with a valid [AgentID], at most [MaxSkills] skills, each with an

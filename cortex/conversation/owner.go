@@ -83,10 +83,11 @@ func (c *Conversation) ownerText() string {
 
 // shareCommand returns the command by which the owner lets a sender in. People copy it, and strangers chose both ids.
 func shareCommand(contextID, from string) string {
+	name := transport.PersonName(from)
 	if IsAgent(from) {
-		from = "agent:" + from
+		name = "agent:" + from
 	}
-	words := []string{prompt.ShellWord(contextID), prompt.ShellWord(strings.TrimPrefix(from, "user:"))}
+	words := []string{prompt.ShellWord(contextID), prompt.ShellWord(name)}
 	command := "cortex conversations share "
 	if strings.HasPrefix(words[0], "-") || strings.HasPrefix(words[1], "-") {
 		command += "-- "

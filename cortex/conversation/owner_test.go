@@ -16,6 +16,11 @@ func TestBarsCommand(t *testing.T) {
 		{"c1", "user:bob", "cortex conversations share c1 bob"},
 		{"$(touch x)", "user:bob;id", "cortex conversations share '$(touch x)' 'bob;id'"},
 		{"it's", "beta", `cortex conversations share 'it'\''s' agent:beta`},
+		{"c1", "user:agent:beta", "cortex conversations share c1 user:agent:beta"}, // without its prefix it would let the agent in
+		{"c1", "user:user", "cortex conversations share c1 user:user"},
+		{"c1", "user:user:ada", "cortex conversations share c1 user:user:ada"},
+		{"c1", "agent:beta", "cortex conversations share c1 agent:agent:beta"},
+		{"c1", "user", "cortex conversations share c1 user"},
 		{"--yes", "user:bob", "cortex conversations share -- --yes bob"},
 		{"c1", "user:-x", "cortex conversations share -- c1 -x"},
 	} {

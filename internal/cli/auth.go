@@ -108,6 +108,7 @@ func (e *env) newAuthAdd(folder func() (string, error)) *cobra.Command {
 	for _, kind := range []struct {
 		name, arg, short, long string
 		id                     func(name string) string // NAME may be given as lists show it
+		check                  func(id string) error    // nil: what add refuses
 		file                   func(dir, tenant, id string) string
 		add                    func(dir, tenant, id string) (file string, err error)
 		next                   func(dir, file, tenant, name string) []string
@@ -122,7 +123,7 @@ named as in cortex agent.`,
 				}
 				return id
 			},
-			auth.AgentFile, auth.AddAgent,
+			checkAgentName, auth.AgentFile, auth.AddAgent,
 			func(_, file, tenant, id string) []string {
 				if card, _, ok := e.settings.program.lookup(id); ok {
 					return []string{"cortex agent " + strings.TrimPrefix(card.Name, "agent_") + tenantFlag(tenant) + " --creds " + shellWord(file), "run it"}
@@ -133,7 +134,7 @@ named as in cortex agent.`,
 		},
 		{
 			"user", "NAME", "Make credentials for a person", `Make credentials for a person, who then speaks as "user:NAME".`,
-			userName, auth.UserFile, auth.AddUser,
+			userName, checkPersonName, auth.UserFile, auth.AddUser,
 			func(_, file, tenant, _ string) []string {
 				return []string{"cortex chat" + tenantFlag(tenant) + " --creds " + shellWord(file), "it has to be given to that person only"}
 			},
@@ -143,7 +144,7 @@ named as in cortex agent.`,
 			`Make an account for a tenant, with credentials for its orchestrator and for people. An embedded server knows of it
 at once; a nats-server of your own when it has loaded the new resolver.conf: copy that where the server has it, and
 ` + "`nats-server --signal reload`" + `.`,
-			func(name string) string { return name },
+			func(name string) string { return name }, nil,
 			func(dir, _, name string) string { return auth.Admin(dir, name) },
 			func(dir, _, name string) (string, error) { return auth.Admin(dir, name), auth.AddTenant(dir, name) },
 			func(dir, file, _, name string) []string {
@@ -163,8 +164,8 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 					return err
 				}
 				tenant, id := e.settings.tenant, kind.id(args[0])
-				if kind.name == "user" {
-					if err := checkPersonName(id); err != nil {
+				if kind.check != nil {
+					if err := kind.check(id); err != nil {
 						return err
 					}
 				}
@@ -188,15 +189,34 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 // userName returns the name of a person without the prefix that lists show.
 func userName(name string) string { return strings.TrimPrefix(name, "user:") }
 
+// keptNames begin the names of Cortex, of people and of agents where these are told apart, as in agent:ID.
+var keptNames = []string{transport.Cortex, "user", "agent"}
+
+// isKept reports whether a word is one of keptNames or looks like one.
+func isKept(word string) bool {
+	var set lookalike.Set
+	set.Add(keptNames...)
+	return slices.Contains(keptNames, word) || set.Like(word) != ""
+}
+
 // checkPersonName returns an error for the name of a person that could be taken for Cortex, for an agent, or for everybody without a name. Credentials
 // that were made before stay valid.
 func checkPersonName(name string) error {
-	kept := []string{transport.Cortex, "user", "agent"}
-	var set lookalike.Set
-	set.Add(kept...)
-	first, _, _ := strings.Cut(name, ":") // an agent is agent:ID where people and agents are told apart
-	if slices.Contains(kept, first) || set.Like(first) != "" {
+	if first, _, _ := strings.Cut(name, ":"); isKept(first) {
 		return fmt.Errorf("user %s: the name could be taken for Cortex or an agent: choose another", prompt.Clean(name, 64))
+	}
+	return nil
+}
+
+// checkAgentName returns an error for the id of an agent that has the prefix of an id of another kind: agent:agent:x and agent:x would be two agents. The
+// ids that nobody may have are refused where credentials are made. Credentials that were made before stay valid.
+func checkAgentName(id string) error {
+	if first, rest, more := strings.Cut(id, ":"); more && isKept(first) {
+		why := fmt.Errorf("agent %s: an agent's own name does not begin with %q, by which ids are told apart", prompt.Clean(id, 64), prompt.Clean(first, 64)+":")
+		if first == "agent" && rest != "" {
+			return fmt.Errorf("%w: cortex auth add agent %s", why, shellWord(rest))
+		}
+		return fmt.Errorf("%w: choose another", why)
 	}
 	return nil
 }

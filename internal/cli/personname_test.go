@@ -12,3 +12,14 @@ func TestPersonName(t *testing.T) {
 		}
 	}
 }
+
+func TestAgentName(t *testing.T) {
+	for name, good := range map[string]bool{
+		"weather": true, "agent": true, "agentha": true, "agent_x": true, "acme:weather": true,
+		"agent:x": false, "agent:": false, "Agent:x": false, "\u0430gent:x": false, "user:x": false, "cortex:x": false, "agent:agent:x": false,
+	} {
+		if err := checkAgentName(name); (err == nil) != good {
+			t.Errorf("checkAgentName(%q) = %v", name, err)
+		}
+	}
+}
