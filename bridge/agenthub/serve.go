@@ -37,19 +37,12 @@ const (
 func (h *hub) serve(ctx context.Context, l net.Listener) error {
 	h.stopping = ctx
 	guard := httpserver.NewGuard(l, openfiles.HTTP(h.at.Listeners), h.at.Logger)
-	places := kit.NewPlaces(maxCalls, maxCalls)
 	s := grpc.NewServer(
 		grpc.ForceServerCodecV2(counting{protoweight.NewCodec(maxHeavy, protoweight.ErrHeavy)}), grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pongTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
-		grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) {
-			ctx, ok := places.Enter(ctx, connOf(ctx))
-			if !ok {
-				return nil, status.Error(codes.ResourceExhausted, "too many calls at the same time: make it again")
-			}
-			return ctx, nil
-		}),
+		grpc.InTapHandle(admit(kit.NewPlaces(maxCalls, maxCalls))),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
 			defer h.caught(&err)
 			kit.Arrived(ctx)
@@ -66,6 +59,18 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 	)
 	hubpb.RegisterAgentHubServer(s, h)
 	return cmp.Or(kit.ServeGRPC(ctx, s, guard), ctx.Err())
+}
+
+// admit returns what lets calls in, as far as there are places.
+func admit(places *kit.Places) tap.ServerInHandle {
+	return func(ctx context.Context, _ *tap.Info) (context.Context, error) {
+		conn := connOf(ctx)
+		ctx, ok := places.Enter(ctx, conn, kit.Host(conn))
+		if !ok {
+			return nil, status.Error(codes.ResourceExhausted, "too many calls at the same time: make it again")
+		}
+		return ctx, nil
+	}
 }
 
 // enter takes note of a call on its connection.

@@ -2,17 +2,22 @@ package agenthub
 
 import (
 	"context"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 )
 
 // TestServeEnds checks that open subscriptions do not keep the hub from ending, and learn that it has.
@@ -88,6 +93,32 @@ func TestCallsWithoutMessages(t *testing.T) {
 	for range 100 {
 		if _, err := hub.GetTask(t.Context(), &hubpb.GetTaskRequest{TaskId: "none"}); status.Code(err) != codes.NotFound {
 			t.Fatalf("a call of another: %v", err)
+		}
+	}
+}
+
+// pending is a context that counts what waits for its end.
+type pending struct {
+	context.Context
+	n atomic.Int32
+}
+
+func (p *pending) AfterFunc(func()) (stop func() bool) {
+	p.n.Add(1)
+	return func() bool { p.n.Add(-1); return true }
+}
+
+func (*pending) Done() <-chan struct{} { return make(chan struct{}) }
+
+// TestRefusedCallsLeaveNothing refuses calls in the tap: gRPC does not end their contexts, so none may have a timer, or a context made of it.
+func TestRefusedCallsLeaveNothing(t *testing.T) {
+	from := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}})
+	arrive := admit(kit.NewPlaces(maxCalls, maxCalls))
+	for i := range 2 * maxCalls {
+		p := &pending{Context: from}
+		_, err := arrive(p, &tap.Info{FullMethodName: hubpb.AgentHub_GetTask_FullMethodName})
+		if refused := i >= maxCalls; (status.Code(err) == codes.ResourceExhausted) != refused || (p.n.Load() == 0) != refused {
+			t.Fatalf("call %d: %v, and %d wait for its end", i, err, p.n.Load())
 		}
 	}
 }

@@ -39,13 +39,14 @@ func (a *admission) arrive(ctx context.Context, info *tap.Info) (context.Context
 	if err != nil {
 		return nil, err
 	}
-	from := user
+	from, host := user, ""
 	if a.identify == nil { // all are the same
 		if p, ok := peer.FromContext(ctx); ok {
 			from = p.Addr.String()
+			host = kit.Host(from)
 		}
 	}
-	ctx, ok := a.places.Enter(ctx, from)
+	ctx, ok := a.places.Enter(ctx, from, host)
 	if !ok {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls arrive at the same time: make it again when some have arrived")
 	}
