@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -71,5 +72,75 @@ func TestOthersLogInMeanwhile(t *testing.T) {
 	}
 	if n := refused("203.0.113.70:2", "10.1.1.2"); n > 5 {
 		t.Errorf("who says that they are somebody else has %d attempts", n)
+	}
+}
+
+// provider is an identity provider that counts how often it is asked.
+type provider struct{ started, finished int }
+
+func (*provider) Name() string { return "the test" }
+
+func (p *provider) Start(_ context.Context, f *console.Flow, callback string) (string, error) {
+	p.started++
+	return "https://login.example/?" + url.Values{"state": {f.State}, "to": {callback}}.Encode(), nil
+}
+
+func (p *provider) Finish(context.Context, *console.Flow, string, string) (console.Person, error) {
+	p.finished++
+	return console.Person{}, errors.New("nobody's")
+}
+
+// TestOthersLogInWithTheProviderMeanwhile has a stranger begin logins with an identity provider without end, and come back from it without end: the
+// provider is asked a bounded number of times, and somebody from elsewhere logs in.
+func TestOthersLogInWithTheProviderMeanwhile(t *testing.T) {
+	p := &provider{}
+	w := newWorld(t, func(c *console.Config) {
+		c.Login = p
+		c.Identify = func(string) (console.Person, error) { return console.Person{}, errors.New("nobody's") }
+	})
+	send := func(path, from string, with ...*http.Cookie) *http.Response {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://cortex.example"+path, nil)
+		r.RemoteAddr = from
+		for _, c := range with {
+			r.AddCookie(c)
+		}
+		out := httptest.NewRecorder()
+		w.pages.ServeHTTP(out, r)
+		return out.Result()
+	}
+	const provided = "/login/provider"
+	begin := func(from string) (back string, flow []*http.Cookie) {
+		t.Helper()
+		answer := send(provided, from)
+		to, err := answer.Location()
+		if err != nil {
+			t.Fatalf("%s begins a login: %s, %v", from, answer.Status, err)
+		}
+		return "/login/callback?" + url.Values{"code": {"x"}, "state": {to.Query().Get("state")}}.Encode(), answer.Cookies()
+	}
+	refused := func(path string, with ...*http.Cookie) int {
+		t.Helper()
+		for n := range 1000 {
+			switch answer := send(path, "198.51.100.7:1000", with...); answer.StatusCode {
+			case http.StatusTooManyRequests:
+				return n
+			case http.StatusSeeOther, http.StatusForbidden:
+			default:
+				t.Fatalf("%s is answered with %s", path, answer.Status)
+			}
+		}
+		return 1000
+	}
+	back, flow := begin("198.51.100.7:1000")
+	if n := refused(provided); n < 10 || n == 1000 || p.started != n+1 {
+		t.Errorf("a stranger begins %d logins, and the provider is asked %d times", n, p.started)
+	}
+	if n := refused(back, flow...); n > 50 || p.finished != n {
+		t.Errorf("then they come back %d times, and the provider is asked %d times", n, p.finished)
+	}
+	back, flow = begin("198.51.100.8:1000")
+	before := p.finished
+	if answer := send(back, "198.51.100.8:1000", flow...); answer.StatusCode != http.StatusForbidden || p.finished != before+1 {
+		t.Errorf("somebody else who comes back gets %s, and the provider was asked %d times for them", answer.Status, p.finished-before)
 	}
 }
