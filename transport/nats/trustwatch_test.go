@@ -169,6 +169,14 @@ func TestOlderKeysUnsigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	creds, err := os.ReadFile(ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(t.TempDir(), "ada.creds") // the folder has them no longer when they are revoked
+	if err := os.WriteFile(kept, creds, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var log syncedLog
 	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Auth: trust})
 	if err != nil {
@@ -188,6 +196,17 @@ func TestOlderKeysUnsigned(t *testing.T) {
 		err := srv.Untrusted()
 		return err != nil && strings.Contains(err.Error(), "lacks 1 revocations")
 	})
+	srv.Shutdown()
+	if srv, err = StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Auth: trust}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Dial(t.Context(), &Options{URL: srv.URL(), Creds: kept})
+	if err == nil {
+		_ = b.Close()
+	}
+	if !errors.Is(err, transport.ErrForbidden) {
+		t.Errorf("after a start with an older copy, ada's connection: %v, want it refused", err)
+	}
 	srv.Shutdown()
 	if err := os.WriteFile(filepath.Join(dir, "revoked.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
