@@ -379,8 +379,8 @@ func TestCheck(t *testing.T) {
 	if _, err := check(); err == nil || !strings.Contains(err.Error(), "no mirror of this log") {
 		t.Errorf("Check without a mirror = %v", err)
 	}
-	for i := range 10 {
-		w.say("", fmt.Sprint(i), "x")
+	for i := range 10 { // more than is compared at once
+		w.say("", fmt.Sprint(i), strings.Repeat("x", 600<<10))
 	}
 	m := w.run(mirror.Options{})
 	w.complete()
