@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -40,7 +39,8 @@ func (e *env) newAgentMCP() *cobra.Command {
 nothing. The file is that of another program, such as .mcp.json or .vscode/mcp.json; ${NAME} and ${NAME:-default} in it are replaced
 by environment variables.
 
-A server is a program or a URL. The program is restarted when it ends, and ended with the agent. A program from a file gets only the
+A server is a program or a URL. The program is restarted when it ends, and ended with the agent. One of several servers that does not start
+is tried again until it does, and the others join without it. A program from a file gets only the
 environment variables that programs need, and those in the file. For a URL, the bearer token is in the file's headers or, with --url, in
 MCP_TOKEN; at a server that wants OAuth, cortex mcp login logs you in, and the tokens are refreshed.
 
@@ -181,53 +181,18 @@ func (f *mcpFlags) servers(cmd *cobra.Command, args []string) ([]*mcp.Server, er
 	return all, nil
 }
 
-// slowServer is how long servers may take to start before the user is told what is waited for: npx may have to download one.
-const slowServer = 2 * time.Second
-
-// runServers runs servers as agents, each with its own connection, until the command is interrupted.
+// runServers runs servers as agents until the command is interrupted.
 func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	servers, err := f.servers(cmd, args)
 	if err != nil {
 		return err
 	}
 	e.stderr = screen.OneAtATime(e.stderr)
-	log := e.settings.logger(e.stderr, slog.LevelWarn)
+	log, starts := e.settings.logger(e.stderr, slog.LevelWarn), newMCPStarts(len(servers))
 	running, ctx := errgroup.WithContext(cmd.Context())
-	opening, _ := errgroup.WithContext(ctx)
-	all := make([]*mcp.Agent, len(servers))
-	say := e.speaker()
-	for i, s := range servers {
-		opening.Go(func() (err error) {
-			slow := time.AfterFunc(slowServer, func() { say("waiting for the MCP server %s to start", prompt.Clean(s.Name, 64)) })
-			defer slow.Stop()
-			all[i], err = mcp.Open(ctx, s, &mcp.Options{Dir: e.mcpDir(), Version: buildVersion(), Logger: log})
-			return err
-		})
-	}
-	err = opening.Wait()
-	defer func() {
-		for _, a := range all {
-			if a != nil {
-				_ = a.Close() // an error loses nothing: entries of its journal were written as they came
-			}
-		}
-	}()
-	if err != nil && cmd.Context().Err() != nil {
-		return nil // the user interrupted it
-	}
-	if err != nil {
-		return err
-	}
-	for _, a := range all {
-		one := e.forAgent()
-		running.Go(func() error { return a.Run(ctx) })
-		running.Go(func() error {
-			err := one.runAgent(ctx, a.Card(), newWorklog(a, prompt.Clean(a.Card().Name, 64), one.speaker()), &f.agentFlags)
-			if err == nil && cmd.Context().Err() == nil && ctx.Err() == nil {
-				err = errors.New("the agent has ended")
-			}
-			return err
-		})
+	for _, s := range servers {
+		one := &mcpServer{s, e.forAgent(), log, starts, f.agentFlags}
+		running.Go(func() error { return one.run(ctx) })
 	}
 	return running.Wait()
 }
