@@ -182,6 +182,20 @@ type InboxAge interface {
 	Age(ctx context.Context, t Topic) (waiting int, oldest time.Time, err error)
 }
 
+// Returned says that the subscribers of an inbox hand back an event again and again, instead of handling it.
+type Returned struct {
+	Inbox  Topic
+	Stored time.Time // when the event was put into the inbox
+	Times  int       // how often it was delivered
+}
+
+// ReturnWatcher is implemented by transports that can tell of what is handed back.
+type ReturnWatcher interface {
+	// WatchReturned calls tell for events of a tenant's inboxes that are handed back, from the tenth time on and for each further time, until ctx ends.
+	// It may leave out some, and calls tell from one goroutine at a time. It returns nil when ctx has ended.
+	WatchReturned(ctx context.Context, tenant string, tell func(Returned)) error
+}
+
 // InboxBacklog is implemented by transports that can report how many events of an inbox its subscribers have not taken yet: when there are none, the
 // subscribers could do more.
 type InboxBacklog interface {

@@ -157,7 +157,7 @@ func (n *node) checks(ctx context.Context) []console.Check {
 	if err := n.ready(ctx); err != nil {
 		all[0] = console.Check{Name: all[0].Name, Text: oneLine(err)}
 	}
-	for _, lines := range [][]string{n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.Trouble(), n.guests.trouble(), scarce()} {
+	for _, lines := range [][]string{n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.Trouble(), n.guests.trouble(), n.returns.trouble(), scarce()} {
 		for _, line := range lines {
 			all = append(all, console.Check{Name: "trouble", Text: line})
 		}

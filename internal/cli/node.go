@@ -50,6 +50,7 @@ type node struct {
 	set          *datadir.Handover // its settings
 	roles        *roles.Group      // the program's roles, which a service runs
 	guests       *guests           // likewise, A2A agents of others; nil: none
+	returns      *returns          // agents that hand back their tasks
 	pace         pace
 	forA2A       sync.Once
 	asA2A        *a2aserver.Server // nil until it is asked for
@@ -132,6 +133,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	n.Tell(n.orchestrator)
+	n.returns = &returns{log: log, now: time.Now}
 
 	// The parts end with Close, not with ctx: the orchestrator stops before the agents leave, so that it does not answer that there are none.
 	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
@@ -179,6 +181,10 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil
 	})
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
+	n.work.Go(func() error {
+		n.returns.watch(workCtx, n.bus, s.tenant)
+		return nil
+	})
 	if n.claim != nil {
 		n.work.Go(func() error {
 			err := n.claim.Watch(workCtx)
