@@ -58,13 +58,10 @@ func (r *returns) note(of transport.Returned) {
 	now := r.now()
 	r.forget(now)
 	before, ok := r.of[of.Inbox.ID]
-	if !ok && len(r.of) >= maxReturning {
+	if !ok && len(r.of) >= maxReturning || ok && before.Stored.Before(of.Stored) { // the oldest one says most
 		return
 	}
 	one := returning{of, now, before.told}
-	if ok && before.Stored.Before(of.Stored) { // the oldest one says most
-		one.Returned = before.Returned
-	}
 	if !one.told && one.long(now) {
 		one.told = true
 		r.log.Warn("agent hands back a task again and again", "agent", of.Inbox.ID, "times", one.Times, "since", one.Stored)

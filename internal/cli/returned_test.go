@@ -32,10 +32,10 @@ func TestReturns(t *testing.T) {
 	want()
 	now = began.Add(31 * time.Second)
 	hands("evil", 40, began)
+	hands("evil", 41, began)
 	hands("evil", 12, began.Add(20*time.Second)) // another task
 	hands("starting", 12, began.Add(20*time.Second))
 	hands(transport.Cortex, 99, began)
-	hands("evil", 41, began)
 	want("agent evil hands back its tasks: one was delivered to it 41 times in 31s, and ends at its deadline; see why in the agent's log, or end the agent")
 	now = now.Add(2 * time.Minute)
 	want()
