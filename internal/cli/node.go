@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,10 +23,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
-	"github.com/cortex-orchestrator/cortex/internal/erase"
-	"github.com/cortex-orchestrator/cortex/internal/garbage"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
+	"github.com/cortex-orchestrator/cortex/internal/policyfile"
 	"github.com/cortex-orchestrator/cortex/internal/retain"
 	"github.com/cortex-orchestrator/cortex/internal/roles"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -55,19 +53,19 @@ type node struct {
 	forA2A       sync.Once
 	asA2A        *a2aserver.Server // nil until it is asked for
 
-	work, agents, watch *errgroup.Group // ended one after the other, in this order
-	stopWork            context.CancelFunc
-	stopAgents          context.CancelFunc
-	stopWatch           context.CancelFunc // ends the registry last, which still sees the agents leave
+	work, agents, watch stage // ended one after the other, in this order: the registry is watched last, which still sees the agents leave
+}
+
+// stage is what runs in a node until it is stopped.
+type stage struct {
+	*errgroup.Group
+	ctx  context.Context // ends when the stage is stopped, or when a part of the work has failed
+	stop context.CancelFunc
 }
 
 // startNode starts the node of this process, and returns when it accepts work. It claims the data folder unless an external server is used; errLocked
 // means that another process has it.
 func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func(registry.Event)) (_ *node, err error) {
-	n := &node{
-		log: log, roles: new(roles.Group), release: func() {}, closeLLM: func() error { return nil },
-		work: new(errgroup.Group), agents: new(errgroup.Group), watch: new(errgroup.Group),
-	}
 	s.takeOnlyModel(ctx)
 	if err := s.checkLLM(); err != nil {
 		return nil, err
@@ -84,172 +82,94 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	if err != nil {
 		return nil, err
 	}
-	n.stopWork, n.stopAgents, n.stopWatch = func() {}, func() {}, func() {}
+	n := newNode(ctx, log)
 	defer func() {
 		if err != nil {
 			n.Close()
 		}
 	}()
-	if n.set, err = s.handover(); err != nil {
+	if err := n.assemble(ctx, s, wellKnown, rules, onEvent); err != nil {
 		return nil, err
 	}
-	conn := new(outage)
-	if err := n.open(ctx, s, conn.onConn); err != nil {
+	if err := n.runRegistry(ctx); err != nil {
 		return nil, err
-	}
-	templates, err := prompt.New(s.node.prompts)
-	if err != nil {
-		return nil, s.wrong("prompts", ": %w", err)
-	}
-	n.templates = templates
-	if s.node.prompts != "" {
-		n.set.Templates = templates.Sum()
-	}
-	decider, closeLLM, err := s.openDecider(ctx, templates, log)
-	if err != nil {
-		return nil, err
-	}
-	n.closeLLM = closeLLM
-	if err := rules.JudgedBy(decider); err != nil {
-		return nil, s.wrong("policy", ": %w", err)
-	}
-	remembered := "" // only with a claim is the data folder this process's
-	if n.claim != nil {
-		remembered = retain.ClockFile(s.data)
-	}
-	n.clock = retain.NewClock(time.Now, retain.NewPassed(), remembered, lastStored(ctx, n.store), time.Duration(s.node.retain), log)
-	n.Directory = directory.New(registry.Config{
-		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: n.keeper(),
-		StrictAbilities: s.node.strict,
-	})
-	conn.tell(n.Registry)
-	n.orchestrator, err = cortex.New(cortex.Config{
-		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
-		Authenticated: n.sender != "", DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.InForce(),
-		Agents: n.Routable, Present: n.Present, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
-		Decisions: openfiles.Models(), Observers: s.node.observers,
-	})
-	if err != nil {
-		return nil, err
-	}
-	n.Tell(n.orchestrator)
-	n.returns = &returns{log: log, now: time.Now}
-
-	// The parts end with Close, not with ctx: the orchestrator stops before the agents leave, so that it does not answer that there are none.
-	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
-	n.work, workCtx = errgroup.WithContext(workCtx) // when one part fails, the others end, and Wait returns the reason
-	agentsCtx, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
-	watchCtx, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
-	n.stopWork, n.stopAgents, n.stopWatch = stopWork, stopAgents, stopWatch
-	n.watch.Go(func() error {
-		garbage.Gather(watchCtx)
-		return nil
-	})
-	unwatched := make(chan error, 1)
-	n.watch.Go(func() error {
-		err := persist(watchCtx, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
-		unwatched <- err
-		return err
-	})
-	n.work.Go(func() error {
-		select {
-		case err := <-unwatched: // not that of watch, whose other part ends only when the node does
-			return err
-		case <-workCtx.Done():
-			return nil
-		}
-	})
-	select {
-	case <-n.Registry.Synced():
-	case <-time.After(syncTimeout):
-		return nil, fmt.Errorf("the list of agents did not arrive within %v: is the NATS server overloaded?", syncTimeout)
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 	for _, k := range kits {
 		n.agents.Go(func() error {
-			return agents.Serve(agentsCtx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, Tracer: s.node.tracer, MaxFile: int64(s.node.maxFile), Logger: log})
+			return agents.Serve(n.agents.ctx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, Tracer: s.node.tracer, MaxFile: int64(s.node.maxFile), Logger: log})
 		})
 	}
 	if err := n.await(ctx, kits); err != nil {
 		return nil, err
 	}
-	// Not before: events in the inbox may need these agents.
-	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
-	n.work.Go(func() error {
-		rules.Watch(workCtx)
-		return nil
-	})
-	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
-	n.work.Go(func() error {
-		n.returns.watch(workCtx, n.bus, s.tenant)
-		return nil
-	})
-	if n.claim != nil {
-		n.work.Go(func() error {
-			err := n.claim.Watch(workCtx)
-			if err != nil {
-				log.Error("the data folder is lost", "err", err)
-			}
-			return err
-		})
+	if err := n.runWork(s, rules); err != nil { // not before: events in the inbox may need these agents
+		return nil, err
 	}
-	if n.server != nil {
-		n.work.Go(func() error {
-			n.server.Watch(workCtx, n.store)
-			return nil
-		})
-		n.work.Go(func() error {
-			select {
-			case err := <-n.server.Broken(): // the supervisor of this process restarts it
-				err = whyBroken(err)
-				n.broken.Store(&err)
-				return err
-			case <-workCtx.Done():
-				return nil
-			}
-		})
-	}
-	n.work.Go(func() error {
-		n.clock.Watch(workCtx)
-		return nil
-	})
-	if keeper, ok := n.bus.(transport.FileKeeper); ok {
-		n.work.Go(func() error {
-			retain.Files(workCtx, n.leads, func() bool { return n.lacks(s.data) }, n.store, keeper, s.tenant, n.clock, n.left, log)
-			return nil
-		})
-	}
-	if store, bus, err := n.erasers(); err == nil {
-		n.work.Go(func() error {
-			retain.Deletions(workCtx, n.leads, &erase.Deletions{Store: store, Bus: bus, Tenant: s.tenant}, s.data, log)
-			return nil
-		})
-	}
-	if n.clock.Retain > 0 {
-		store, bus, err := n.erasers()
-		if err != nil {
-			return nil, s.wrong("retain", ": %w", err)
-		}
-		n.work.Go(func() error {
-			retain.Conversations(workCtx, n.leads, store, bus, s.tenant, s.data, n.clock, log)
-			return nil
-		})
-	}
-	if n.server != nil && n.server.URL() != "" {
-		a := datadir.Address{URL: n.server.URL(), Server: n.server.ID(), Version: buildVersion(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
-		if err := datadir.LeaveAddress(s.data, a); err != nil {
-			return nil, fmt.Errorf("data folder: %w", err)
-		}
-		datadir.KeepPort(s.data, n.server.URL())
-		if n.claim != nil {
-			n.work.Go(func() error {
-				n.claim.KeepAddress(workCtx, a, log)
-				return nil
-			})
-		}
+	if err := n.leaveAddress(s); err != nil {
+		return nil, err
 	}
 	return n, nil
+}
+
+// newNode returns a node without parts. The parts that run in it end with Close, not with ctx: the orchestrator stops before the agents leave, so that it does
+// not answer that there are none.
+func newNode(ctx context.Context, log *slog.Logger) *node {
+	of := func() stage {
+		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		return stage{new(errgroup.Group), ctx, stop}
+	}
+	n := &node{
+		log: log, roles: new(roles.Group), release: func() {}, closeLLM: func() error { return nil }, returns: &returns{log: log, now: time.Now},
+		work: of(), agents: of(), watch: of(),
+	}
+	n.work.Group, n.work.ctx = errgroup.WithContext(n.work.ctx) // when one part fails, the others end, and Wait returns the reason
+	return n
+}
+
+// assemble opens the server or the link to one, the store and the model, and makes the registry and the orchestrator.
+func (n *node) assemble(ctx context.Context, s *settings, wellKnown []registry.WellKnown, rules *policyfile.File, onEvent func(registry.Event)) (err error) {
+	if n.set, err = s.handover(); err != nil {
+		return err
+	}
+	conn := new(outage)
+	if err := n.open(ctx, s, conn.onConn); err != nil {
+		return err
+	}
+	if n.templates, err = prompt.New(s.node.prompts); err != nil {
+		return s.wrong("prompts", ": %w", err)
+	}
+	if s.node.prompts != "" {
+		n.set.Templates = n.templates.Sum()
+	}
+	decider, closeLLM, err := s.openDecider(ctx, n.templates, n.log)
+	if err != nil {
+		return err
+	}
+	n.closeLLM = closeLLM
+	if err := rules.JudgedBy(decider); err != nil {
+		return s.wrong("policy", ": %w", err)
+	}
+	remembered := "" // only with a claim is the data folder this process's
+	if n.claim != nil {
+		remembered = retain.ClockFile(s.data)
+	}
+	n.clock = retain.NewClock(time.Now, retain.NewPassed(), remembered, lastStored(ctx, n.store), time.Duration(s.node.retain), n.log)
+	n.Directory = directory.New(registry.Config{
+		Tenant: s.tenant, WellKnown: wellKnown, Logger: n.log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: n.keeper(),
+		StrictAbilities: s.node.strict,
+	})
+	conn.tell(n.Registry)
+	n.orchestrator, err = cortex.New(cortex.Config{
+		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: n.log,
+		Authenticated: n.sender != "", DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.InForce(),
+		Agents: n.Routable, Present: n.Present, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
+		Decisions: openfiles.Models(), Observers: s.node.observers,
+	})
+	if err != nil {
+		return err
+	}
+	n.Tell(n.orchestrator)
+	return nil
 }
 
 // lastStored returns when a store has stored an entry last; zero if that is unknown.
@@ -388,13 +308,13 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 // Close ends the node: unfinished work goes back to the inbox, the agents leave, then the server stops. Nothing is lost, since everything important
 // is stored already. Close must be called once.
 func (n *node) Close() error {
-	n.stopWork()
+	n.work.stop()
 	err := n.work.Wait()
-	n.stopAgents()
+	n.agents.stop()
 	n.guests.end()
 	n.roles.End(n.log) // events of roles are in the inbox; their agents stay until the orchestrator gives no more work
 	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
-	n.stopWatch()
+	n.watch.stop()
 	n.watch.Wait() //nolint:errcheck // the work was told
 	n.leave()
 	if errors.Is(err, context.Canceled) {

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/datadir"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/internal/garbage"
+	"github.com/cortex-orchestrator/cortex/internal/policyfile"
+	"github.com/cortex-orchestrator/cortex/internal/retain"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// runRegistry runs the registry, and waits until it knows the agents that are there.
+func (n *node) runRegistry(ctx context.Context) error {
+	n.watch.Go(func() error {
+		garbage.Gather(n.watch.ctx)
+		return nil
+	})
+	unwatched := make(chan error, 1)
+	n.watch.Go(func() error {
+		err := persist(n.watch.ctx, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
+		unwatched <- err
+		return err
+	})
+	n.work.Go(func() error {
+		select {
+		case err := <-unwatched: // not that of watch, whose other part ends only when the node does
+			return err
+		case <-n.work.ctx.Done():
+			return nil
+		}
+	})
+	select {
+	case <-n.Registry.Synced():
+		return nil
+	case <-time.After(syncTimeout):
+		return fmt.Errorf("the list of agents did not arrive within %v: is the NATS server overloaded?", syncTimeout)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// runWork runs the orchestrator, and what keeps the store, the files and the folder.
+func (n *node) runWork(s *settings, rules *policyfile.File) error {
+	run := func(part func(context.Context)) {
+		n.work.Go(func() error {
+			part(n.work.ctx)
+			return nil
+		})
+	}
+	n.work.Go(func() error { return persist(n.work.ctx, n.orchestrator.Run) })
+	run(rules.Watch)
+	n.work.Go(func() error { return announce(n.work.ctx, n.bus, s.tenant) })
+	run(func(ctx context.Context) { n.returns.watch(ctx, n.bus, s.tenant) })
+	if n.claim != nil {
+		n.work.Go(n.watchFolder)
+	}
+	if n.server != nil {
+		run(func(ctx context.Context) { n.server.Watch(ctx, n.store) })
+		n.work.Go(n.watchServer)
+	}
+	run(n.clock.Watch)
+	if keeper, ok := n.bus.(transport.FileKeeper); ok {
+		run(func(ctx context.Context) {
+			retain.Files(ctx, n.leads, func() bool { return n.lacks(s.data) }, n.store, keeper, s.tenant, n.clock, n.left, n.log)
+		})
+	}
+	store, bus, err := n.erasers()
+	if err == nil {
+		run(func(ctx context.Context) {
+			retain.Deletions(ctx, n.leads, &erase.Deletions{Store: store, Bus: bus, Tenant: s.tenant}, s.data, n.log)
+		})
+	}
+	if n.clock.Retain > 0 {
+		if err != nil {
+			return s.wrong("retain", ": %w", err)
+		}
+		run(func(ctx context.Context) {
+			retain.Conversations(ctx, n.leads, store, bus, s.tenant, s.data, n.clock, n.log)
+		})
+	}
+	return nil
+}
+
+// watchFolder returns an error when the data folder is not this process's any more.
+func (n *node) watchFolder() error {
+	err := n.claim.Watch(n.work.ctx)
+	if err != nil {
+		n.log.Error("the data folder is lost", "err", err)
+	}
+	return err
+}
+
+// watchServer returns an error when the server has given up its store: the supervisor of this process restarts it.
+func (n *node) watchServer() error {
+	select {
+	case err := <-n.server.Broken():
+		err = whyBroken(err)
+		n.broken.Store(&err)
+		return err
+	case <-n.work.ctx.Done():
+		return nil
+	}
+}
+
+// leaveAddress writes where others find the embedded server, if others can reach it.
+func (n *node) leaveAddress(s *settings) error {
+	if n.server == nil || n.server.URL() == "" {
+		return nil
+	}
+	a := datadir.Address{URL: n.server.URL(), Server: n.server.ID(), Version: buildVersion(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
+	if err := datadir.LeaveAddress(s.data, a); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	datadir.KeepPort(s.data, n.server.URL())
+	if n.claim != nil {
+		n.work.Go(func() error {
+			n.claim.KeepAddress(n.work.ctx, a, n.log)
+			return nil
+		})
+	}
+	return nil
+}
