@@ -293,7 +293,7 @@ func TestClaims(t *testing.T) {
 		{map[string]any{"sub": "9f", "hd": "example.com.evil.example"}, "", false},
 		{map[string]any{"sub": "9f", "groups": []string{"admins"}}, "", false}, // an operator has to be let in, too
 		{map[string]any{"sub": "9f", "groups": "cortex,admins"}, "", false},
-		{map[string]any{"sub": "cortex", "groups": "cortex"}, "cortex", false}, // a person of this name, not Cortex
+		{map[string]any{"sub": "cortex", "groups": "cortex"}, "user:cortex", false}, // a person of this name, not Cortex
 	} {
 		s.idp.is(one.claims)
 		b := browser(t, nil)
