@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 )
 
 const (
@@ -63,11 +64,12 @@ type repair struct {
 	target  string   // the URL, for errors
 	secrets []string // which errors must not show
 
-	out      []part // not yet returned
-	err      error  // follows out
-	begun    bool   // there was any content
-	data     []byte // of an incomplete event
-	event    string // its name
+	out      []part      // not yet returned
+	err      error       // follows out
+	begun    bool        // there was any content
+	data     []byte      // of an incomplete event
+	piece    long.Piece // the line and data
+	event    string      // its name
 	frames   int
 	finished bool   // the answer has ended
 	stray    []byte // the last unexpected text; it may explain why the stream ended
@@ -98,6 +100,7 @@ func (*repair) Read([]byte) (int, error) { return 0, io.EOF }
 
 // Close implements [io.Closer].
 func (r *repair) Close() error {
+	r.piece.End()
 	if errors.Is(r.err, io.EOF) {
 		enough := time.AfterFunc(restTime, func() { _ = r.body.Close() }) // ends the reading
 		_, _ = io.CopyN(io.Discard, r.in, maxRest)
@@ -123,21 +126,27 @@ func (r *repair) step() {
 	if err != nil && r.err == nil {
 		r.end(err)
 	}
+	if len(r.data) == 0 {
+		r.piece.End()
+	}
 }
 
 func (r *repair) readLine() ([]byte, error) {
-	var long []byte
+	var whole []byte
 	for {
 		part, err := r.in.ReadSlice('\n')
 		full := errors.Is(err, bufio.ErrBufferFull)
-		if long == nil && !full {
+		if whole == nil && !full {
 			return part, err
 		}
-		if len(long)+len(part) > maxLine {
+		if len(whole)+len(part) > maxLine {
 			return nil, errTooBig
 		}
-		if long = append(long, part...); !full {
-			return long, err
+		if err := r.piece.Grow(len(r.data) + len(whole) + len(part)); err != nil {
+			return nil, err
+		}
+		if whole = append(whole, part...); !full {
+			return whole, err
 		}
 	}
 }
@@ -195,6 +204,10 @@ func (r *repair) addData(value []byte) {
 	if len(r.data) > 0 {
 		if len(r.data)+len(value) >= maxLine {
 			r.end(errTooBig)
+			return
+		}
+		if err := r.piece.Grow(len(r.data) + len(value)); err != nil {
+			r.end(err)
 			return
 		}
 		r.data = append(append(r.data, '\n'), value...)
@@ -258,7 +271,7 @@ func (r *repair) frame(data []byte) bool {
 func (r *repair) object(start []byte) {
 	rest := &io.LimitedReader{R: r.in, N: maxLine}
 	var raw json.RawMessage
-	err := json.NewDecoder(io.MultiReader(bytes.NewReader(start), rest)).Decode(&raw)
+	err := json.NewDecoder(io.MultiReader(bytes.NewReader(start), &growing{r: rest, piece: &r.piece})).Decode(&raw)
 	var syntax *json.SyntaxError
 	switch {
 	case rest.N == 0:
@@ -275,6 +288,22 @@ func (r *repair) object(start []byte) {
 	if r.err == nil {
 		r.done()
 	}
+}
+
+// growing notes how much has been read of a piece.
+type growing struct {
+	r     io.Reader
+	piece *long.Piece
+	size  int
+}
+
+func (g *growing) Read(p []byte) (int, error) {
+	if err := g.piece.Grow(g.size); err != nil {
+		return 0, err
+	}
+	n, err := g.r.Read(p)
+	g.size += n
+	return n, err
 }
 
 // put adds what data means.
@@ -317,6 +346,8 @@ func (r *repair) end(err error) {
 		e.Kind, e.Message, e.Err = llm.ErrLength, fmt.Sprintf("the answer has no end, after %d frames", r.frames), errTooBig
 	case errors.Is(err, errTooBig):
 		e.Message, e.Err = fmt.Sprintf("the answer is too big, after %d frames", r.frames), errTooBig
+	case errors.Is(err, long.ErrTooMany):
+		e.Kind, e.Message, e.Err = llm.ErrUnavailable, fmt.Sprintf("%v, after %d frames", err, r.frames), err
 	case r.finished:
 		r.done()
 		return

@@ -11,6 +11,7 @@ import (
 	"io"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 )
 
 // Bounds of what is read of an answer, in bytes.
@@ -18,6 +19,7 @@ const (
 	maxEvent  = 4 << 20
 	maxAnswer = 32 << 20
 	maxPage   = 64 << 10
+	maxKept   = 64 << 10 // of a line, for the next one
 )
 
 // ErrTooBig is the error of a stream beyond its bounds.
@@ -46,12 +48,13 @@ type Stream struct {
 	body   io.Closer
 	in     *bufio.Reader
 	events Events
-	kind   string // of the event being read
-	line   []byte // being read
-	data   []byte // of the event being read
-	out    []byte // the part of the last event that was not read
-	size   int    // of everything read
-	begun  bool   // a line was read
+	kind   string      // of the event being read
+	line   []byte      // being read
+	data   []byte      // of the event being read
+	piece  long.Piece // line and data
+	out    []byte      // the part of the last event that was not read
+	size   int         // of everything read
+	begun  bool        // a line was read
 	ended  bool
 	err    error
 }
@@ -69,7 +72,7 @@ func (s *Stream) Broken() *llm.Error {
 	}
 	e := &llm.Error{Kind: llm.ErrTruncated, Message: s.err.Error(), Err: s.err}
 	var foreign *NoEvents
-	if errors.Is(s.err, ErrTooBig) || errors.As(s.err, &foreign) {
+	if errors.Is(s.err, ErrTooBig) || errors.Is(s.err, long.ErrTooMany) || errors.As(s.err, &foreign) {
 		e.Kind = llm.ErrUnavailable
 	}
 	return e
@@ -90,6 +93,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (s *Stream) Close() error {
+	s.piece.End()
 	_ = s.body.Close() // SDKs print the error
 	return nil
 }
@@ -97,7 +101,7 @@ func (s *Stream) Close() error {
 // next processes a line.
 func (s *Stream) next() {
 	err := s.readLine()
-	if errors.Is(err, ErrTooBig) {
+	if errors.Is(err, ErrTooBig) || errors.Is(err, long.ErrTooMany) {
 		s.end(err)
 		return
 	}
@@ -136,12 +140,15 @@ func (s *Stream) next() {
 func (s *Stream) readLine() error {
 	s.line = s.line[:0]
 	for {
-		piece, err := s.in.ReadSlice('\n')
-		s.size += len(piece)
-		if s.size > maxAnswer || len(s.data)+len(s.line)+len(piece) > maxEvent {
+		part, err := s.in.ReadSlice('\n')
+		s.size += len(part)
+		if s.size > maxAnswer || len(s.data)+len(s.line)+len(part) > maxEvent {
 			return ErrTooBig
 		}
-		s.line = append(s.line, piece...)
+		if err := s.piece.Grow(len(s.data) + len(s.line) + len(part)); err != nil {
+			return err
+		}
+		s.line = append(s.line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			s.line = bytes.TrimSuffix(bytes.TrimSuffix(s.line, []byte("\n")), []byte("\r"))
 			return err
@@ -152,7 +159,10 @@ func (s *Stream) readLine() error {
 // dispatch makes s.data, if any, the next event.
 func (s *Stream) dispatch() {
 	data, kind := bytes.TrimSpace(s.data), s.kind
-	s.data, s.kind = nil, ""
+	if s.data, s.kind = nil, ""; len(data) > maxKept {
+		s.line = nil
+	}
+	s.piece.End()
 	if len(data) == 0 || s.ended {
 		return
 	}

@@ -1,0 +1,45 @@
+// Package long bounds the memory that long pieces of what endpoints send, such as lines, take in all calls of this process together: each piece has
+// a bound, and there may be thousands of calls.
+package long
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// Bounds in bytes.
+const (
+	small = 256 << 10 // of pieces that do not count: hardly any is longer
+	most  = 128 << 20 // of all that are longer
+)
+
+// ErrTooMany is the error of a piece for which no memory is left.
+var ErrTooMany = errors.New("too many big answers are read at this moment")
+
+// counted is the length of all pieces that count.
+var counted atomic.Int64
+
+// Piece is what is read in one piece. The zero value is an empty one. It is for one goroutine.
+type Piece struct{ counted int }
+
+// Grow notes that the piece now has size bytes. It returns [ErrTooMany] when there is no memory for that.
+func (p *Piece) Grow(size int) error {
+	more := size - p.counted
+	if size <= small || more <= 0 {
+		return nil
+	}
+	if counted.Add(int64(more)) > most {
+		counted.Add(-int64(more))
+		return ErrTooMany
+	}
+	p.counted = size
+	return nil
+}
+
+// End notes that nothing of the piece is held any more.
+func (p *Piece) End() {
+	if p.counted > 0 {
+		counted.Add(-int64(p.counted))
+		p.counted = 0
+	}
+}
