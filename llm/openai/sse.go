@@ -64,12 +64,12 @@ type repair struct {
 	target  string   // the URL, for errors
 	secrets []string // which errors must not show
 
-	out      []part      // not yet returned
-	err      error       // follows out
-	begun    bool        // there was any content
-	data     []byte      // of an incomplete event
+	out      []part     // not yet returned
+	err      error      // follows out
+	begun    bool       // there was any content
+	data     []byte     // of an incomplete event
 	piece    long.Piece // the line and data
-	event    string      // its name
+	event    string     // its name
 	frames   int
 	finished bool   // the answer has ended
 	stray    []byte // the last unexpected text; it may explain why the stream ended

@@ -48,13 +48,13 @@ type Stream struct {
 	body   io.Closer
 	in     *bufio.Reader
 	events Events
-	kind   string      // of the event being read
-	line   []byte      // being read
-	data   []byte      // of the event being read
+	kind   string     // of the event being read
+	line   []byte     // being read
+	data   []byte     // of the event being read
 	piece  long.Piece // line and data
-	out    []byte      // the part of the last event that was not read
-	size   int         // of everything read
-	begun  bool        // a line was read
+	out    []byte     // the part of the last event that was not read
+	size   int        // of everything read
+	begun  bool       // a line was read
 	ended  bool
 	err    error
 }
