@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
@@ -27,6 +28,10 @@ const (
 	cancelTime   = 10 * time.Second
 	loginTime    = 30 * time.Second // how long a peer may take to see that the user has logged in
 	maxEvents    = 200_000          // of a task
+
+	// What a peer streams faster is read at this pace: words of a model come at a quarter of it, and reading all that a peer can send would take the
+	// processors from everybody else.
+	eventsPerSecond, eventsAtOnce = 250, 2000
 
 	firstPoll = 200 * time.Millisecond
 	maxPoll   = 30 * time.Second
@@ -45,7 +50,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	w := &work{a: a, t: t, r: r}
+	w := &work{a: a, t: t, r: r, pace: newPace()}
 	defer w.leave(a.enter(t))
 	defer w.out.drop()
 	res, err := w.do(ctx)
@@ -85,10 +90,13 @@ type work struct {
 	told   string       // identifies the status that was shown last
 	answer *a2a.Message // of a peer that makes no task
 	events int
+	pace   *rate.Limiter // of the events
 	left   bool      // nobody waits for it any more, and the peer does not know
 	plain  bool      // the peer does not stream, whatever its card says
 	until  time.Time // when a question that was answered is asked again; zero: never
 }
+
+func newPace() *rate.Limiter { return rate.NewLimiter(eventsPerSecond, eventsAtOnce) }
 
 var (
 	errForgotten = errors.New("the agent does not know its task any more, which was begun there: what it has done is unknown, and it is not asked a second time: ask again if it has to be")
@@ -325,6 +333,9 @@ func (w *work) listen(ctx context.Context, open func(context.Context) iter.Seq2[
 		}
 		if settled, err := w.event(e); settled || err != nil {
 			return settled, err
+		}
+		if err := w.pace.Wait(ctx); err != nil {
+			return false, context.Cause(ctx)
 		}
 	}
 	return false, nil
