@@ -91,9 +91,9 @@ type work struct {
 	answer *a2a.Message // of a peer that makes no task
 	events int
 	pace   *rate.Limiter // of the events
-	left   bool      // nobody waits for it any more, and the peer does not know
-	plain  bool      // the peer does not stream, whatever its card says
-	until  time.Time // when a question that was answered is asked again; zero: never
+	left   bool          // nobody waits for it any more, and the peer does not know
+	plain  bool          // the peer does not stream, whatever its card says
+	until  time.Time     // when a question that was answered is asked again; zero: never
 }
 
 func newPace() *rate.Limiter { return rate.NewLimiter(eventsPerSecond, eventsAtOnce) }
