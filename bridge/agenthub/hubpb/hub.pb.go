@@ -766,22 +766,18 @@ func (x *Artifact) GetExtensions() []string {
 }
 
 type AgentCard struct {
-	state                             protoimpl.MessageState `protogen:"open.v1"`
-	ProtocolVersion                   string                 `protobuf:"bytes,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
-	Name                              string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Description                       string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	Url                               string                 `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
-	PreferredTransport                string                 `protobuf:"bytes,5,opt,name=preferred_transport,json=preferredTransport,proto3" json:"preferred_transport,omitempty"`
-	AdditionalInterfaces              []*AgentInterface      `protobuf:"bytes,6,rep,name=additional_interfaces,json=additionalInterfaces,proto3" json:"additional_interfaces,omitempty"`
-	Provider                          *AgentProvider         `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
-	Version                           string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
-	DocumentationUrl                  string                 `protobuf:"bytes,9,opt,name=documentation_url,json=documentationUrl,proto3" json:"documentation_url,omitempty"`
-	Capabilities                      *AgentCapabilities     `protobuf:"bytes,10,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
-	Skills                            []*AgentSkill          `protobuf:"bytes,11,rep,name=skills,proto3" json:"skills,omitempty"`
-	SupportsAuthenticatedExtendedCard bool                   `protobuf:"varint,12,opt,name=supports_authenticated_extended_card,json=supportsAuthenticatedExtendedCard,proto3" json:"supports_authenticated_extended_card,omitempty"`
-	IconUrl                           string                 `protobuf:"bytes,13,opt,name=icon_url,json=iconUrl,proto3" json:"icon_url,omitempty"`
-	unknownFields                     protoimpl.UnknownFields
-	sizeCache                         protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	ProtocolVersion    string                 `protobuf:"bytes,1,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
+	Name               string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Description        string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Url                string                 `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	PreferredTransport string                 `protobuf:"bytes,5,opt,name=preferred_transport,json=preferredTransport,proto3" json:"preferred_transport,omitempty"`
+	Provider           *AgentProvider         `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
+	Version            string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	Capabilities       *AgentCapabilities     `protobuf:"bytes,10,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Skills             []*AgentSkill          `protobuf:"bytes,11,rep,name=skills,proto3" json:"skills,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *AgentCard) Reset() {
@@ -849,13 +845,6 @@ func (x *AgentCard) GetPreferredTransport() string {
 	return ""
 }
 
-func (x *AgentCard) GetAdditionalInterfaces() []*AgentInterface {
-	if x != nil {
-		return x.AdditionalInterfaces
-	}
-	return nil
-}
-
 func (x *AgentCard) GetProvider() *AgentProvider {
 	if x != nil {
 		return x.Provider
@@ -866,13 +855,6 @@ func (x *AgentCard) GetProvider() *AgentProvider {
 func (x *AgentCard) GetVersion() string {
 	if x != nil {
 		return x.Version
-	}
-	return ""
-}
-
-func (x *AgentCard) GetDocumentationUrl() string {
-	if x != nil {
-		return x.DocumentationUrl
 	}
 	return ""
 }
@@ -889,20 +871,6 @@ func (x *AgentCard) GetSkills() []*AgentSkill {
 		return x.Skills
 	}
 	return nil
-}
-
-func (x *AgentCard) GetSupportsAuthenticatedExtendedCard() bool {
-	if x != nil {
-		return x.SupportsAuthenticatedExtendedCard
-	}
-	return false
-}
-
-func (x *AgentCard) GetIconUrl() string {
-	if x != nil {
-		return x.IconUrl
-	}
-	return ""
 }
 
 type AgentProvider struct {
@@ -958,12 +926,10 @@ func (x *AgentProvider) GetOrganization() string {
 }
 
 type AgentCapabilities struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	Streaming         bool                   `protobuf:"varint,1,opt,name=streaming,proto3" json:"streaming,omitempty"`
-	PushNotifications bool                   `protobuf:"varint,2,opt,name=push_notifications,json=pushNotifications,proto3" json:"push_notifications,omitempty"`
-	Extensions        []*AgentExtension      `protobuf:"bytes,3,rep,name=extensions,proto3" json:"extensions,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Streaming     bool                   `protobuf:"varint,1,opt,name=streaming,proto3" json:"streaming,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentCapabilities) Reset() {
@@ -1003,88 +969,6 @@ func (x *AgentCapabilities) GetStreaming() bool {
 	return false
 }
 
-func (x *AgentCapabilities) GetPushNotifications() bool {
-	if x != nil {
-		return x.PushNotifications
-	}
-	return false
-}
-
-func (x *AgentCapabilities) GetExtensions() []*AgentExtension {
-	if x != nil {
-		return x.Extensions
-	}
-	return nil
-}
-
-type AgentExtension struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	Required      bool                   `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
-	Params        *structpb.Struct       `protobuf:"bytes,4,opt,name=params,proto3" json:"params,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AgentExtension) Reset() {
-	*x = AgentExtension{}
-	mi := &file_hub_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AgentExtension) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AgentExtension) ProtoMessage() {}
-
-func (x *AgentExtension) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AgentExtension.ProtoReflect.Descriptor instead.
-func (*AgentExtension) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *AgentExtension) GetUri() string {
-	if x != nil {
-		return x.Uri
-	}
-	return ""
-}
-
-func (x *AgentExtension) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-func (x *AgentExtension) GetRequired() bool {
-	if x != nil {
-		return x.Required
-	}
-	return false
-}
-
-func (x *AgentExtension) GetParams() *structpb.Struct {
-	if x != nil {
-		return x.Params
-	}
-	return nil
-}
-
 type AgentSkill struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1100,7 +984,7 @@ type AgentSkill struct {
 
 func (x *AgentSkill) Reset() {
 	*x = AgentSkill{}
-	mi := &file_hub_proto_msgTypes[11]
+	mi := &file_hub_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +996,7 @@ func (x *AgentSkill) String() string {
 func (*AgentSkill) ProtoMessage() {}
 
 func (x *AgentSkill) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[11]
+	mi := &file_hub_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1009,7 @@ func (x *AgentSkill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentSkill.ProtoReflect.Descriptor instead.
 func (*AgentSkill) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{11}
+	return file_hub_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AgentSkill) GetId() string {
@@ -1177,58 +1061,6 @@ func (x *AgentSkill) GetOutputModes() []string {
 	return nil
 }
 
-type AgentInterface struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	Transport     string                 `protobuf:"bytes,2,opt,name=transport,proto3" json:"transport,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AgentInterface) Reset() {
-	*x = AgentInterface{}
-	mi := &file_hub_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AgentInterface) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AgentInterface) ProtoMessage() {}
-
-func (x *AgentInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AgentInterface.ProtoReflect.Descriptor instead.
-func (*AgentInterface) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *AgentInterface) GetUrl() string {
-	if x != nil {
-		return x.Url
-	}
-	return ""
-}
-
-func (x *AgentInterface) GetTransport() string {
-	if x != nil {
-		return x.Transport
-	}
-	return ""
-}
-
 type AgentEvent struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	EventId   string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
@@ -1242,15 +1074,13 @@ type AgentEvent struct {
 	//	*AgentEvent_AgentCard
 	Payload       isAgentEvent_Payload `protobuf_oneof:"payload"`
 	Routing       *AgentEventMetadata  `protobuf:"bytes,20,opt,name=routing,proto3" json:"routing,omitempty"`
-	TraceId       string               `protobuf:"bytes,30,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	SpanId        string               `protobuf:"bytes,31,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentEvent) Reset() {
 	*x = AgentEvent{}
-	mi := &file_hub_proto_msgTypes[13]
+	mi := &file_hub_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1092,7 @@ func (x *AgentEvent) String() string {
 func (*AgentEvent) ProtoMessage() {}
 
 func (x *AgentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[13]
+	mi := &file_hub_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1105,7 @@ func (x *AgentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEvent.ProtoReflect.Descriptor instead.
 func (*AgentEvent) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{13}
+	return file_hub_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AgentEvent) GetEventId() string {
@@ -1351,20 +1181,6 @@ func (x *AgentEvent) GetRouting() *AgentEventMetadata {
 	return nil
 }
 
-func (x *AgentEvent) GetTraceId() string {
-	if x != nil {
-		return x.TraceId
-	}
-	return ""
-}
-
-func (x *AgentEvent) GetSpanId() string {
-	if x != nil {
-		return x.SpanId
-	}
-	return ""
-}
-
 type isAgentEvent_Payload interface {
 	isAgentEvent_Payload()
 }
@@ -1412,7 +1228,7 @@ type AgentEventMetadata struct {
 
 func (x *AgentEventMetadata) Reset() {
 	*x = AgentEventMetadata{}
-	mi := &file_hub_proto_msgTypes[14]
+	mi := &file_hub_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1240,7 @@ func (x *AgentEventMetadata) String() string {
 func (*AgentEventMetadata) ProtoMessage() {}
 
 func (x *AgentEventMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[14]
+	mi := &file_hub_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1253,7 @@ func (x *AgentEventMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMetadata.ProtoReflect.Descriptor instead.
 func (*AgentEventMetadata) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{14}
+	return file_hub_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AgentEventMetadata) GetFromAgentId() string {
@@ -1488,7 +1304,7 @@ type TaskStatusUpdateEvent struct {
 
 func (x *TaskStatusUpdateEvent) Reset() {
 	*x = TaskStatusUpdateEvent{}
-	mi := &file_hub_proto_msgTypes[15]
+	mi := &file_hub_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1316,7 @@ func (x *TaskStatusUpdateEvent) String() string {
 func (*TaskStatusUpdateEvent) ProtoMessage() {}
 
 func (x *TaskStatusUpdateEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[15]
+	mi := &file_hub_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1329,7 @@ func (x *TaskStatusUpdateEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatusUpdateEvent.ProtoReflect.Descriptor instead.
 func (*TaskStatusUpdateEvent) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{15}
+	return file_hub_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskStatusUpdateEvent) GetTaskId() string {
@@ -1565,7 +1381,7 @@ type TaskArtifactUpdateEvent struct {
 
 func (x *TaskArtifactUpdateEvent) Reset() {
 	*x = TaskArtifactUpdateEvent{}
-	mi := &file_hub_proto_msgTypes[16]
+	mi := &file_hub_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1393,7 @@ func (x *TaskArtifactUpdateEvent) String() string {
 func (*TaskArtifactUpdateEvent) ProtoMessage() {}
 
 func (x *TaskArtifactUpdateEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[16]
+	mi := &file_hub_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1406,7 @@ func (x *TaskArtifactUpdateEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskArtifactUpdateEvent.ProtoReflect.Descriptor instead.
 func (*TaskArtifactUpdateEvent) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{16}
+	return file_hub_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskArtifactUpdateEvent) GetTaskId() string {
@@ -1647,7 +1463,7 @@ type AgentCardEvent struct {
 
 func (x *AgentCardEvent) Reset() {
 	*x = AgentCardEvent{}
-	mi := &file_hub_proto_msgTypes[17]
+	mi := &file_hub_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1475,7 @@ func (x *AgentCardEvent) String() string {
 func (*AgentCardEvent) ProtoMessage() {}
 
 func (x *AgentCardEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[17]
+	mi := &file_hub_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1488,7 @@ func (x *AgentCardEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentCardEvent.ProtoReflect.Descriptor instead.
 func (*AgentCardEvent) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{17}
+	return file_hub_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AgentCardEvent) GetAgentId() string {
@@ -1713,7 +1529,7 @@ type PublishMessageRequest struct {
 
 func (x *PublishMessageRequest) Reset() {
 	*x = PublishMessageRequest{}
-	mi := &file_hub_proto_msgTypes[18]
+	mi := &file_hub_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1541,7 @@ func (x *PublishMessageRequest) String() string {
 func (*PublishMessageRequest) ProtoMessage() {}
 
 func (x *PublishMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[18]
+	mi := &file_hub_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1554,7 @@ func (x *PublishMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishMessageRequest.ProtoReflect.Descriptor instead.
 func (*PublishMessageRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{18}
+	return file_hub_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PublishMessageRequest) GetMessage() *Message {
@@ -1765,7 +1581,7 @@ type PublishTaskUpdateRequest struct {
 
 func (x *PublishTaskUpdateRequest) Reset() {
 	*x = PublishTaskUpdateRequest{}
-	mi := &file_hub_proto_msgTypes[19]
+	mi := &file_hub_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1593,7 @@ func (x *PublishTaskUpdateRequest) String() string {
 func (*PublishTaskUpdateRequest) ProtoMessage() {}
 
 func (x *PublishTaskUpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[19]
+	mi := &file_hub_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1606,7 @@ func (x *PublishTaskUpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskUpdateRequest.ProtoReflect.Descriptor instead.
 func (*PublishTaskUpdateRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{19}
+	return file_hub_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PublishTaskUpdateRequest) GetUpdate() *TaskStatusUpdateEvent {
@@ -1817,7 +1633,7 @@ type PublishTaskArtifactRequest struct {
 
 func (x *PublishTaskArtifactRequest) Reset() {
 	*x = PublishTaskArtifactRequest{}
-	mi := &file_hub_proto_msgTypes[20]
+	mi := &file_hub_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1645,7 @@ func (x *PublishTaskArtifactRequest) String() string {
 func (*PublishTaskArtifactRequest) ProtoMessage() {}
 
 func (x *PublishTaskArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[20]
+	mi := &file_hub_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1658,7 @@ func (x *PublishTaskArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishTaskArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PublishTaskArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{20}
+	return file_hub_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PublishTaskArtifactRequest) GetArtifact() *TaskArtifactUpdateEvent {
@@ -1870,7 +1686,7 @@ type PublishResponse struct {
 
 func (x *PublishResponse) Reset() {
 	*x = PublishResponse{}
-	mi := &file_hub_proto_msgTypes[21]
+	mi := &file_hub_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +1698,7 @@ func (x *PublishResponse) String() string {
 func (*PublishResponse) ProtoMessage() {}
 
 func (x *PublishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[21]
+	mi := &file_hub_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +1711,7 @@ func (x *PublishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishResponse.ProtoReflect.Descriptor instead.
 func (*PublishResponse) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{21}
+	return file_hub_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PublishResponse) GetSuccess() bool {
@@ -1923,14 +1739,13 @@ type SubscribeToMessagesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	MessageTypes  []string               `protobuf:"bytes,2,rep,name=message_types,json=messageTypes,proto3" json:"message_types,omitempty"`
-	Contexts      []string               `protobuf:"bytes,3,rep,name=contexts,proto3" json:"contexts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubscribeToMessagesRequest) Reset() {
 	*x = SubscribeToMessagesRequest{}
-	mi := &file_hub_proto_msgTypes[22]
+	mi := &file_hub_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +1757,7 @@ func (x *SubscribeToMessagesRequest) String() string {
 func (*SubscribeToMessagesRequest) ProtoMessage() {}
 
 func (x *SubscribeToMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[22]
+	mi := &file_hub_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +1770,7 @@ func (x *SubscribeToMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeToMessagesRequest.ProtoReflect.Descriptor instead.
 func (*SubscribeToMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{22}
+	return file_hub_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SubscribeToMessagesRequest) GetAgentId() string {
@@ -1972,17 +1787,9 @@ func (x *SubscribeToMessagesRequest) GetMessageTypes() []string {
 	return nil
 }
 
-func (x *SubscribeToMessagesRequest) GetContexts() []string {
-	if x != nil {
-		return x.Contexts
-	}
-	return nil
-}
-
 type SubscribeToTasksRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	TaskTypes     []string               `protobuf:"bytes,2,rep,name=task_types,json=taskTypes,proto3" json:"task_types,omitempty"`
 	States        []TaskState            `protobuf:"varint,3,rep,packed,name=states,proto3,enum=agenthub.TaskState" json:"states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1990,7 +1797,7 @@ type SubscribeToTasksRequest struct {
 
 func (x *SubscribeToTasksRequest) Reset() {
 	*x = SubscribeToTasksRequest{}
-	mi := &file_hub_proto_msgTypes[23]
+	mi := &file_hub_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +1809,7 @@ func (x *SubscribeToTasksRequest) String() string {
 func (*SubscribeToTasksRequest) ProtoMessage() {}
 
 func (x *SubscribeToTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[23]
+	mi := &file_hub_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +1822,7 @@ func (x *SubscribeToTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeToTasksRequest.ProtoReflect.Descriptor instead.
 func (*SubscribeToTasksRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{23}
+	return file_hub_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SubscribeToTasksRequest) GetAgentId() string {
@@ -2023,13 +1830,6 @@ func (x *SubscribeToTasksRequest) GetAgentId() string {
 		return x.AgentId
 	}
 	return ""
-}
-
-func (x *SubscribeToTasksRequest) GetTaskTypes() []string {
-	if x != nil {
-		return x.TaskTypes
-	}
-	return nil
 }
 
 func (x *SubscribeToTasksRequest) GetStates() []TaskState {
@@ -2042,14 +1842,13 @@ func (x *SubscribeToTasksRequest) GetStates() []TaskState {
 type SubscribeToAgentEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	EventTypes    []string               `protobuf:"bytes,2,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubscribeToAgentEventsRequest) Reset() {
 	*x = SubscribeToAgentEventsRequest{}
-	mi := &file_hub_proto_msgTypes[24]
+	mi := &file_hub_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +1860,7 @@ func (x *SubscribeToAgentEventsRequest) String() string {
 func (*SubscribeToAgentEventsRequest) ProtoMessage() {}
 
 func (x *SubscribeToAgentEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[24]
+	mi := &file_hub_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +1873,7 @@ func (x *SubscribeToAgentEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeToAgentEventsRequest.ProtoReflect.Descriptor instead.
 func (*SubscribeToAgentEventsRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{24}
+	return file_hub_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SubscribeToAgentEventsRequest) GetAgentId() string {
@@ -2082,13 +1881,6 @@ func (x *SubscribeToAgentEventsRequest) GetAgentId() string {
 		return x.AgentId
 	}
 	return ""
-}
-
-func (x *SubscribeToAgentEventsRequest) GetEventTypes() []string {
-	if x != nil {
-		return x.EventTypes
-	}
-	return nil
 }
 
 type GetTaskRequest struct {
@@ -2101,7 +1893,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_hub_proto_msgTypes[25]
+	mi := &file_hub_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +1905,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[25]
+	mi := &file_hub_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +1918,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{25}
+	return file_hub_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetTaskRequest) GetTaskId() string {
@@ -2153,7 +1945,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_hub_proto_msgTypes[26]
+	mi := &file_hub_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +1957,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[26]
+	mi := &file_hub_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +1970,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{26}
+	return file_hub_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelTaskRequest) GetTaskId() string {
@@ -2208,7 +2000,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_hub_proto_msgTypes[27]
+	mi := &file_hub_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2012,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[27]
+	mi := &file_hub_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2025,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{27}
+	return file_hub_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListTasksRequest) GetAgentId() string {
@@ -2281,7 +2073,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_hub_proto_msgTypes[28]
+	mi := &file_hub_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2085,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[28]
+	mi := &file_hub_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2098,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{28}
+	return file_hub_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2324,17 +2116,15 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 }
 
 type RegisterAgentRequest struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	AgentCard      *AgentCard             `protobuf:"bytes,1,opt,name=agent_card,json=agentCard,proto3" json:"agent_card,omitempty"`
-	Subscriptions  []string               `protobuf:"bytes,2,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
-	HealthCheckUrl string                 `protobuf:"bytes,3,opt,name=health_check_url,json=healthCheckUrl,proto3" json:"health_check_url,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AgentCard     *AgentCard             `protobuf:"bytes,1,opt,name=agent_card,json=agentCard,proto3" json:"agent_card,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterAgentRequest) Reset() {
 	*x = RegisterAgentRequest{}
-	mi := &file_hub_proto_msgTypes[29]
+	mi := &file_hub_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2136,7 @@ func (x *RegisterAgentRequest) String() string {
 func (*RegisterAgentRequest) ProtoMessage() {}
 
 func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[29]
+	mi := &file_hub_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2149,7 @@ func (x *RegisterAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentRequest.ProtoReflect.Descriptor instead.
 func (*RegisterAgentRequest) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{29}
+	return file_hub_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RegisterAgentRequest) GetAgentCard() *AgentCard {
@@ -2367,20 +2157,6 @@ func (x *RegisterAgentRequest) GetAgentCard() *AgentCard {
 		return x.AgentCard
 	}
 	return nil
-}
-
-func (x *RegisterAgentRequest) GetSubscriptions() []string {
-	if x != nil {
-		return x.Subscriptions
-	}
-	return nil
-}
-
-func (x *RegisterAgentRequest) GetHealthCheckUrl() string {
-	if x != nil {
-		return x.HealthCheckUrl
-	}
-	return ""
 }
 
 type RegisterAgentResponse struct {
@@ -2394,7 +2170,7 @@ type RegisterAgentResponse struct {
 
 func (x *RegisterAgentResponse) Reset() {
 	*x = RegisterAgentResponse{}
-	mi := &file_hub_proto_msgTypes[30]
+	mi := &file_hub_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2182,7 @@ func (x *RegisterAgentResponse) String() string {
 func (*RegisterAgentResponse) ProtoMessage() {}
 
 func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hub_proto_msgTypes[30]
+	mi := &file_hub_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2195,7 @@ func (x *RegisterAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgentResponse.ProtoReflect.Descriptor instead.
 func (*RegisterAgentResponse) Descriptor() ([]byte, []int) {
-	return file_hub_proto_rawDescGZIP(), []int{30}
+	return file_hub_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RegisterAgentResponse) GetSuccess() bool {
@@ -2496,36 +2272,23 @@ const file_hub_proto_rawDesc = "" +
 	"\bmetadata\x18\x06 \x01(\v2\x17.google.protobuf.StructR\bmetadata\x12\x1e\n" +
 	"\n" +
 	"extensions\x18\a \x03(\tR\n" +
-	"extensions\"\xd5\x04\n" +
+	"extensions\"\xed\x02\n" +
 	"\tAgentCard\x12)\n" +
 	"\x10protocol_version\x18\x01 \x01(\tR\x0fprotocolVersion\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x10\n" +
 	"\x03url\x18\x04 \x01(\tR\x03url\x12/\n" +
-	"\x13preferred_transport\x18\x05 \x01(\tR\x12preferredTransport\x12M\n" +
-	"\x15additional_interfaces\x18\x06 \x03(\v2\x18.agenthub.AgentInterfaceR\x14additionalInterfaces\x123\n" +
+	"\x13preferred_transport\x18\x05 \x01(\tR\x12preferredTransport\x123\n" +
 	"\bprovider\x18\a \x01(\v2\x17.agenthub.AgentProviderR\bprovider\x12\x18\n" +
-	"\aversion\x18\b \x01(\tR\aversion\x12+\n" +
-	"\x11documentation_url\x18\t \x01(\tR\x10documentationUrl\x12?\n" +
+	"\aversion\x18\b \x01(\tR\aversion\x12?\n" +
 	"\fcapabilities\x18\n" +
 	" \x01(\v2\x1b.agenthub.AgentCapabilitiesR\fcapabilities\x12,\n" +
-	"\x06skills\x18\v \x03(\v2\x14.agenthub.AgentSkillR\x06skills\x12O\n" +
-	"$supports_authenticated_extended_card\x18\f \x01(\bR!supportsAuthenticatedExtendedCard\x12\x19\n" +
-	"\bicon_url\x18\r \x01(\tR\aiconUrl\"E\n" +
+	"\x06skills\x18\v \x03(\v2\x14.agenthub.AgentSkillR\x06skills\"E\n" +
 	"\rAgentProvider\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\"\n" +
-	"\forganization\x18\x02 \x01(\tR\forganization\"\x9a\x01\n" +
+	"\forganization\x18\x02 \x01(\tR\forganization\"1\n" +
 	"\x11AgentCapabilities\x12\x1c\n" +
-	"\tstreaming\x18\x01 \x01(\bR\tstreaming\x12-\n" +
-	"\x12push_notifications\x18\x02 \x01(\bR\x11pushNotifications\x128\n" +
-	"\n" +
-	"extensions\x18\x03 \x03(\v2\x18.agenthub.AgentExtensionR\n" +
-	"extensions\"\x91\x01\n" +
-	"\x0eAgentExtension\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1a\n" +
-	"\brequired\x18\x03 \x01(\bR\brequired\x12/\n" +
-	"\x06params\x18\x04 \x01(\v2\x17.google.protobuf.StructR\x06params\"\xc6\x01\n" +
+	"\tstreaming\x18\x01 \x01(\bR\tstreaming\"\xc6\x01\n" +
 	"\n" +
 	"AgentSkill\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -2535,10 +2298,7 @@ const file_hub_proto_rawDesc = "" +
 	"\bexamples\x18\x05 \x03(\tR\bexamples\x12\x1f\n" +
 	"\vinput_modes\x18\x06 \x03(\tR\n" +
 	"inputModes\x12!\n" +
-	"\foutput_modes\x18\a \x03(\tR\voutputModes\"@\n" +
-	"\x0eAgentInterface\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url\x12\x1c\n" +
-	"\ttransport\x18\x02 \x01(\tR\ttransport\"\xfe\x03\n" +
+	"\foutput_modes\x18\a \x03(\tR\voutputModes\"\xca\x03\n" +
 	"\n" +
 	"AgentEvent\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x128\n" +
@@ -2550,9 +2310,7 @@ const file_hub_proto_rawDesc = "" +
 	"\x0fartifact_update\x18\r \x01(\v2!.agenthub.TaskArtifactUpdateEventH\x00R\x0eartifactUpdate\x129\n" +
 	"\n" +
 	"agent_card\x18\x0e \x01(\v2\x18.agenthub.AgentCardEventH\x00R\tagentCard\x126\n" +
-	"\arouting\x18\x14 \x01(\v2\x1c.agenthub.AgentEventMetadataR\arouting\x12\x19\n" +
-	"\btrace_id\x18\x1e \x01(\tR\atraceId\x12\x17\n" +
-	"\aspan_id\x18\x1f \x01(\tR\x06spanIdB\t\n" +
+	"\arouting\x18\x14 \x01(\v2\x1c.agenthub.AgentEventMetadataR\aroutingB\t\n" +
 	"\apayload\"\xcd\x01\n" +
 	"\x12AgentEventMetadata\x12\"\n" +
 	"\rfrom_agent_id\x18\x01 \x01(\tR\vfromAgentId\x12\x1e\n" +
@@ -2596,20 +2354,15 @@ const file_hub_proto_rawDesc = "" +
 	"\x0fPublishResponse\x12\x18\n" +
 	"\asuccess\x18\x01 \x01(\bR\asuccess\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
-	"\bevent_id\x18\x03 \x01(\tR\aeventId\"x\n" +
+	"\bevent_id\x18\x03 \x01(\tR\aeventId\"\\\n" +
 	"\x1aSubscribeToMessagesRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12#\n" +
-	"\rmessage_types\x18\x02 \x03(\tR\fmessageTypes\x12\x1a\n" +
-	"\bcontexts\x18\x03 \x03(\tR\bcontexts\"\x80\x01\n" +
+	"\rmessage_types\x18\x02 \x03(\tR\fmessageTypes\"a\n" +
 	"\x17SubscribeToTasksRequest\x12\x19\n" +
-	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
-	"\n" +
-	"task_types\x18\x02 \x03(\tR\ttaskTypes\x12+\n" +
-	"\x06states\x18\x03 \x03(\x0e2\x13.agenthub.TaskStateR\x06states\"[\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12+\n" +
+	"\x06states\x18\x03 \x03(\x0e2\x13.agenthub.TaskStateR\x06states\":\n" +
 	"\x1dSubscribeToAgentEventsRequest\x12\x19\n" +
-	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1f\n" +
-	"\vevent_types\x18\x02 \x03(\tR\n" +
-	"eventTypes\"P\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\"P\n" +
 	"\x0eGetTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12%\n" +
 	"\x0ehistory_length\x18\x02 \x01(\x05R\rhistoryLength\"D\n" +
@@ -2626,12 +2379,10 @@ const file_hub_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\"a\n" +
 	"\x11ListTasksResponse\x12$\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0e.agenthub.TaskR\x05tasks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9a\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"J\n" +
 	"\x14RegisterAgentRequest\x122\n" +
 	"\n" +
-	"agent_card\x18\x01 \x01(\v2\x13.agenthub.AgentCardR\tagentCard\x12$\n" +
-	"\rsubscriptions\x18\x02 \x03(\tR\rsubscriptions\x12(\n" +
-	"\x10health_check_url\x18\x03 \x01(\tR\x0ehealthCheckUrl\"b\n" +
+	"agent_card\x18\x01 \x01(\v2\x13.agenthub.AgentCardR\tagentCard\"b\n" +
 	"\x15RegisterAgentResponse\x12\x18\n" +
 	"\asuccess\x18\x01 \x01(\bR\asuccess\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
@@ -2684,7 +2435,7 @@ func file_hub_proto_rawDescGZIP() []byte {
 }
 
 var file_hub_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_hub_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_hub_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_hub_proto_goTypes = []any{
 	(Role)(0),                             // 0: agenthub.Role
 	(TaskState)(0),                        // 1: agenthub.TaskState
@@ -2699,105 +2450,100 @@ var file_hub_proto_goTypes = []any{
 	(*AgentCard)(nil),                     // 10: agenthub.AgentCard
 	(*AgentProvider)(nil),                 // 11: agenthub.AgentProvider
 	(*AgentCapabilities)(nil),             // 12: agenthub.AgentCapabilities
-	(*AgentExtension)(nil),                // 13: agenthub.AgentExtension
-	(*AgentSkill)(nil),                    // 14: agenthub.AgentSkill
-	(*AgentInterface)(nil),                // 15: agenthub.AgentInterface
-	(*AgentEvent)(nil),                    // 16: agenthub.AgentEvent
-	(*AgentEventMetadata)(nil),            // 17: agenthub.AgentEventMetadata
-	(*TaskStatusUpdateEvent)(nil),         // 18: agenthub.TaskStatusUpdateEvent
-	(*TaskArtifactUpdateEvent)(nil),       // 19: agenthub.TaskArtifactUpdateEvent
-	(*AgentCardEvent)(nil),                // 20: agenthub.AgentCardEvent
-	(*PublishMessageRequest)(nil),         // 21: agenthub.PublishMessageRequest
-	(*PublishTaskUpdateRequest)(nil),      // 22: agenthub.PublishTaskUpdateRequest
-	(*PublishTaskArtifactRequest)(nil),    // 23: agenthub.PublishTaskArtifactRequest
-	(*PublishResponse)(nil),               // 24: agenthub.PublishResponse
-	(*SubscribeToMessagesRequest)(nil),    // 25: agenthub.SubscribeToMessagesRequest
-	(*SubscribeToTasksRequest)(nil),       // 26: agenthub.SubscribeToTasksRequest
-	(*SubscribeToAgentEventsRequest)(nil), // 27: agenthub.SubscribeToAgentEventsRequest
-	(*GetTaskRequest)(nil),                // 28: agenthub.GetTaskRequest
-	(*CancelTaskRequest)(nil),             // 29: agenthub.CancelTaskRequest
-	(*ListTasksRequest)(nil),              // 30: agenthub.ListTasksRequest
-	(*ListTasksResponse)(nil),             // 31: agenthub.ListTasksResponse
-	(*RegisterAgentRequest)(nil),          // 32: agenthub.RegisterAgentRequest
-	(*RegisterAgentResponse)(nil),         // 33: agenthub.RegisterAgentResponse
-	(*structpb.Struct)(nil),               // 34: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),         // 35: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),                 // 36: google.protobuf.Empty
+	(*AgentSkill)(nil),                    // 13: agenthub.AgentSkill
+	(*AgentEvent)(nil),                    // 14: agenthub.AgentEvent
+	(*AgentEventMetadata)(nil),            // 15: agenthub.AgentEventMetadata
+	(*TaskStatusUpdateEvent)(nil),         // 16: agenthub.TaskStatusUpdateEvent
+	(*TaskArtifactUpdateEvent)(nil),       // 17: agenthub.TaskArtifactUpdateEvent
+	(*AgentCardEvent)(nil),                // 18: agenthub.AgentCardEvent
+	(*PublishMessageRequest)(nil),         // 19: agenthub.PublishMessageRequest
+	(*PublishTaskUpdateRequest)(nil),      // 20: agenthub.PublishTaskUpdateRequest
+	(*PublishTaskArtifactRequest)(nil),    // 21: agenthub.PublishTaskArtifactRequest
+	(*PublishResponse)(nil),               // 22: agenthub.PublishResponse
+	(*SubscribeToMessagesRequest)(nil),    // 23: agenthub.SubscribeToMessagesRequest
+	(*SubscribeToTasksRequest)(nil),       // 24: agenthub.SubscribeToTasksRequest
+	(*SubscribeToAgentEventsRequest)(nil), // 25: agenthub.SubscribeToAgentEventsRequest
+	(*GetTaskRequest)(nil),                // 26: agenthub.GetTaskRequest
+	(*CancelTaskRequest)(nil),             // 27: agenthub.CancelTaskRequest
+	(*ListTasksRequest)(nil),              // 28: agenthub.ListTasksRequest
+	(*ListTasksResponse)(nil),             // 29: agenthub.ListTasksResponse
+	(*RegisterAgentRequest)(nil),          // 30: agenthub.RegisterAgentRequest
+	(*RegisterAgentResponse)(nil),         // 31: agenthub.RegisterAgentResponse
+	(*structpb.Struct)(nil),               // 32: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),         // 33: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),                 // 34: google.protobuf.Empty
 }
 var file_hub_proto_depIdxs = []int32{
 	4,  // 0: agenthub.Part.file:type_name -> agenthub.FilePart
 	5,  // 1: agenthub.Part.data:type_name -> agenthub.DataPart
-	34, // 2: agenthub.Part.metadata:type_name -> google.protobuf.Struct
-	34, // 3: agenthub.DataPart.data:type_name -> google.protobuf.Struct
+	32, // 2: agenthub.Part.metadata:type_name -> google.protobuf.Struct
+	32, // 3: agenthub.DataPart.data:type_name -> google.protobuf.Struct
 	0,  // 4: agenthub.Message.role:type_name -> agenthub.Role
 	3,  // 5: agenthub.Message.content:type_name -> agenthub.Part
-	34, // 6: agenthub.Message.metadata:type_name -> google.protobuf.Struct
+	32, // 6: agenthub.Message.metadata:type_name -> google.protobuf.Struct
 	1,  // 7: agenthub.TaskStatus.state:type_name -> agenthub.TaskState
 	6,  // 8: agenthub.TaskStatus.update:type_name -> agenthub.Message
-	35, // 9: agenthub.TaskStatus.timestamp:type_name -> google.protobuf.Timestamp
+	33, // 9: agenthub.TaskStatus.timestamp:type_name -> google.protobuf.Timestamp
 	7,  // 10: agenthub.Task.status:type_name -> agenthub.TaskStatus
 	9,  // 11: agenthub.Task.artifacts:type_name -> agenthub.Artifact
 	6,  // 12: agenthub.Task.history:type_name -> agenthub.Message
-	34, // 13: agenthub.Task.metadata:type_name -> google.protobuf.Struct
+	32, // 13: agenthub.Task.metadata:type_name -> google.protobuf.Struct
 	3,  // 14: agenthub.Artifact.parts:type_name -> agenthub.Part
-	34, // 15: agenthub.Artifact.metadata:type_name -> google.protobuf.Struct
-	15, // 16: agenthub.AgentCard.additional_interfaces:type_name -> agenthub.AgentInterface
-	11, // 17: agenthub.AgentCard.provider:type_name -> agenthub.AgentProvider
-	12, // 18: agenthub.AgentCard.capabilities:type_name -> agenthub.AgentCapabilities
-	14, // 19: agenthub.AgentCard.skills:type_name -> agenthub.AgentSkill
-	13, // 20: agenthub.AgentCapabilities.extensions:type_name -> agenthub.AgentExtension
-	34, // 21: agenthub.AgentExtension.params:type_name -> google.protobuf.Struct
-	35, // 22: agenthub.AgentEvent.timestamp:type_name -> google.protobuf.Timestamp
-	6,  // 23: agenthub.AgentEvent.message:type_name -> agenthub.Message
-	8,  // 24: agenthub.AgentEvent.task:type_name -> agenthub.Task
-	18, // 25: agenthub.AgentEvent.status_update:type_name -> agenthub.TaskStatusUpdateEvent
-	19, // 26: agenthub.AgentEvent.artifact_update:type_name -> agenthub.TaskArtifactUpdateEvent
-	20, // 27: agenthub.AgentEvent.agent_card:type_name -> agenthub.AgentCardEvent
-	17, // 28: agenthub.AgentEvent.routing:type_name -> agenthub.AgentEventMetadata
-	2,  // 29: agenthub.AgentEventMetadata.priority:type_name -> agenthub.Priority
-	7,  // 30: agenthub.TaskStatusUpdateEvent.status:type_name -> agenthub.TaskStatus
-	34, // 31: agenthub.TaskStatusUpdateEvent.metadata:type_name -> google.protobuf.Struct
-	9,  // 32: agenthub.TaskArtifactUpdateEvent.artifact:type_name -> agenthub.Artifact
-	34, // 33: agenthub.TaskArtifactUpdateEvent.metadata:type_name -> google.protobuf.Struct
-	10, // 34: agenthub.AgentCardEvent.agent_card:type_name -> agenthub.AgentCard
-	34, // 35: agenthub.AgentCardEvent.metadata:type_name -> google.protobuf.Struct
-	6,  // 36: agenthub.PublishMessageRequest.message:type_name -> agenthub.Message
-	17, // 37: agenthub.PublishMessageRequest.routing:type_name -> agenthub.AgentEventMetadata
-	18, // 38: agenthub.PublishTaskUpdateRequest.update:type_name -> agenthub.TaskStatusUpdateEvent
-	17, // 39: agenthub.PublishTaskUpdateRequest.routing:type_name -> agenthub.AgentEventMetadata
-	19, // 40: agenthub.PublishTaskArtifactRequest.artifact:type_name -> agenthub.TaskArtifactUpdateEvent
-	17, // 41: agenthub.PublishTaskArtifactRequest.routing:type_name -> agenthub.AgentEventMetadata
-	1,  // 42: agenthub.SubscribeToTasksRequest.states:type_name -> agenthub.TaskState
-	1,  // 43: agenthub.ListTasksRequest.states:type_name -> agenthub.TaskState
-	8,  // 44: agenthub.ListTasksResponse.tasks:type_name -> agenthub.Task
-	10, // 45: agenthub.RegisterAgentRequest.agent_card:type_name -> agenthub.AgentCard
-	21, // 46: agenthub.AgentHub.PublishMessage:input_type -> agenthub.PublishMessageRequest
-	22, // 47: agenthub.AgentHub.PublishTaskUpdate:input_type -> agenthub.PublishTaskUpdateRequest
-	23, // 48: agenthub.AgentHub.PublishTaskArtifact:input_type -> agenthub.PublishTaskArtifactRequest
-	25, // 49: agenthub.AgentHub.SubscribeToMessages:input_type -> agenthub.SubscribeToMessagesRequest
-	26, // 50: agenthub.AgentHub.SubscribeToTasks:input_type -> agenthub.SubscribeToTasksRequest
-	27, // 51: agenthub.AgentHub.SubscribeToAgentEvents:input_type -> agenthub.SubscribeToAgentEventsRequest
-	28, // 52: agenthub.AgentHub.GetTask:input_type -> agenthub.GetTaskRequest
-	29, // 53: agenthub.AgentHub.CancelTask:input_type -> agenthub.CancelTaskRequest
-	30, // 54: agenthub.AgentHub.ListTasks:input_type -> agenthub.ListTasksRequest
-	36, // 55: agenthub.AgentHub.GetAgentCard:input_type -> google.protobuf.Empty
-	32, // 56: agenthub.AgentHub.RegisterAgent:input_type -> agenthub.RegisterAgentRequest
-	24, // 57: agenthub.AgentHub.PublishMessage:output_type -> agenthub.PublishResponse
-	24, // 58: agenthub.AgentHub.PublishTaskUpdate:output_type -> agenthub.PublishResponse
-	24, // 59: agenthub.AgentHub.PublishTaskArtifact:output_type -> agenthub.PublishResponse
-	16, // 60: agenthub.AgentHub.SubscribeToMessages:output_type -> agenthub.AgentEvent
-	16, // 61: agenthub.AgentHub.SubscribeToTasks:output_type -> agenthub.AgentEvent
-	16, // 62: agenthub.AgentHub.SubscribeToAgentEvents:output_type -> agenthub.AgentEvent
-	8,  // 63: agenthub.AgentHub.GetTask:output_type -> agenthub.Task
-	8,  // 64: agenthub.AgentHub.CancelTask:output_type -> agenthub.Task
-	31, // 65: agenthub.AgentHub.ListTasks:output_type -> agenthub.ListTasksResponse
-	10, // 66: agenthub.AgentHub.GetAgentCard:output_type -> agenthub.AgentCard
-	33, // 67: agenthub.AgentHub.RegisterAgent:output_type -> agenthub.RegisterAgentResponse
-	57, // [57:68] is the sub-list for method output_type
-	46, // [46:57] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	32, // 15: agenthub.Artifact.metadata:type_name -> google.protobuf.Struct
+	11, // 16: agenthub.AgentCard.provider:type_name -> agenthub.AgentProvider
+	12, // 17: agenthub.AgentCard.capabilities:type_name -> agenthub.AgentCapabilities
+	13, // 18: agenthub.AgentCard.skills:type_name -> agenthub.AgentSkill
+	33, // 19: agenthub.AgentEvent.timestamp:type_name -> google.protobuf.Timestamp
+	6,  // 20: agenthub.AgentEvent.message:type_name -> agenthub.Message
+	8,  // 21: agenthub.AgentEvent.task:type_name -> agenthub.Task
+	16, // 22: agenthub.AgentEvent.status_update:type_name -> agenthub.TaskStatusUpdateEvent
+	17, // 23: agenthub.AgentEvent.artifact_update:type_name -> agenthub.TaskArtifactUpdateEvent
+	18, // 24: agenthub.AgentEvent.agent_card:type_name -> agenthub.AgentCardEvent
+	15, // 25: agenthub.AgentEvent.routing:type_name -> agenthub.AgentEventMetadata
+	2,  // 26: agenthub.AgentEventMetadata.priority:type_name -> agenthub.Priority
+	7,  // 27: agenthub.TaskStatusUpdateEvent.status:type_name -> agenthub.TaskStatus
+	32, // 28: agenthub.TaskStatusUpdateEvent.metadata:type_name -> google.protobuf.Struct
+	9,  // 29: agenthub.TaskArtifactUpdateEvent.artifact:type_name -> agenthub.Artifact
+	32, // 30: agenthub.TaskArtifactUpdateEvent.metadata:type_name -> google.protobuf.Struct
+	10, // 31: agenthub.AgentCardEvent.agent_card:type_name -> agenthub.AgentCard
+	32, // 32: agenthub.AgentCardEvent.metadata:type_name -> google.protobuf.Struct
+	6,  // 33: agenthub.PublishMessageRequest.message:type_name -> agenthub.Message
+	15, // 34: agenthub.PublishMessageRequest.routing:type_name -> agenthub.AgentEventMetadata
+	16, // 35: agenthub.PublishTaskUpdateRequest.update:type_name -> agenthub.TaskStatusUpdateEvent
+	15, // 36: agenthub.PublishTaskUpdateRequest.routing:type_name -> agenthub.AgentEventMetadata
+	17, // 37: agenthub.PublishTaskArtifactRequest.artifact:type_name -> agenthub.TaskArtifactUpdateEvent
+	15, // 38: agenthub.PublishTaskArtifactRequest.routing:type_name -> agenthub.AgentEventMetadata
+	1,  // 39: agenthub.SubscribeToTasksRequest.states:type_name -> agenthub.TaskState
+	1,  // 40: agenthub.ListTasksRequest.states:type_name -> agenthub.TaskState
+	8,  // 41: agenthub.ListTasksResponse.tasks:type_name -> agenthub.Task
+	10, // 42: agenthub.RegisterAgentRequest.agent_card:type_name -> agenthub.AgentCard
+	19, // 43: agenthub.AgentHub.PublishMessage:input_type -> agenthub.PublishMessageRequest
+	20, // 44: agenthub.AgentHub.PublishTaskUpdate:input_type -> agenthub.PublishTaskUpdateRequest
+	21, // 45: agenthub.AgentHub.PublishTaskArtifact:input_type -> agenthub.PublishTaskArtifactRequest
+	23, // 46: agenthub.AgentHub.SubscribeToMessages:input_type -> agenthub.SubscribeToMessagesRequest
+	24, // 47: agenthub.AgentHub.SubscribeToTasks:input_type -> agenthub.SubscribeToTasksRequest
+	25, // 48: agenthub.AgentHub.SubscribeToAgentEvents:input_type -> agenthub.SubscribeToAgentEventsRequest
+	26, // 49: agenthub.AgentHub.GetTask:input_type -> agenthub.GetTaskRequest
+	27, // 50: agenthub.AgentHub.CancelTask:input_type -> agenthub.CancelTaskRequest
+	28, // 51: agenthub.AgentHub.ListTasks:input_type -> agenthub.ListTasksRequest
+	34, // 52: agenthub.AgentHub.GetAgentCard:input_type -> google.protobuf.Empty
+	30, // 53: agenthub.AgentHub.RegisterAgent:input_type -> agenthub.RegisterAgentRequest
+	22, // 54: agenthub.AgentHub.PublishMessage:output_type -> agenthub.PublishResponse
+	22, // 55: agenthub.AgentHub.PublishTaskUpdate:output_type -> agenthub.PublishResponse
+	22, // 56: agenthub.AgentHub.PublishTaskArtifact:output_type -> agenthub.PublishResponse
+	14, // 57: agenthub.AgentHub.SubscribeToMessages:output_type -> agenthub.AgentEvent
+	14, // 58: agenthub.AgentHub.SubscribeToTasks:output_type -> agenthub.AgentEvent
+	14, // 59: agenthub.AgentHub.SubscribeToAgentEvents:output_type -> agenthub.AgentEvent
+	8,  // 60: agenthub.AgentHub.GetTask:output_type -> agenthub.Task
+	8,  // 61: agenthub.AgentHub.CancelTask:output_type -> agenthub.Task
+	29, // 62: agenthub.AgentHub.ListTasks:output_type -> agenthub.ListTasksResponse
+	10, // 63: agenthub.AgentHub.GetAgentCard:output_type -> agenthub.AgentCard
+	31, // 64: agenthub.AgentHub.RegisterAgent:output_type -> agenthub.RegisterAgentResponse
+	54, // [54:65] is the sub-list for method output_type
+	43, // [43:54] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_hub_proto_init() }
@@ -2814,7 +2560,7 @@ func file_hub_proto_init() {
 		(*FilePart_FileWithUri)(nil),
 		(*FilePart_FileWithBytes)(nil),
 	}
-	file_hub_proto_msgTypes[13].OneofWrappers = []any{
+	file_hub_proto_msgTypes[11].OneofWrappers = []any{
 		(*AgentEvent_Message)(nil),
 		(*AgentEvent_Task)(nil),
 		(*AgentEvent_StatusUpdate)(nil),
@@ -2827,7 +2573,7 @@ func file_hub_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hub_proto_rawDesc), len(file_hub_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
