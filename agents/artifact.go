@@ -47,7 +47,7 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	}
 	next := *u.Artifact
 	next.Name, next.Description = shorten.Line(next.Name, 256), cut(next.Description, maxDescription)
-	parts, _ := cleanParts(next.Parts, MaxArtifactBytes)
+	parts := cleanParts(next.Parts, MaxArtifactBytes)
 	if len(parts) == 0 && !u.Append {
 		return fmt.Errorf("artifact %q is empty", outputName(&next))
 	}

@@ -49,7 +49,6 @@ type hostedAgent struct {
 	stop     context.CancelFunc // stops serving it while it is awake
 	awake    bool
 	notified bool // something may have arrived since the last check
-	gone     bool
 }
 
 // NewHost returns a host without agents. The name becomes the id of the host's presence, like an agent's, although it is no agent. Options apply
@@ -128,7 +127,6 @@ func (h *Host) Remove(id string) {
 		return
 	}
 	delete(h.agents, id)
-	g.gone = true
 	if h.watch != nil {
 		h.watch.Remove(h.inbox(g.agent))
 	}

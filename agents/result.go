@@ -73,9 +73,9 @@ type rejectedError struct{ err error }
 func (e *rejectedError) Error() string { return e.err.Error() }
 func (e *rejectedError) Unwrap() error { return e.err }
 
-// cleanParts returns parts for sending and their size: without empty parts, with at most maxText bytes of text, and with invalid UTF-8 as bytes.
+// cleanParts returns parts for sending: without empty parts, with at most maxText bytes of text, and with invalid UTF-8 as bytes.
 // It does not change parts.
-func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
+func cleanParts(parts a2a.ContentParts, maxText int) a2a.ContentParts {
 	out := make(a2a.ContentParts, 0, len(parts))
 	for _, p := range parts {
 		if p == nil || p.Content == nil {
@@ -101,7 +101,7 @@ func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
 		}
 		out = append(out, &q)
 	}
-	return out, sizeOf(out)
+	return out
 }
 
 // whole returns a file with the texts of parts when they are too long for a result, or nil.

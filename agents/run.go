@@ -216,7 +216,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok 
 		out.state, out.parts = a2a.TaskStateFailed, words(errorText(err))
 	default:
 		out.state = ended.state
-		if out.parts, _ = cleanParts(ended.parts, MaxResultText); len(out.parts) == 0 {
+		if out.parts = cleanParts(ended.parts, MaxResultText); len(out.parts) == 0 {
 			out.parts = t.streamed()
 		}
 		if t.store() != nil {

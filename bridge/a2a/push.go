@@ -168,7 +168,7 @@ func (t *target) config(id a2a.TaskID, tenant string) *a2a.PushConfig {
 
 // GetTaskPushConfig implements a2asrv.RequestHandler.
 func (s *Server) GetTaskPushConfig(ctx context.Context, req *a2a.GetTaskPushConfigRequest) (*a2a.PushConfig, error) {
-	_, n, err := s.pushOf(ctx, req.TaskID)
+	n, err := s.pushOf(ctx, req.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -179,20 +179,20 @@ func (s *Server) GetTaskPushConfig(ctx context.Context, req *a2a.GetTaskPushConf
 }
 
 // pushOf returns the configs of a task of the caller.
-func (s *Server) pushOf(ctx context.Context, id a2a.TaskID) (*caller, *pushNote, error) {
+func (s *Server) pushOf(ctx context.Context, id a2a.TaskID) (*pushNote, error) {
 	c, r, err := s.pushTask(ctx, id, func() error { return nil })
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	n, err := s.pushNote(ctx, pushKey(c, r.id))
-	return c, n, s.told(err)
+	return n, s.told(err)
 }
 
 // ListTaskPushConfigs implements a2asrv.RequestHandler. The order is that of the ids.
 func (s *Server) ListTaskPushConfigs(ctx context.Context, req *a2a.ListTaskPushConfigRequest) (*a2a.ListTaskPushConfigResponse, error) {
 	asked, token := pageOf(ctx, req)
 	size := cmp.Or(asked, defaultPage)
-	_, n, err := s.pushOf(ctx, req.TaskID)
+	n, err := s.pushOf(ctx, req.TaskID)
 	switch {
 	case err != nil:
 		return nil, err

@@ -14,17 +14,17 @@ import (
 // cancel takes a caller's cancellation of a task.
 func (as *asks) cancel(ctx context.Context, d *amqp.Delivery) {
 	if !isType(d, typeCancel) {
-		as.refuse(ctx, d, "it is no cancellation: its type is "+shorten.Line(d.Type, 100))
+		as.refuse(d, "it is no cancellation: its type is "+shorten.Line(d.Type, 100))
 		return
 	}
 	c := &cancelRequest{}
 	if err := read(d.Body, c, "taskId"); err != nil {
-		as.refuse(ctx, d, err.Error())
+		as.refuse(d, err.Error())
 		return
 	}
 	reply, err := replyTopic(d.ReplyTo)
 	if err != nil {
-		as.refuse(ctx, d, err.Error())
+		as.refuse(d, err.Error())
 		return
 	}
 	source := cmp.Or(shorten.To(valid(header(d, "rb-source")), maxName), unknownSource)

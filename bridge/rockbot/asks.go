@@ -62,17 +62,17 @@ func (as *asks) hold(ctx context.Context, key string) (free func(), err error) {
 func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 	came := time.Now()
 	if !isType(d, typeRequest) {
-		as.refuse(ctx, d, "it is no task: its type is "+shorten.Line(d.Type, 100))
+		as.refuse(d, "it is no task: its type is "+shorten.Line(d.Type, 100))
 		return
 	}
 	r := &request{}
 	if err := read(d.Body, r, "taskId", "skill", "message"); err != nil {
-		as.refuse(ctx, d, err.Error())
+		as.refuse(d, err.Error())
 		return
 	}
 	q, err := as.askOf(d, r, f)
 	if err != nil {
-		as.refuse(ctx, d, err.Error())
+		as.refuse(d, err.Error())
 		return
 	}
 	q.came = came
@@ -131,7 +131,7 @@ func (as *asks) unfit(f *face, r *request, q *ask) string {
 }
 
 // refuse refuses a message that cannot be worked on: RabbitMQ puts it to the dead letters, and whoever has sent it is told.
-func (as *asks) refuse(ctx context.Context, d *amqp.Delivery, why string) {
+func (as *asks) refuse(d *amqp.Delivery, why string) {
 	as.b.at.Logger.Info("a message of RockBot is refused", "source", shorten.Line(header(d, "rb-source"), maxName), "queue", d.RoutingKey, "err", shorten.Line(why, 300))
 	if topic, err := replyTopic(d.ReplyTo); err == nil && d.ReplyTo != "" && len(d.CorrelationId) <= maxKey {
 		as.b.line.tell(&letter{
@@ -214,7 +214,7 @@ func (as *asks) begin(ctx context.Context, d *amqp.Delivery, q *ask, r *request)
 		as.leave(q)
 		q.Answered = true
 		_ = as.store(ctx, q)
-		as.refuse(ctx, d, err.Error())
+		as.refuse(d, err.Error())
 	default:
 		as.leave(q)
 		as.b.again(ctx, d, err)

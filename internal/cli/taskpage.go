@@ -49,11 +49,11 @@ func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON boo
 		return err
 	}
 	alike.Add(t.Agent)
-	return e.show(taskPage(&t, alike.Named, time.Now()))
+	return e.show(taskPage(&t, alike.Named))
 }
 
 // taskPage returns the page of a task.
-func taskPage(t *view.Task, named func(string) string, now time.Time) *table.Table {
+func taskPage(t *view.Task, named func(string) string) *table.Table {
 	p := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	field := func(name, text string) {
 		if text != "" {

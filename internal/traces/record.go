@@ -28,7 +28,6 @@ type record struct {
 type finished struct {
 	key    conversation.Key
 	turn   string
-	seq    uint64 // the entry that answered
 	at     place
 	spans  []span
 	failed bool
@@ -74,7 +73,7 @@ func (r *recorder) appended(conv *conversation.Conversation, entry *conversation
 			continue
 		}
 		delete(r.turns, k)
-		f := finished{key: k.Key, turn: turn.ID, seq: entry.Seq, at: at, failed: turn.Failed}
+		f := finished{key: k.Key, turn: turn.ID, at: at, failed: turn.Failed}
 		if rec != nil {
 			f.spans = append(rec.spans, answered(conv, turn, at.parent, r.content))
 		}

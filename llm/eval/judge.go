@@ -45,7 +45,7 @@ func judge(c *Case, d *llm.Decision) Verdict {
 	if !v.Agents || !d.Kind.Delegates() { // nothing to be compared
 		v.Order, v.Arguments = v.Agents, v.Agents
 	} else {
-		v.Order = note(wrongOrder(c, d, named))
+		v.Order = note(wrongOrder(c, d))
 		v.Arguments = note(wrongArguments(c, d, named))
 	}
 	v.Say = note(wrongWords(c, d))
@@ -91,7 +91,7 @@ func assign(want []string, d *llm.Decision) (named map[string][]int, why string)
 }
 
 // wrongOrder returns what is wrong with the dependencies.
-func wrongOrder(c *Case, d *llm.Decision, named map[string][]int) string {
+func wrongOrder(c *Case, d *llm.Decision) string {
 	index := map[string]int{}
 	for i := range d.Delegations {
 		index[d.Delegations[i].ID] = i

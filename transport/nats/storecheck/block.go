@@ -40,7 +40,6 @@ var (
 // Record is a message of a stream. Its bytes are valid only during the call that it is passed to.
 type Record struct {
 	Seq          uint64
-	Time         time.Time
 	Subject      string
 	Header, Data []byte
 	// Gone says that the message of this sequence was removed; only Seq is known then.
@@ -147,7 +146,6 @@ func (b *block) parse(buf []byte) (r Record, n int, err error) {
 	seq := binary.LittleEndian.Uint64(buf[4:])
 	r.Seq, r.Gone = seq&^(erasedBit|tombstoneBit), seq&(erasedBit|tombstoneBit) != 0
 	r.tombstone, r.bytes = seq&tombstoneBit != 0, buf[:n]
-	r.Time = time.Unix(0, int64(binary.LittleEndian.Uint64(buf[12:])))
 	r.Data = data[subject+head:]
 	if withHeader {
 		size := binary.LittleEndian.Uint32(data[subject:])
