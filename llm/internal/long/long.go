@@ -10,7 +10,7 @@ import (
 // Bounds in bytes.
 const (
 	small = 256 << 10 // of pieces that do not count: hardly any is longer
-	most  = 128 << 20 // of all that are longer
+	most  = 64 << 20  // of all that are longer
 )
 
 // ErrTooMany is the error of a piece for which no memory is left.

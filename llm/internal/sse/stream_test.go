@@ -56,7 +56,7 @@ func TestManyLongLines(t *testing.T) {
 			}
 		}
 	}
-	if held := waiting * length; waiting == 0 || held > 128<<20 {
+	if held := waiting * length; waiting == 0 || held > 64<<20 {
 		t.Errorf("%d streams hold %d bytes", waiting, held)
 	}
 	close(goOn)
