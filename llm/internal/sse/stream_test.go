@@ -22,10 +22,14 @@ type zeros struct {
 }
 
 func (z *zeros) Read(p []byte) (int, error) {
+	if z.waits == nil {
+		return 0, io.EOF
+	}
 	n := min(len(p), z.left)
 	if z.left -= n; n == 0 {
 		z.waits <- struct{}{}
 		<-z.goOn
+		z.waits = nil
 		return 0, io.EOF
 	}
 	clear(p[:n])
@@ -63,8 +67,7 @@ func TestManyLongLines(t *testing.T) {
 	for range waiting {
 		<-ended
 	}
-	s := NewStream(io.NopCloser(&zeros{left: length, waits: waits, goOn: goOn}), none{})
-	go func() { <-waits }()
+	s := NewStream(io.NopCloser(&zeros{left: length, waits: make(chan struct{}, 1), goOn: goOn}), none{})
 	_, _ = io.ReadAll(s)
 	if err := s.Broken(); err != nil && errors.Is(err.Err, long.ErrTooMany) {
 		t.Errorf("a later stream: %v", err)
