@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -80,8 +80,8 @@ func (s *stream) put(ctx context.Context, e waiting) bool {
 		if n := len(s.queue); n == 0 || n < maxQueue && s.bytes+e.weight <= maxQueueBytes {
 			s.queue = append(s.queue, e)
 			s.bytes += e.weight
+			s.in.put(s, e.weight) // before it can be taken, and sent
 			s.mu.Unlock()
-			s.in.put(s, e.weight)
 			select {
 			case s.more <- struct{}{}:
 			default:
@@ -144,11 +144,10 @@ func newExchange() *exchange {
 
 // programs returns what tells programs apart, since they have no keys: the connection and, unless that is this machine, the host.
 func (s *stream) programs() []string {
-	host, _, err := net.SplitHostPort(s.conn)
-	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsLoopback() {
+	if at, err := netip.ParseAddrPort(s.conn); err != nil || at.Addr().Unmap().IsLoopback() {
 		return []string{s.conn}
 	}
-	return []string{s.conn, host}
+	return []string{s.conn, kit.Host(s.conn)}
 }
 
 // open adds a stream. A program has at most three times as many as are free, so that one alone has three quarters of all, and there is room for others.

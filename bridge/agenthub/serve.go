@@ -46,7 +46,9 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
 			defer h.caught(&err)
 			kit.Arrived(ctx)
-			defer enter(ctx, guard)()
+			if from, ok := peer.FromContext(ctx); ok {
+				defer guard.Begin(from.Addr)()
+			}
 			return next(ctx, req)
 		}),
 		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
@@ -71,14 +73,6 @@ func admit(places *kit.Places) tap.ServerInHandle {
 		}
 		return ctx, nil
 	}
-}
-
-// enter takes note of a call on its connection.
-func enter(ctx context.Context, guard *httpserver.Guard) (end func()) {
-	if from, ok := peer.FromContext(ctx); ok {
-		return guard.Begin(from.Addr)
-	}
-	return func() {}
 }
 
 // caught makes an error of a panic.
