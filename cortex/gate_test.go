@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -240,6 +241,28 @@ func TestCallsAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCanceledCallMayBeAskedAgain cancels a turn while its calls are counted: the call was not made, so asking for the same is no repetition.
+func TestCanceledCallMayBeAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.serveAgents()
+		w.start(cortex.Config{Decider: relaying, Store: sluggish{w.store.(*memstore.Store)}, Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 5, per: 1h}, repeat: {within: 10m}}]")})
+		w.say("m1", "pay 5")
+		pass(3500 * time.Millisecond) // each of four looks at the counts takes a second, and the third one notes the call
+		cancel := cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")})
+		for _, to := range []transport.Topic{transport.Control("", transport.Cortex), transport.Inbox("", transport.Cortex)} {
+			if err := w.bus.Publish(t.Context(), to, cancel); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Minute)
+		w.wantAnswer("m1", conversation.AnswerCanceled)
+		w.say("m2", "pay 5")
+		pass(time.Minute)
+		w.wantAllTasks(1)
+	})
 }
 
 // TestSameCallTwice has a decision ask for the same twice, which a rule forbids.

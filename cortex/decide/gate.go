@@ -84,7 +84,7 @@ func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (
 	if d.m.cfg.Notes == nil {
 		return nil, "", errNoNotes
 	}
-	if why := twice(d, all); why != "" {
+	if why := d.twice(all); why != "" {
 		d.m.denied.Limit.Add(1)
 		return nil, "", conversation.Failure(why)
 	}
@@ -111,7 +111,7 @@ func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (
 }
 
 // twice returns why a decision cannot be carried out that itself has a call twice which may not be repeated, or "".
-func twice(d *decision, all []gated) string {
+func (d *decision) twice(all []gated) string {
 	seen := map[string]bool{}
 	for i := range all {
 		if all[i].repeat == nil {
@@ -193,8 +193,13 @@ func (d *decision) claim(ctx context.Context, all []gated) (bool, error) {
 	return true, nil
 }
 
-// unclaim removes what claim has noted, as far as it can: it is asked for in vain, and may be asked for again.
+// unclaimTime bounds how long unclaim takes.
+const unclaimTime = 10 * time.Second
+
+// unclaim removes what claim has noted, as far as it can, also when ctx has ended: it is asked for in vain, and may be asked for again.
 func (d *decision) unclaim(ctx context.Context, all []gated) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), unclaimTime)
+	defer stop()
 	for i := range all {
 		if all[i].repeat == nil {
 			continue
