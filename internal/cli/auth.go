@@ -169,14 +169,16 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 						return err
 					}
 				}
-				_, missing := os.Stat(kind.file(dir, tenant, id))
+				before, missing := os.Stat(kind.file(dir, tenant, id))
 				file, err := kind.add(dir, tenant, id)
 				if err != nil {
 					return fmt.Errorf("%s %s: %w", kind.name, prompt.Clean(args[0], 64), err)
 				}
 				fmt.Fprintln(e.stdout, file)
-				if missing == nil {
+				if after, err := os.Stat(file); missing == nil && err == nil && os.SameFile(before, after) {
 					e.say("these were there already, and stay as they are")
+				} else if missing == nil {
+					e.say("those that were there were revoked: these are new")
 				}
 				e.advise(kind.next(dir, file, e.settings.tenant, args[0])...)
 				return nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -38,11 +39,20 @@ func (dir folder) Empty() bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-// Keyed implements [home.Folder]: each account of a server with keys has a folder of its own.
+// Keyed implements [home.Folder]: each account of a server with keys has a folder of its own. What cannot be read counts as keyed, since whoever is told
+// otherwise may begin to serve without keys.
 func (dir folder) Keyed() bool {
-	found, _ := filepath.Glob(filepath.Join(string(dir), "jetstream", "*", "streams", "CORTEX_INBOX")) // the pattern is a good one
-	return slices.ContainsFunc(found, func(path string) bool {
-		return filepath.Base(filepath.Dir(filepath.Dir(path))) != "$G"
+	root := filepath.Join(string(dir), "jetstream")
+	accounts, err := os.ReadDir(root)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return slices.ContainsFunc(accounts, func(account fs.DirEntry) bool {
+		if account.Name() == "$G" {
+			return false
+		}
+		_, err := os.Lstat(filepath.Join(root, account.Name(), "streams", "CORTEX_INBOX"))
+		return err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 	})
 }
 

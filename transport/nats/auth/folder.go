@@ -31,6 +31,7 @@ const (
 	agentsDir    = "agents"
 	usersDir     = "users"
 	credsSuffix  = ".creds"
+	keySuffix    = ".nk"
 )
 
 // ErrNoFolder is returned for a folder without keys of Init.
@@ -147,7 +148,7 @@ func addTenant(dir, tenant string) error {
 }
 
 // AddAgent makes credentials for the agent with this id, its [transport.AgentID], and returns their file. Servers do not need to be told. Existing
-// credentials are kept.
+// credentials are kept unless they were revoked.
 func AddAgent(dir, tenant, id string) (file string, err error) {
 	return add(dir, agentsDir, &Identity{Role: Agent, Tenant: tenant, ID: id}, id)
 }
@@ -177,7 +178,7 @@ func add(dir, kind string, i *Identity, name string) (string, error) {
 
 // Tenants returns the tenants of a folder by the ids of their accounts.
 func Tenants(dir string) (map[string]string, error) {
-	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountFile))
+	files, err := tenantFiles(dir, accountFile)
 	if err != nil {
 		return nil, err
 	}
@@ -240,16 +241,22 @@ func List(dir string) ([]*Identity, error) {
 	if err := check(dir); err != nil {
 		return nil, err
 	}
-	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", "*"+credsSuffix))
+	tenants, err := namesIn(filepath.Join(dir, tenantsDir))
 	if err != nil {
 		return nil, err
 	}
-	more, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", "*s", "*"+credsSuffix))
-	if err != nil {
-		return nil, err
+	var files []string
+	for _, kind := range []string{"", agentsDir, usersDir} {
+		for _, tenant := range tenants {
+			some, err := filesWith(filepath.Join(dir, tenantsDir, tenant, kind), credsSuffix)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, some...)
+		}
 	}
 	var all []*Identity
-	for _, f := range append(files, more...) {
+	for _, f := range files {
 		i, err := Read(f)
 		if err != nil && !errors.Is(err, ErrExpired) {
 			return nil, err
@@ -264,11 +271,6 @@ func List(dir string) ([]*Identity, error) {
 		return cmp.Or(strings.Compare(a.Tenant, b.Tenant), byRole, strings.Compare(a.ID, b.ID))
 	})
 	return all, nil
-}
-
-// escapeGlob escapes the characters of a folder's name that are special to Glob.
-func escapeGlob(dir string) string {
-	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(dir)
 }
 
 func tenantDir(dir, tenant string) string {
@@ -306,11 +308,11 @@ func Check(dir string) error {
 	if _, err := jwt.DecodeOperatorClaims(string(operator)); err != nil {
 		return fmt.Errorf("%s: %w", trust.Operator, err)
 	}
-	keys, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.nk"))
+	keys, err := filesWith(dir, keySuffix)
 	if err != nil {
 		return err
 	}
-	more, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountKey))
+	more, err := tenantFiles(dir, accountKey)
 	if err != nil {
 		return err
 	}
@@ -338,14 +340,27 @@ func Check(dir string) error {
 	return err
 }
 
+// ensureCreds makes credentials unless there are some. Those that were revoked and are still there, because the revocation was killed before it removed
+// them or because the folder comes from a backup, are replaced: nobody would be let in with them.
 func ensureCreds(dir string, i *Identity) error {
-	return ensureFile(i.File, func() ([]byte, error) {
+	content := func() ([]byte, error) {
 		account, err := readKey(filepath.Join(tenantDir(dir, i.Tenant), accountKey))
 		if err != nil {
 			return nil, err
 		}
 		return issue(i, account, time.Time{})
-	})
+	}
+	if claims, err := userClaims(i.File); err == nil {
+		account := &revocations{path: filepath.Join(tenantDir(dir, i.Tenant), accountFile)}
+		if account.have(claims) {
+			b, err := content()
+			if err != nil {
+				return err
+			}
+			return replace(i.File, b)
+		}
+	}
+	return ensureFile(i.File, content)
 }
 
 // ensureKey returns the key in a file and its public part. It makes the key if the file is missing.
@@ -387,6 +402,7 @@ func encode(c jwt.Claims, signer nkeys.KeyPair) ([]byte, error) {
 // ensureFile writes the result of content to a file unless the file exists. The file appears whole or not at all, and of several processes that
 // write it at once one wins.
 func ensureFile(path string, content func() ([]byte, error)) error {
+	removeLeftovers(filepath.Dir(path))
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -407,6 +423,7 @@ func ensureFile(path string, content func() ([]byte, error)) error {
 
 // replace writes the file at path atomically, so that only its owner can read it. Its errors name that path, and are the same at each attempt.
 func replace(path string, b []byte) error {
+	removeLeftovers(filepath.Dir(path))
 	tmp, err := writeTemp(path, b)
 	if err == nil {
 		if err = os.Rename(tmp, path); err == nil {
@@ -424,7 +441,7 @@ func replace(path string, b []byte) error {
 
 // writeTemp writes a file beside path that only its owner can read.
 func writeTemp(path string, b []byte) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
 	if err != nil {
 		return "", err
 	}

@@ -31,7 +31,7 @@ func Load(dir string) (*Trust, error) {
 	if t.System, err = t.add(filepath.Join(dir, systemFile)); err != nil {
 		return nil, err
 	}
-	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountFile))
+	files, err := tenantFiles(dir, accountFile)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (r Revocations) Meet(account *jwt.AccountClaims) (lacked int, changed bool)
 
 // PutBack adds the revocations of r to the accounts in a folder that lack some. It needs the key that signs accounts.
 func (r Revocations) PutBack(dir string) error {
-	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountFile))
+	files, err := tenantFiles(dir, accountFile)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,168 @@
+package auth
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+)
+
+// TestUnreadable has a folder of tenants, or that of one tenant, which cannot be read: that is an error everywhere, and not a folder with fewer tenants.
+// What is written of it stays as it was.
+func TestUnreadable(t *testing.T) {
+	loop := func(path string) error { return errors.Join(os.Rename(path, path+".away"), os.Symlink(path, path)) }
+	for what, spoil := range map[string]func(dir string) error{
+		"tenants":         func(dir string) error { return loop(filepath.Join(dir, tenantsDir)) },
+		"tenants missing": func(dir string) error { return os.Rename(filepath.Join(dir, tenantsDir), filepath.Join(dir, "away")) },
+		"a tenant":        func(dir string) error { return loop(tenantDir(dir, "acme")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := Init(dir, "", "acme"); err != nil {
+				t.Fatal(err)
+			}
+			ada, err := AddUser(dir, "", "ada")
+			if err != nil {
+				t.Fatal(err)
+			}
+			copied := filepath.Join(t.TempDir(), "ada.creds")
+			if b, err := os.ReadFile(ada); err != nil || os.WriteFile(copied, b, 0o600) != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(Resolver(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			for name, f := range map[string]func() error{
+				"Load":    func() error { _, err := Load(dir); return err },
+				"Tenants": func() error { _, err := Tenants(dir); return err },
+				"Admins":  func() error { _, err := Admins(dir); return err },
+				"List":    func() error { _, err := List(dir); return err },
+				"Check":   func() error { return Check(dir) },
+				"PutBack": func() error { return Revocations{"A": jwt.RevocationList{"U": 1}}.PutBack(dir) },
+				"Revoke":  func() error { _, err := Revoke(dir, copied); return err },
+			} {
+				if err := f(); err == nil || !strings.Contains(err.Error(), dir) {
+					t.Errorf("%s: %v, want an error that names what cannot be read", name, err)
+				}
+			}
+			if after, err := os.ReadFile(Resolver(dir)); err != nil || string(after) != string(before) {
+				t.Errorf("%s has changed, %v:\n%s", resolverFile, err, after)
+			}
+		})
+	}
+}
+
+// TestLeftovers has files of processes that were killed while they wrote: the next one that writes removes them, and leaves those that somebody may be
+// writing. Nobody is listed for them.
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	ada, err := AddAgent(dir, "", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := []string{dir, tenantDir(dir, ""), filepath.Dir(ada)}
+	leave := func(name string, age time.Duration) {
+		t.Helper()
+		for _, folder := range folders {
+			path, at := filepath.Join(folder, name), time.Now().Add(-age)
+			if err := errors.Join(os.WriteFile(path, []byte("SUA"), 0o600), os.Chtimes(path, at, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := func() (names []string) {
+		t.Helper()
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if strings.HasPrefix(filepath.Base(path), tempPrefix) {
+				names = append(names, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	for what, write := range map[string]func() error{
+		"made again": func() error { _, err := AddAgent(dir, "", "ada"); return errors.Join(Init(dir), err) },
+		"revoked":    func() error { _, err := Revoke(dir, ada); return err },
+	} {
+		leave(tempPrefix+"1"+credsSuffix, 2*tempAfter)
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		got := slices.DeleteFunc(left(), func(path string) bool { return what == "revoked" && filepath.Dir(path) == filepath.Dir(ada) })
+		if len(got) > 0 { // to revoke writes nothing beside the credentials
+			t.Errorf("%s: %v are left", what, got)
+		}
+	}
+	leave(tempPrefix+"2"+credsSuffix, 0)
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); len(got) < len(folders) {
+		t.Errorf("of what is being written, only %v is left", got)
+	}
+	if err := Check(dir); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+// TestAddRevoked makes credentials for an agent whose revoked ones are still in the folder: new ones.
+func TestAddRevoked(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	file, err := AddAgent(dir, "", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Revoke(dir, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, before, 0o600); err != nil { // as if it had not been removed any more
+		t.Fatal(err)
+	}
+	if _, err := AddAgent(dir, "", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	bearer, err := NewBearer(Admin(dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := BearerToken(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who, err := bearer.Identify(token); err != nil || who.ID != "ada" {
+		t.Errorf("with the credentials that were made again: %v, %v", who, err)
+	}
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := AddAgent(dir, "", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(file); err != nil || string(again) != string(good) {
+		t.Errorf("good credentials were made anew, %v", err)
+	}
+}
