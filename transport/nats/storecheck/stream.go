@@ -91,6 +91,7 @@ func (s *checking) indices() ([]uint32, error) {
 		}
 		s.found(Lost, messagesDir, kept, "the folder cannot be read: %v", plain(err))
 	}
+	s.halfway(entries)
 	names := namesOf(entries)
 	if s.clean {
 		for file := range s.remembered.Files {
