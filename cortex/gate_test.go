@@ -265,6 +265,101 @@ func TestCanceledCallMayBeAskedAgain(t *testing.T) {
 	})
 }
 
+// TestCallOfAnotherTask has a task end without a result that has not made the call which another one has made: that one may still not be repeated.
+func TestCallOfAnotherTask(t *testing.T) {
+	const again = "Nothing was done: alpha was asked for the same at "
+	for name, test := range map[string]struct {
+		rule string
+		end  func(w *world, first a2a.TaskID) // ends the task of conversation b
+	}{
+		"not confirmed":  {"confirm: true, repeat: {within: 1h}", func(w *world, _ a2a.TaskID) { w.sayIn("b", "m2", "no") }},
+		"something else": {"confirm: true, repeat: {within: 1h}", func(w *world, _ a2a.TaskID) { w.sayIn("b", "m2", "pay 7") }},
+		"failed after a while": {"repeat: {within: 10s}", func(w *world, first a2a.TaskID) {
+			e := resultEvent("r", "alpha", first, a2a.TaskStateFailed, "no")
+			e.ContextID, e.Payload.(*a2a.Task).ContextID = "b", "b"
+			w.publish(e)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldOf(t, agentIDs)
+				var got []a2a.TaskID
+				w.heed = func(_ string, e *transport.Event) { got = append(got, e.TaskID) }
+				w.start(cortex.Config{Decider: relaying, Policy: rulesOf(t, "rules: [{agents: [alpha], "+test.rule+"}]")})
+				confirms := strings.HasPrefix(test.rule, "confirm")
+				w.sayIn("b", "m1", "pay 5")
+				var first a2a.TaskID
+				if pass(10 * time.Second); !confirms {
+					first = got[0]
+				}
+				w.sayIn("a", "m1", "pay 5")
+				if pass(time.Second); confirms {
+					w.sayIn("a", "m2", "yes")
+					pass(time.Second)
+				}
+				before := len(got)
+				test.end(w, first)
+				pass(time.Second)
+				w.sayIn("c", "m1", "pay 5")
+				pass(time.Second)
+				if got := w.answerIn("c", "m1"); !strings.HasPrefix(got, again) {
+					t.Errorf("answer %q, want %q", got, again)
+				}
+				if len(got) != before || before == 0 {
+					t.Errorf("%d tasks, want %d", len(got), before)
+				}
+			})
+		})
+	}
+}
+
+// TestCallOfACanceledDecision has a decision canceled after its call was counted: the call was not made, and may be made later.
+func TestCallOfACanceledDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.start(cortex.Config{
+			Decider: relaying, Store: sluggish{w.store.(*memstore.Store)}, Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 1, per: 1h}, repeat: {within: 1h}}]"),
+		})
+		if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), userEvent("m1", "pay 5")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3500 * time.Millisecond) // in the last one of four readings
+		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")})); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		w.wantAnswer("m1", "Canceled.")
+		w.wantAllTasks(0)
+		w.say("m2", "pay 5")
+		pass(time.Minute)
+		w.wantAllTasks(1)
+	})
+}
+
+// counting is a store that conflicts, and keeps notes.
+type counting struct {
+	*memstore.Store
+	log storage.Store
+}
+
+func (s counting) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
+	return s.log.Append(ctx, tenant, contextID, after, e)
+}
+
+// TestFailedCallOfALostDecision has the task fail of a decision that came second and was kept: its call may be made again.
+func TestFailedCallOfALostDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0"}
+		w.start(cortex.Config{Decider: relaying, Store: counting{w.store.(*memstore.Store), &conflicting{w.store, other}}, Policy: rulesOf(t, "rules: [{agents: [alpha], repeat: {within: 1h}}]")})
+		w.say("m1", "pay 5")
+		w.publish(resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateFailed, "no"))
+		w.wantAnswer("m1", "alpha FAILED no; ")
+		w.say("m2", "pay 5")
+		w.wantAllTasks(2)
+	})
+}
+
 // TestSameCallTwice has a decision ask for the same twice, which a rule forbids.
 func TestSameCallTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

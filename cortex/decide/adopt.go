@@ -2,6 +2,7 @@ package decide
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"time"
 
@@ -17,7 +18,7 @@ type Lost struct {
 
 // adopt takes the decision or the failure of a lost entry for this entry, if the log has gained nothing since that the decider would have seen. It
 // returns false when a new decision is needed.
-func (d *decision) adopt(lost *Lost) bool {
+func (d *decision) adopt(ctx context.Context, lost *Lost) bool {
 	if lost == nil || lost.Entry.Decision == nil && lost.Entry.Failure == "" {
 		return false
 	}
@@ -37,6 +38,11 @@ func (d *decision) adopt(lost *Lost) bool {
 		}
 		if len(d.admit(decided, lost.Entry.Consent == "")) > 0 { // the limits counted its tasks under other ids
 			return false
+		}
+		if lost.Entry.Consent == "" { // the same for calls that may not be repeated
+			if claimed, err := d.claim(ctx, d.gated(decided)); !claimed || err != nil {
+				return false
+			}
 		}
 	}
 	e, was := d.entry, lost.Entry

@@ -68,7 +68,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	if ok, err := d.goOn(ctx); ok {
 		return err
 	}
-	if d.adopt(lost) {
+	if d.adopt(ctx, lost) {
 		m.log.InfoContext(ctx, "decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
 		return nil
 	}
@@ -123,6 +123,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errCanceled):
+		if decided != nil {
+			d.uncount(ctx, d.gated(decided))
+		}
 		entry.Failure = conversation.AnswerCanceled
 		return nil
 	case err != nil:

@@ -42,8 +42,9 @@ type callsNote struct {
 }
 
 type callNote struct {
-	ID   string    `json:"id"`
-	Time time.Time `json:"time"`
+	ID   string     `json:"id"`
+	Time time.Time  `json:"time"`
+	Task a2a.TaskID `json:"task,omitempty"` // that does what may not be repeated; "" where calls are only counted
 }
 
 // within reports whether c was made in the span of time before now. Another process, whose clock is ahead, may have dated it later; a date that is later
@@ -54,30 +55,38 @@ func (c callNote) within(span time.Duration, now time.Time) bool { return now.Su
 type gated struct {
 	del    *llm.Delegation
 	id     string
+	task   a2a.TaskID
 	limits []policy.Calls
 	repeat *policy.Repeat
 }
 
-// gate checks the calls of a decision by the rules, and counts them if they are sent. It returns why agents cannot be given them now, by agent; or an
-// answer, the first results, in place of a decision that repeats only what is done; or an error, which is a [conversation.Failure] for a refused repetition.
-func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (full map[string]string, say string, err error) {
+// gated returns those delegations of a decision that rules count. Tasks that continue are none: they were counted when they began.
+func (d *decision) gated(decided *llm.Decision) []gated {
 	if !d.policy.Counted() || !decided.Kind.Delegates() {
-		return nil, "", nil
+		return nil
 	}
+	ids := d.conv.TaskIDs(d.entry.Seq, d.turn, decided)
 	var all []gated
 	for i := range decided.Delegations {
 		del := &decided.Delegations[i]
-		if w := d.conv.Tasks[a2a.TaskID(del.ID)]; w != nil && w.SentSeq != 0 { // it continues
+		if w := d.conv.Tasks[a2a.TaskID(del.ID)]; w != nil && w.SentSeq != 0 {
 			continue
 		}
 		g := gated{
-			del: del, id: hashOf(d.conv.Tenant, d.conv.ContextID, conversation.EventKey(d.entry.Cause), del.ID, del.Agent),
+			del: del, id: hashOf(d.conv.Tenant, d.conv.ContextID, conversation.EventKey(d.entry.Cause), del.ID, del.Agent), task: ids[del.ID],
 			limits: d.policy.Calls(d.turn.From, del.Agent, d.skillOf(del)), repeat: d.policy.Repeat(d.turn.From, del.Agent, d.skillOf(del)),
 		}
 		if len(g.limits) > 0 || g.repeat != nil {
 			all = append(all, g)
 		}
 	}
+	return all
+}
+
+// gate checks the calls of a decision by the rules, and counts them if they are sent. It returns why agents cannot be given them now, by agent; or an
+// answer, the first results, in place of a decision that repeats only what is done; or an error, which is a [conversation.Failure] for a refused repetition.
+func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (full map[string]string, say string, err error) {
+	all := d.gated(decided)
 	if len(all) == 0 {
 		return nil, "", nil
 	}
@@ -103,7 +112,7 @@ func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (
 			full, err = d.countCalls(ctx, all, true)
 		}
 		if len(full) > 0 || err != nil {
-			d.unclaim(ctx, all)
+			d.uncount(ctx, all)
 		}
 		return full, "", err
 	}
@@ -155,7 +164,7 @@ func (d *decision) countCalls(ctx context.Context, all []gated, count bool) (ful
 	for i := range all {
 		for _, l := range all[i].limits {
 			key := d.limitKey(&all[i], l)
-			fits, err := d.m.call(ctx, d.conv.Tenant, key, callNote{all[i].id, d.entry.Time}, l.Most-more[key], l.Per, count)
+			fits, err := d.m.call(ctx, d.conv.Tenant, key, callNote{ID: all[i].id, Time: d.entry.Time}, l.Most-more[key], l.Per, count)
 			if err != nil {
 				return nil, err
 			}
@@ -176,12 +185,15 @@ func (d *decision) countCalls(ctx context.Context, all []gated, count bool) (ful
 // claim notes the calls that may not be repeated. It returns false, and notes none, if another one has been noted since they were looked for: of several
 // that ask for the same at the same time, in other conversations and replicas, one gets it.
 func (d *decision) claim(ctx context.Context, all []gated) (bool, error) {
+	if len(all) > 0 && d.m.cfg.Notes == nil {
+		return false, errNoNotes
+	}
 	for i := range all {
 		r := all[i].repeat
 		if r == nil {
 			continue
 		}
-		ours, err := d.m.call(ctx, d.conv.Tenant, d.repeatKey(all[i].del), callNote{all[i].id, d.entry.Time}, 1, r.Within, true)
+		ours, err := d.m.call(ctx, d.conv.Tenant, d.repeatKey(all[i].del), callNote{all[i].id, d.entry.Time, all[i].task}, 1, r.Within, true)
 		if err != nil {
 			return false, err
 		}
@@ -193,20 +205,37 @@ func (d *decision) claim(ctx context.Context, all []gated) (bool, error) {
 	return true, nil
 }
 
-// unclaimTime bounds how long unclaim takes.
-const unclaimTime = 10 * time.Second
-
-// unclaim removes what claim has noted, as far as it can, also when ctx has ended: it is asked for in vain, and may be asked for again.
+// unclaim removes what claim has noted, as far as it can: it is asked for in vain, and may be asked for again.
 func (d *decision) unclaim(ctx context.Context, all []gated) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), unclaimTime)
-	defer stop()
 	for i := range all {
-		if all[i].repeat == nil {
-			continue
+		if all[i].repeat != nil {
+			d.uncall(ctx, &all[i], d.repeatKey(all[i].del))
 		}
-		if err := d.m.uncall(ctx, d.conv.Tenant, d.repeatKey(all[i].del), all[i].id); err != nil {
-			d.m.log.WarnContext(ctx, "a call that was not made still counts", "context_id", d.conv.ContextID, "agent", all[i].del.Agent, "err", err)
+	}
+}
+
+// uncount removes all that was noted of a decision that is not carried out, as far as it can.
+func (d *decision) uncount(ctx context.Context, all []gated) {
+	if d.m.cfg.Notes == nil {
+		return
+	}
+	d.unclaim(ctx, all)
+	for i := range all {
+		for _, l := range all[i].limits {
+			d.uncall(ctx, &all[i], d.limitKey(&all[i], l))
 		}
+	}
+}
+
+// uncallTime bounds how long one note may take.
+const uncallTime = 10 * time.Second
+
+// uncall removes a call from a note, also when ctx has ended.
+func (d *decision) uncall(ctx context.Context, g *gated, key string) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), uncallTime)
+	defer stop()
+	if err := d.m.uncall(ctx, d.conv.Tenant, key, func(c callNote) bool { return c.ID == g.id }); err != nil {
+		d.m.log.WarnContext(ctx, "a call that was not made still counts", "context_id", d.conv.ContextID, "agent", g.del.Agent, "err", err)
 	}
 }
 
@@ -340,8 +369,12 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 				return false, fmt.Errorf("count calls: %w", err)
 			}
 		}
-		if slices.ContainsFunc(n.Calls, func(o callNote) bool { return o.ID == c.ID }) {
-			return true, nil
+		if i := slices.IndexFunc(n.Calls, func(o callNote) bool { return o.ID == c.ID }); i >= 0 {
+			if !count || n.Calls[i].Task == c.Task {
+				return true, nil
+			}
+			c.Time = n.Calls[i].Time // the log has gone on since, so the task has another id
+			n.Calls = slices.Delete(n.Calls, i, i+1)
 		}
 		n.Calls = slices.DeleteFunc(n.Calls, func(o callNote) bool { return !o.within(per, c.Time) })
 		if len(n.Calls) >= most || !count {
@@ -366,8 +399,8 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 	return false, errFaster
 }
 
-// uncall removes the call with this id from a note, if it is there.
-func (m *Maker) uncall(ctx context.Context, tenant, key, id string) error {
+// uncall removes a call from a note, if it is there.
+func (m *Maker) uncall(ctx context.Context, tenant, key string, is func(callNote) bool) error {
 	for range gateTries {
 		note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
 		if err != nil {
@@ -377,7 +410,7 @@ func (m *Maker) uncall(ctx context.Context, tenant, key, id string) error {
 		if len(note.Value) == 0 || json.Unmarshal(note.Value, &n) != nil {
 			return nil
 		}
-		left := slices.DeleteFunc(slices.Clone(n.Calls), func(c callNote) bool { return c.ID == id })
+		left := slices.DeleteFunc(slices.Clone(n.Calls), is)
 		if len(left) == len(n.Calls) {
 			return nil
 		}
@@ -417,7 +450,7 @@ func (m *Maker) sweepCalls(ctx context.Context, tenant string, now time.Time) {
 }
 
 // Release forgets the calls of tasks that the entry, which was just applied, has ended without a result, so that they may be asked for again. It does
-// nothing unless a rule is about repeated calls.
+// nothing unless a rule is about repeated calls. The same call of another task stays: a task that waited for a yes and did not get it has made none.
 func (m *Maker) Release(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) {
 	p := m.policy()
 	if !p.Counted() || m.cfg.Notes == nil {
@@ -437,7 +470,7 @@ func (m *Maker) Release(ctx context.Context, conv *conversation.Conversation, en
 		}
 		d := &decision{m: m, conv: conv, turn: turn, policy: p, all: m.cfg.Agents(conv.Tenant)}
 		key := d.repeatKey(d.delegationOf(t, agent))
-		if err := m.cfg.Notes.DeleteNote(ctx, conv.Tenant, storage.NoteCalls, key, 0); err != nil {
+		if err := m.uncall(ctx, conv.Tenant, key, func(c callNote) bool { return c.Task == t.ID }); err != nil {
 			m.log.Warn("a call that was not done still counts", "context_id", conv.ContextID, "task_id", t.ID, "err", err)
 		}
 	}

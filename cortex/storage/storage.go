@@ -85,7 +85,7 @@ const NoteEvidence = "evidence"
 // learn.Record by skill. They hold none of anybody's words, so a store that encrypts notes may leave them in plain text.
 const NoteRecord = "record"
 
-// NoteCalls is the kind of the notes that count calls for rules of the policy: the keys are digests of who calls what, and the values hold digests and times.
+// NoteCalls is the kind of the notes that count calls for rules of the policy: the keys are digests of who calls what, and the values hold digests, times and ids of tasks.
 const NoteCalls = "calls"
 
 // NoteRefusal is the kind of the notes about refused messages, which are in no log. They identify a message only by its digest and hold
