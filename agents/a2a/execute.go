@@ -334,7 +334,9 @@ func (w *work) listen(ctx context.Context, open func(context.Context) iter.Seq2[
 		if settled, err := w.event(e); settled || err != nil {
 			return settled, err
 		}
-		if err := w.pace.Wait(ctx); err != nil {
+		select {
+		case <-time.After(w.pace.Reserve().Delay()):
+		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
 	}
