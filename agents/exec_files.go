@@ -235,6 +235,10 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 			leave(fmt.Sprintf("[%s: left out, a result has at most %d files and %d bytes]", name, transport.MaxFiles, int64(maxTaskFiles)))
 			continue
 		}
+		if limit := t.maxFile(); info.Size() > limit {
+			leave(fmt.Sprintf("[%s: left out, a file has at most %d bytes]", name, limit))
+			continue
+		}
 		n++
 		room -= info.Size()
 		r, err := document.OpenRegularIn(ctx, root, e.Name()) // a process that still runs may have replaced the file by a pipe

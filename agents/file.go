@@ -85,10 +85,7 @@ func (r fileReader) Read(b []byte) (int, error) {
 func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader) error {
 	ctx, done := t.until(ctx)
 	defer done()
-	limit := int64(transport.DefaultMaxFile)
-	if t.agent != nil && t.agent.o.MaxFile > 0 {
-		limit = t.agent.o.MaxFile
-	}
+	limit := t.maxFile()
 	files := t.store()
 	head := make([]byte, transport.MaxInlineFile+1)
 	n, err := io.ReadFull(r, head)
@@ -113,6 +110,14 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 		part = ref.Part(name, mediaType)
 	}
 	return t.Artifact(name, part)
+}
+
+// maxFile returns how many bytes a file of the task may have.
+func (t *Task) maxFile() int64 {
+	if t.agent != nil && t.agent.o.MaxFile > 0 {
+		return t.agent.o.MaxFile
+	}
+	return transport.DefaultMaxFile
 }
 
 // until returns a context that ends with ctx and with the task.

@@ -63,6 +63,14 @@ func init() {
 		}
 		fmt.Print("done")
 	}
+	programs["heavy"] = func([]string) {
+		out := os.Getenv("CORTEX_OUT")
+		heavy := filepath.Join(out, "heavy.bin")
+		os.WriteFile(heavy, nil, 0o600)                                       //nolint:errcheck // the test checks it
+		os.Truncate(heavy, transport.DefaultMaxFile+1)                        //nolint:errcheck // the test checks it
+		os.WriteFile(filepath.Join(out, "light.txt"), []byte("light"), 0o600) //nolint:errcheck // the test checks it
+		fmt.Print("done")
+	}
 }
 
 const litterFiles = 10_500
@@ -119,6 +127,17 @@ func TestExecLeavesMany(t *testing.T) {
 	last := fmt.Sprintf("[and %d more: left out]", litterFiles-transport.MaxFiles-10)
 	if lines[0] != "done" || !strings.HasPrefix(lines[1], first) || lines[11] != last {
 		t.Errorf("the result says %q, want %q first and %q last", lines, first, last)
+	}
+}
+
+// TestExecLeavesTooLarge has a program leave a file that is larger than a file may be: the result says so, and has the text.
+func TestExecLeavesTooLarge(t *testing.T) {
+	t.Parallel()
+	task := &agents.Task{ID: "t1", Message: message("work")}
+	got, err := run(t, program(t, "heavy", agents.ExecOptions{}), task)
+	want := fmt.Sprintf("done\n[heavy.bin: left out, a file has at most %d bytes]", transport.DefaultMaxFile)
+	if err != nil || got != want {
+		t.Errorf("the result is %q, %v, want %q", got, err, want)
 	}
 }
 
