@@ -239,7 +239,7 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 			return err
 		}
 		datadir.MarkStore(s.data, n.log)
-		if err := c.Keep(datadir.Store(s.data)); err != nil {
+		if err := c.KeepStore(ctx); err != nil {
 			return err
 		}
 		dial = n.server.Dial

@@ -20,7 +20,7 @@ import (
 // Claim is the data folder of this process, which holds its lock.
 type Claim struct {
 	data string
-	open map[string]*os.File // files and folders that must not be replaced, by path; one of them is the lock
+	open map[string]*os.File // files and folders that must not be replaced, by path; one of them is the lock, another the store when it is there
 }
 
 // How often a process checks that the data folder is still its own, and how long a process with the lock waits for a previous owner that still
@@ -64,6 +64,10 @@ func Take(ctx context.Context, data string) (*Claim, error) {
 		return nil, err
 	}
 	awaitPreviousOwner(ctx, data)
+	if err := c.KeepStore(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.close()
+		return nil, err
+	}
 	withdrawAddress(data) // left by a process that was killed
 	return c, nil
 }
@@ -95,6 +99,32 @@ func (c *Claim) Keep(path string) error {
 		c.open[path] = f
 	}
 	return err
+}
+
+// KeepStore is Keep for the store, which another data folder may lead to as well, by a link or a mount: it is locked itself, where the system can lock
+// folders. A process that was killed may have its store for a moment longer than its data folder. The error wraps [fs.ErrNotExist] when there is no
+// store.
+func (c *Claim) KeepStore(ctx context.Context) error {
+	path := Store(c.data)
+	if c.open[path] != nil {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(lastWord); errors.Is(tryLock(f), ErrLocked); {
+		if err := rest.For(ctx, 20*time.Millisecond); err != nil {
+			f.Close()
+			return err
+		}
+		if time.Now().After(end) {
+			f.Close()
+			return fmt.Errorf("the store %s is in use: another cortex runs on it by way of another data folder, and both would destroy it: end that one, or choose another folder with --data", path)
+		}
+	}
+	c.open[path] = f
+	return nil
 }
 
 // lost returns an error when a file or folder of the claim has been removed or replaced. One that cannot be examined does not count as lost.
@@ -139,10 +169,15 @@ func (c *Claim) Release() {
 	c.close()
 }
 
+// close ends with the lock of the data folder: whoever has that finds the store free.
 func (c *Claim) close() {
+	last := c.open[lockFile(c.data)]
 	for _, f := range c.open {
-		f.Close()
+		if f != last {
+			f.Close()
+		}
 	}
+	last.Close()
 }
 
 // Make creates a folder that only its owner can read.

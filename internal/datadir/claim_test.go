@@ -1,9 +1,12 @@
 package datadir
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,7 +39,7 @@ func TestClaimLost(t *testing.T) {
 			if err := os.Mkdir(filepath.Join(data, "nats"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Keep(filepath.Join(data, "nats")); err != nil {
+			if err := c.KeepStore(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if err := LeaveAddress(data, Address{URL: "nats://127.0.0.1:1"}); err != nil {
@@ -51,6 +54,61 @@ func TestClaimLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStoreOfTwoFolders has two data folders that lead to one store: only one process at a time has it, whether the store was there before the process or
+// is made by it, and a process that ends, or gives up, leaves it to the next.
+func TestStoreOfTwoFolders(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Log("NOT CHECKED: Windows does not lock folders")
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		first, second, store := t.TempDir(), t.TempDir(), t.TempDir()
+		lead := func(data string) {
+			t.Helper()
+			if err := os.Symlink(store, Store(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := func() {
+			t.Helper()
+			c, err := Take(t.Context(), second)
+			if err == nil {
+				c.Release()
+			}
+			if err == nil || errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), Store(second)+" is in use") {
+				t.Errorf("a second process on the store: %v", err)
+			}
+		}
+		c, err := Take(t.Context(), first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.KeepStore(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without a store: %v", err)
+		}
+		lead(first)
+		lead(second)
+		if err := c.KeepStore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		refused()
+		c.Release()
+		if c, err = Take(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		refused()
+		go func() {
+			time.Sleep(time.Second) // as long as the end of a process takes
+			c.Release()
+		}()
+		next, err := Take(t.Context(), second)
+		if err != nil {
+			t.Fatalf("after the first one has ended: %v", err)
+		}
+		next.Release()
+	})
 }
 
 // TestClaimLostLeavesOthersAlone checks that a process that has lost the folder does not remove its new owner's files.
