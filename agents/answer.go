@@ -77,8 +77,7 @@ func (a *agent) resultType(m *a2a.Message) string {
 	if card := a.shown(); skill == "" && len(card.Skills) == 1 {
 		skill = card.Skills[0].ID
 	}
-	skill = cmp.Or(skill, "task")
-	return skill + "_result"
+	return cmp.Or(skill, "task") + "_result"
 }
 
 func words(text string) a2a.ContentParts { return a2a.ContentParts{a2a.NewTextPart(text)} }

@@ -120,8 +120,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.DecideTimeout == 0 {
 		cfg.DecideTimeout = 2 * time.Minute
 	}
-	cfg.Decisions = cmp.Or(cfg.Decisions, decide.MaxDecisions)
-	cfg.Decisions = min(cfg.Decisions, decide.MaxDecisions)
+	cfg.Decisions = min(cmp.Or(cfg.Decisions, decide.MaxDecisions), decide.MaxDecisions)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -270,8 +270,7 @@ type delegation struct {
 }
 
 func viewAnswer(h *Turn, f form) string {
-	say := CleanText(h.Answer, maxAnswer)
-	say = cmp.Or(say, "(no answer)")
+	say := cmp.Or(CleanText(h.Answer, maxAnswer), "(no answer)")
 	return f.view(viewKind(h.Kind), say, h.Reason, []delegation{})
 }
 

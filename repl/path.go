@@ -23,9 +23,7 @@ func atHome(path string) string {
 // pathsFrom returns the completions of a path. Hidden files are offered only when their dot was typed.
 func pathsFrom(typed string) (word string, options []string) {
 	dir, name := filepath.Split(typed)
-	at := atHome(dir)
-	at = cmp.Or(at, ".")
-	entries, _ := os.ReadDir(at)
+	entries, _ := os.ReadDir(cmp.Or(atHome(dir), "."))
 	for _, e := range entries {
 		option := dir + e.Name()
 		if !strings.HasPrefix(e.Name(), name) || strings.HasPrefix(e.Name(), ".") && name == "" || oneLine(option) != option {

@@ -31,14 +31,8 @@ func (d *days) after(today time.Time) time.Time {
 	if d.weekday == "" {
 		return today.AddDate(0, 0, d.n)
 	}
-	n := -int(today.Weekday())
-	for _, name := range weekdays {
-		if name == d.weekday {
-			break
-		}
-		n++
-	}
-	switch n = (n + 7) % 7; {
+	n := (slices.Index(weekdays, d.weekday) - int(today.Weekday()) + 7) % 7
+	switch {
 	case d.which == "last":
 		n -= 7
 	case n == 0 && d.which == "next":

@@ -186,8 +186,7 @@ func words(server string, p *sdk.ElicitParams) (string, error) {
 
 // wants describes the value of a field.
 func (f *field) wants() string {
-	about := f.Description
-	about = cmp.Or(about, f.Title)
+	about := cmp.Or(f.Description, f.Title)
 	if about != "" {
 		about = " (" + shorten.Marked(about, 200, "…") + ")"
 	}

@@ -124,8 +124,7 @@ func (c *Conversation) Finish(e *Entry) {
 
 // cancel settles one task, or ends one open turn or all of them.
 func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
-	reason := p.Reason
-	reason = cmp.Or(reason, "by the user")
+	reason := cmp.Or(p.Reason, "by the user")
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {
 			if t.Phase == Held { // a question is about all of its turn's tasks or none

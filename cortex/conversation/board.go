@@ -82,8 +82,7 @@ func (c *Conversation) post(e *Entry, p *transport.Post) {
 	if e.Rejected != "" {
 		return
 	}
-	ttl := p.TTL
-	ttl = cmp.Or(ttl, postTTL)
+	ttl := cmp.Or(p.TTL, postTTL)
 	chain.Board = append(chain.boardAfter(t.Agent, p), transport.BoardPost{
 		Seq: e.Seq, Agent: t.Agent, Task: t.ID, Name: p.Name, Text: strings.ToValidUTF8(p.Text, "\uFFFD"), Time: e.Time, Expires: e.Time.Add(ttl),
 	})

@@ -102,9 +102,7 @@ func partsText(parts a2a.ContentParts) string {
 
 // fileMark stands for a file in a text.
 func fileMark(p *a2a.Part) string {
-	name := prompt.Clean(p.Filename, transport.MaxFileName)
-	name = cmp.Or(name, "binary data")
-	return "[" + name + "]"
+	return "[" + cmp.Or(prompt.Clean(p.Filename, transport.MaxFileName), "binary data") + "]"
 }
 
 // Truncate returns s, or its beginning and a mark when s has more than limit bytes.

@@ -384,9 +384,7 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 func skillNames(card *a2a.AgentCard) string {
 	names := make([]string, 0, len(card.Skills))
 	for _, s := range card.Skills {
-		name := s.Name
-		name = cmp.Or(name, s.ID)
-		names = append(names, prompt.Clean(name, 40))
+		names = append(names, prompt.Clean(cmp.Or(s.Name, s.ID), 40))
 	}
 	return strings.Join(names, ", ")
 }

@@ -151,8 +151,7 @@ func (b *backend) permitted(h *datadir.Handover, agents []prompt.Agent) ([]promp
 		return nil, fmt.Errorf("the rules of the cortex that runs: %w", err)
 	}
 	p := rules.InForce()()
-	from := b.client().User
-	from = cmp.Or(from, "user")
+	from := cmp.Or(b.client().User, "user")
 	return slices.DeleteFunc(slices.Clone(agents), func(a prompt.Agent) bool {
 		if a.Card == nil || len(a.Card.Skills) == 0 {
 			return !p.Allows(from, a.ID, "")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -86,7 +85,7 @@ func (r *returns) trouble() (lines []string) {
 	defer r.mu.Unlock()
 	now := r.now()
 	r.forget(now)
-	for _, agent := range slices.SortedFunc(maps.Keys(r.of), cmp.Compare[string]) {
+	for _, agent := range slices.Sorted(maps.Keys(r.of)) {
 		if one := r.of[agent]; one.long(now) {
 			lines = append(lines, fmt.Sprintf("agent %s hands back its tasks: one was delivered to it %d times in %v, and ends at its deadline; see why in the agent's log, or end the agent",
 				prompt.Clean(agent, 64), one.Times, now.Sub(one.Stored).Round(time.Second)))

@@ -84,8 +84,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		case a.Err != nil:
 			yield(llm.Chunk{}, a.Err)
 		case !a.Cut:
-			a.Model = cmp.Or(a.Model, "scripted")
-			yield(llm.Chunk{Done: true, Model: a.Model, Usage: a.Usage}, nil)
+			yield(llm.Chunk{Done: true, Model: cmp.Or(a.Model, "scripted"), Usage: a.Usage}, nil)
 		}
 	}
 }

@@ -19,8 +19,7 @@ type Price struct {
 
 // Cost returns the cost of u's tokens. It ignores u.Cost.
 func (p Price) Cost(u llm.Usage) float64 {
-	p.Cached = cmp.Or(p.Cached, p.Input)
-	p.CacheWrite = cmp.Or(p.CacheWrite, p.Input)
+	p.Cached, p.CacheWrite = cmp.Or(p.Cached, p.Input), cmp.Or(p.CacheWrite, p.Input)
 	// The endpoint's counts may be wrong: they must not be negative, and no more can be cached than was read.
 	input := max(u.Input, 0)
 	cached := min(max(u.Cached, 0), input)

@@ -82,8 +82,7 @@ func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*sto
 
 // checkStore checks the store before the server opens it, logs its findings, and records that the store is in use.
 func checkStore(ctx context.Context, o *ServerOptions) (*storecheck.Report, error) {
-	log := o.Logger
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	log := cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if err := putBack(o.Dir, log); err != nil { // left over from an incomplete start
 		return nil, err
 	}

@@ -94,8 +94,7 @@ func (s *script) do(f func() error) {
 }
 
 func (s *script) message(parts ...*pb.Part) *pb.GenerateContentResponse {
-	m := &pb.GenerateContentResponse{ModelVersion: s.r.Model, ResponseId: "response-1", UsageMetadata: &pb.GenerateContentResponse_UsageMetadata{}}
-	m.ModelVersion = cmp.Or(m.ModelVersion, llmtest.Model)
+	m := &pb.GenerateContentResponse{ModelVersion: cmp.Or(s.r.Model, llmtest.Model), ResponseId: "response-1", UsageMetadata: &pb.GenerateContentResponse_UsageMetadata{}}
 	if s.r.Early {
 		m.UsageMetadata = s.usage()
 	} else if s.r.Usage.Input > 0 { // usage is sent with each message; only the last one is complete
