@@ -19,9 +19,8 @@ const (
 // others forgotten, and done twice.
 type calls struct {
 	mu      sync.Mutex
-	of      map[string]*recent.Cache[string, *call] // by caller, and by a digest of what was asked
-	all     int                                     // of all callers
-	running kit.Calls                               // that wait
+	of      recent.Shares[string, string, *call] // by caller, and by a digest of what was asked
+	running kit.Calls                            // that wait
 }
 
 type call struct {
@@ -34,27 +33,11 @@ type call struct {
 func (c *calls) begin(user, key string, now time.Time, fresh func() (contextID, messageID string)) (contextID, messageID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	own := c.of[user]
-	if own == nil {
-		if c.of == nil {
-			c.of = make(map[string]*recent.Cache[string, *call])
-		}
-		own = &recent.Cache[string, *call]{}
-		c.of[user] = own
-	}
-	e, ok := own.Get(key)
-	if ok && now.Sub(e.at) > repeatIn {
-		own.Take(key)
-		c.all--
-		ok = false
-	}
-	if !ok {
+	e, ok := c.of.Get(user, key)
+	if !ok || now.Sub(e.at) > repeatIn {
 		e = &call{key: key}
 		e.contextID, e.messageID = fresh()
-		own.Put(key, e, 1)
-		if c.all++; c.all > maxCalls {
-			c.drop()
-		}
+		c.of.Put(user, key, e, maxCalls)
 	}
 	e.at = now
 	return e.contextID, e.messageID
@@ -64,34 +47,9 @@ func (c *calls) begin(user, key string, now time.Time, fresh func() (contextID, 
 func (c *calls) got(user, contextID, messageID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	own := c.of[user]
-	if own == nil {
-		return
-	}
-	for _, e := range own.Values() {
+	for _, e := range c.of.Values(user) {
 		if e.contextID == contextID && e.messageID == messageID {
-			own.Take(e.key)
-			c.forgot(user)
+			c.of.Take(user, e.key)
 		}
-	}
-}
-
-// drop makes room for one more.
-func (c *calls) drop() {
-	most := ""
-	for user, own := range c.of {
-		if most == "" || own.Len() > c.of[most].Len() {
-			most = user
-		}
-	}
-	c.of[most].Drop()
-	c.forgot(most)
-}
-
-// forgot takes note that a call of a caller was forgotten.
-func (c *calls) forgot(user string) {
-	c.all--
-	if c.of[user].Len() == 0 {
-		delete(c.of, user)
 	}
 }

@@ -32,6 +32,26 @@ func (s *Shares[O, K, V]) Get(of O, k K) (v V, ok bool) {
 	return v, false
 }
 
+// Take removes and returns an owner's value.
+func (s *Shares[O, K, V]) Take(of O, k K) (v V, ok bool) {
+	own := s.of[of]
+	if own == nil {
+		return v, false
+	}
+	if v, ok = own.Take(k); ok {
+		s.less(of)
+	}
+	return v, ok
+}
+
+// Values returns an owner's values, the latest first.
+func (s *Shares[O, K, V]) Values(of O) []V {
+	if own := s.of[of]; own != nil {
+		return own.Values()
+	}
+	return nil
+}
+
 // Owners returns who has a value with a key.
 func (s *Shares[O, K, V]) Owners(k K) (all []O) {
 	for of, own := range s.of {
@@ -55,7 +75,12 @@ func (s *Shares[O, K, V]) drop() {
 		}
 	}
 	s.of[most].Drop()
-	if s.n--; n == 1 {
-		delete(s.of, most)
+	s.less(most)
+}
+
+// less takes note that an owner has lost a value.
+func (s *Shares[O, K, V]) less(of O) {
+	if s.n--; s.of[of].Len() == 0 {
+		delete(s.of, of)
 	}
 }

@@ -36,6 +36,12 @@ func TestShares(t *testing.T) {
 	if slices.Sort(owners); !slices.Equal(owners, []string{"ada", "mallory"}) {
 		t.Errorf("Owners = %v", owners)
 	}
+	if v, ok := s.Take("ada", 1); v != "b" || !ok || s.Len() != most-1 || !slices.Equal(s.Values("ada"), []string{"c"}) {
+		t.Errorf("Take = %q, %t, and %d values, ada's are %q", v, ok, s.Len(), s.Values("ada"))
+	}
+	if _, ok := s.Take("ada", 1); ok || len(s.Values("nobody")) != 0 {
+		t.Error("what is not there is taken")
+	}
 	s.Put("bo", 1, "d", 1) // only one is left, whose it may be
 	if s.Len() != 1 || len(s.Owners(1)) > 2 {
 		t.Errorf("%d values, want 1", s.Len())
