@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,15 +37,11 @@ type trustWatch struct {
 // newTrustWatch returns the watch of a server. What its file says of revocations is a convenience: one that is damaged is begun anew.
 func newTrustWatch(ns *inspected, o *ServerOptions, log *slog.Logger) *trustWatch {
 	w := &trustWatch{ns: ns, dir: o.Auth, log: log, known: map[string]string{}, revokedFile: filepath.Join(o.Dir, "revoked.json")}
+	w.saved, _ = os.Stat(w.revokedFile) // nil with an error
 	var err error
-	if w.saved, err = os.Stat(w.revokedFile); err != nil {
-		w.saved = nil
-	}
 	if w.revoked, err = auth.ReadRevocations(w.revokedFile); err != nil {
 		w.unsaved = true
-		if log != nil {
-			log.Warn("what was revoked is known from the folder of keys alone: if that is an older copy, this is not noticed", "err", err)
-		}
+		log.Warn("what was revoked is known from the folder of keys alone: if that is an older copy, this is not noticed", "err", err)
 	}
 	return w
 }
@@ -93,22 +90,7 @@ func (w *trustWatch) look() {
 			w.known[id] = token
 		}
 	}
-	if !w.unsaved && w.saved != nil && w.lost() {
-		w.unsaved = true
-		if w.log != nil {
-			w.log.Warn("the file of what was revoked is not as it was written, and is written again", "file", w.revokedFile)
-		}
-	}
-	if w.unsaved {
-		if werr := w.revoked.Write(w.revokedFile); werr == nil {
-			w.unsaved = false
-			if w.saved, werr = os.Stat(w.revokedFile); werr != nil {
-				w.saved = nil
-			}
-		} else if err == nil {
-			err = fmt.Errorf("what is revoked cannot be kept: %w", werr)
-		}
-	}
+	err = cmp.Or(err, w.keep())
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -117,9 +99,26 @@ func (w *trustWatch) look() {
 	before := w.told
 	w.told = text
 	w.mu.Unlock()
-	if text != "" && text != before && w.log != nil {
+	if text != "" && text != before {
 		w.log.Warn("the folder of keys is not in order: what is revoked may not be noticed", "err", text)
 	}
+}
+
+// keep writes the file of what was revoked, if that has changed, or the file is not as it was written.
+func (w *trustWatch) keep() error {
+	if !w.unsaved && w.saved != nil && w.lost() {
+		w.unsaved = true
+		w.log.Warn("the file of what was revoked is not as it was written, and is written again", "file", w.revokedFile)
+	}
+	if !w.unsaved {
+		return nil
+	}
+	saved, err := w.revoked.Write(w.revokedFile)
+	if err != nil {
+		return fmt.Errorf("what is revoked cannot be kept: %w", err)
+	}
+	w.saved, w.unsaved = saved, false
+	return nil
 }
 
 // lost reports whether the file is gone, or another one than was written.
@@ -142,12 +141,9 @@ func (w *trustWatch) take(id, token string, seen bool) error {
 	if err := w.ns.updateAccount(id, token, w.revoked); err != nil || lacked == 0 {
 		return err
 	}
-	err = w.revoked.PutBack(w.dir)
-	if w.log != nil && err == nil {
-		w.log.Warn("the folder of keys is older than it was: credentials that were revoked since stay revoked, and are in it again", "account", id, "credentials", lacked)
-	}
-	if err != nil {
+	if err := w.revoked.PutBack(w.dir); err != nil {
 		return fmt.Errorf("it is older than it was, and lacks %d revocations, which cannot be put back: connections are refused all the same, tokens are not: %w", lacked, err)
 	}
+	w.log.Warn("the folder of keys is older than it was: credentials that were revoked since stay revoked, and are in it again", "account", id, "credentials", lacked)
 	return nil
 }

@@ -423,11 +423,18 @@ func ensureFile(path string, content func() ([]byte, error)) error {
 
 // replace writes the file at path atomically, so that only its owner can read it. Its errors name that path, and are the same at each attempt.
 func replace(path string, b []byte) error {
+	_, err := put(path, b)
+	return err
+}
+
+// put is replace, and returns what the file was before it got its name.
+func put(path string, b []byte) (fs.FileInfo, error) {
 	removeLeftovers(filepath.Dir(path))
 	tmp, err := writeTemp(path, b)
 	if err == nil {
-		if err = os.Rename(tmp, path); err == nil {
-			return nil
+		info, serr := os.Stat(tmp)
+		if err = cmp.Or(serr, os.Rename(tmp, path)); err == nil {
+			return info, nil
 		}
 		_ = os.Remove(tmp)
 	}
@@ -436,7 +443,7 @@ func replace(path string, b []byte) error {
 	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
 		err = le.Err
 	}
-	return fmt.Errorf("write %s: %w", path, err)
+	return nil, fmt.Errorf("write %s: %w", path, err)
 }
 
 // writeTemp writes a file beside path that only its owner can read.

@@ -39,13 +39,13 @@ func ReadRevocations(path string) (Revocations, error) {
 	return all, nil
 }
 
-// Write writes the file at path atomically.
-func (r Revocations) Write(path string) error {
+// Write writes the file at path atomically. It returns the size and the time of what it has written, which the file has for as long as nobody changes it.
+func (r Revocations) Write(path string) (fs.FileInfo, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return replace(path, b)
+	return put(path, b)
 }
 
 // Meet adds the revocations of an account to r, and those that only r has to the account. It returns how many the account lacked, and whether r has

@@ -33,7 +33,7 @@ func TestRevocations(t *testing.T) {
 	if d := cmp.Diff(want, account.Revocations); d != "" {
 		t.Errorf("the account has (-want +got):\n%s", d)
 	}
-	if err := known.Write(path); err != nil {
+	if _, err := known.Write(path); err != nil {
 		t.Fatal(err)
 	}
 	if known, err = auth.ReadRevocations(path); err != nil {
