@@ -119,10 +119,7 @@ func (f *inFlight) add(t *flight, sender string, again bool) error {
 	s.undecided, f.undecided = s.undecided+1, f.undecided+1
 	s.bytes, f.bytes = s.bytes+t.bytes, f.bytes+t.bytes
 	s.waiting = append(s.waiting, t)
-	switch first := len(s.waiting) == 1 && f.may(s); {
-	case first && f.undecided == f.deciding+1 && f.affords(f.deciding): // it alone waits
-		f.begin(s)
-	case first:
+	if len(s.waiting) == 1 && f.may(s) {
 		f.admit()
 	}
 	select {
