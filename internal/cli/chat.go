@@ -496,7 +496,7 @@ func (s *settings) loadWellKnown(ctx context.Context) ([]registry.WellKnown, err
 	return list, nil
 }
 
-// maxJoinedList bounds what is read of a list of well-known agents, in bytes; registry.ReadWellKnown refuses less.
+// maxJoinedList bounds what is read of a list of well-known agents, in bytes: more than registry.ReadWellKnown takes.
 const maxJoinedList = 2 << 20
 
 // shownWellKnown returns the well-known agents that a process shows that has joined a Cortex: its own list, or that of the Cortex in the data folder. The

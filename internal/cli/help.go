@@ -124,7 +124,8 @@ func (e *env) listCommands(out *strings.Builder, title string, c *cobra.Command,
 // maxLine bounds the width of help texts, in columns: longer lines are hard to read.
 const maxLine = 100
 
-// help writes the description and the usage of c. On a terminal it wraps paragraphs to the width, and keeps indented lines as they are.
+// help writes the description and the usage of c. On a terminal it wraps paragraphs to the width; lines that are indented
+// stay lines of their own.
 func (e *env) help(c *cobra.Command, _ []string) {
 	text := strings.ReplaceAll(strings.TrimSpace(cmp.Or(c.Long, c.Short)), "#### ", "") // cobra's own, of completions
 	if width := min(screen.Width(e.stdout), maxLine); width > 0 {

@@ -188,9 +188,9 @@ var (
 	// percentOf is a share, in whose place another one may be: "and 20%?" behind "18% of 250".
 	percentOf = regexp.MustCompile(`(?i)\b(\d[\d.,]*\s*(?:%|percent)) (?:of|off)\b`)
 	byNumber  = regexp.MustCompile(`(?i)^by (\d[\d.,]*)$`)
-	// ofThat is an operation on the last result, by another word for it.
 	// rounds wants the last result rounded.
 	rounds = regexp.MustCompile(`(?i)^(?:then )?round(?:ed)?(?: (?:it|that|this|the result))?((?: (?:up|off))?(?: to .*)?)$`)
+	// ofThat is another word for the last result; onThat and toThat are operations on it.
 	ofThat = regexp.MustCompile(`(?i)\b(?:that|it|this|the result|the answer|the last one)\b`)
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
 		`[\d.]+\s*%|[\d.]+ percent) (?:.* )?(?:that|it|this|the result|the answer)\b|(?:that|it|this|the result|the answer) ` +
@@ -209,9 +209,10 @@ var (
 	placeList = regexp.MustCompile(`\b(?:in|at|for|near|around) \p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*(?:(?:,? (?:and|or)|,) (?:(?:in|at|for|near|around) )?\p{Lu}[\p{L}.'’-]*(?: \p{Lu}[\p{L}.'’-]*)*)+`)
 	// sharesOf are what something is a part of, or taken off, by the word before it.
 	sharesOf = map[string]*regexp.Regexp{"of": regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`), "off": regexp.MustCompile(`(?i)\boff\s+\S.*[^\s?!.]`)}
-	here     = regexp.MustCompile(`(?i)\b(?:here|my|local|today|tomorrow|yesterday)\b`)
-	land     = regexp.MustCompile(`^, \pL+(?: \pL+)?`)
-	there    = regexp.MustCompile(`(?i)\b(over )?there((?: (?:in|on|at|now|right now|today|tomorrow|next)\b.*)?[?.!]*)$`)
+	// here is what says of which place or day a question is, without naming one; land is what stands behind a city.
+	here  = regexp.MustCompile(`(?i)\b(?:here|my|local|today|tomorrow|yesterday)\b`)
+	land  = regexp.MustCompile(`^, \pL+(?: \pL+)?`)
+	there = regexp.MustCompile(`(?i)\b(over )?there((?: (?:in|on|at|now|right now|today|tomorrow|next)\b.*)?[?.!]*)$`)
 	// places and aims are prepositions that stand for each other.
 	places = set(`in at for near around`)
 	aims   = set(`to into in as`)

@@ -446,10 +446,7 @@ func courtesy(s string) string {
 	if said := strings.Join(ws, " "); said == "forget it" || said == "forget that" || said == "forget about it" {
 		return "All right."
 	}
-	if praises[strings.Join(ws, "-")] {
-		return "You are welcome."
-	}
-	if complimented.MatchString(strings.Join(ws, " ")) {
+	if praises[strings.Join(ws, "-")] || complimented.MatchString(strings.Join(ws, " ")) {
 		return "You are welcome."
 	}
 	rest := ws
@@ -491,8 +488,8 @@ func isAbout(s string) bool {
 	if isPolite(s) {
 		return true
 	}
-	phrase := phraseAbout(plainWords(s))
-	return asksForModel(plainWords(s)) || abouts[phrase] || abouts[strings.Join(plainWords(s), " ")]
+	ws := plainWords(s)
+	return asksForModel(ws) || abouts[phraseAbout(ws)] || abouts[strings.Join(ws, " ")]
 }
 
 // phraseAbout returns the words of a question about Cortex as they are in abouts, without what is polite.
