@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,21 +24,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 			}
 			io.WriteString(w, "hello "+string(b)) //nolint:errcheck // it may be closed
 		}, &httpserver.Options{Connections: 8})
-		var strangers sync.WaitGroup
-		for range 40 {
-			strangers.Go(func() {
-				for ; ; time.Sleep(10 * time.Millisecond) {
-					here, there := net.Pipe()
-					select {
-					case w.conns <- there:
-						go trickle(here, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
-						io.Copy(io.Discard, here) //nolint:errcheck // until it is closed
-					case <-w.closed:
-						return
-					}
-				}
-			})
-		}
+		gone := w.strangers(func(c net.Conn) { go trickle(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n") })
 		for range 20 {
 			began := time.Now()
 			c := w.dial()
@@ -52,8 +37,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 			c.Close()
 		}
 		stop()
-		strangers.Wait()
-		time.Sleep(2 * time.Second) // until they have noticed it
+		gone()
 	})
 }
 

@@ -62,6 +62,29 @@ func (w *wire) dial() net.Conn {
 	return here
 }
 
+// strangers has forty clients connect again and again, do something, and wait until they are cut off, until w is closed. The caller of gone waits for that.
+func (w *wire) strangers(do func(net.Conn)) (gone func()) {
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			for ; ; time.Sleep(10 * time.Millisecond) {
+				here, there := net.Pipe()
+				select {
+				case w.conns <- there:
+					do(here)
+					io.Copy(io.Discard, here) //nolint:errcheck // until it is closed
+				case <-w.closed:
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		all.Wait()
+		time.Sleep(2 * time.Second) // until what they do has noticed it
+	}
+}
+
 // serve runs h until the test calls the returned function.
 func serve(t *testing.T, h http.HandlerFunc, o *httpserver.Options) (w *wire, stop func()) {
 	t.Helper()
@@ -223,21 +246,7 @@ func TestThoseWhoComeAgain(t *testing.T) {
 					time.Sleep(300 * time.Millisecond)
 					hello(w, r)
 				}, &httpserver.Options{Connections: 8})
-				var strangers sync.WaitGroup
-				for range 40 {
-					strangers.Go(func() {
-						for ; ; time.Sleep(10 * time.Millisecond) {
-							here, there := net.Pipe()
-							select {
-							case w.conns <- there:
-								do(here)
-								io.Copy(io.Discard, here) //nolint:errcheck // until it is closed
-							case <-w.closed:
-								return
-							}
-						}
-					})
-				}
+				gone := w.strangers(do)
 				for range 20 {
 					began := time.Now()
 					c := w.dial()
@@ -251,8 +260,7 @@ func TestThoseWhoComeAgain(t *testing.T) {
 					c.Close()
 				}
 				stop()
-				strangers.Wait()
-				time.Sleep(2 * time.Second) // until they have noticed it
+				gone()
 			})
 		})
 	}
