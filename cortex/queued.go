@@ -116,7 +116,7 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 		return transport.Permanent(errors.New("the task has no agent, or no deadline"))
 	}
 	t.due = due
-	ctx = storage.WithRequester(ctx, &t.requester)
+	ctx = storage.WithRequester(ctx, t.requester)
 	switch end, err := o.queue.wait(ctx, t, releaseUntil(e.Time, due)); {
 	case err != nil:
 		return transport.Temporary(err)

@@ -47,8 +47,9 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 		o.maker.Canceled(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}, e)
 	}
 	d := &delivery{event: e, forcedAnswer: forcedAnswer, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
+	ctx = storage.WithRequester(ctx, e.From)
 	for range maxRounds {
-		if done, err := o.round(storage.WithRequester(ctx, &e.From), d); done {
+		if done, err := o.round(ctx, d); done {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func TestGateByRequester(t *testing.T) {
 		var in []string
 		for _, of := range []string{"eve", "eve", "eve", "eve", "ada", "bob", "ada"} {
 			go func() {
-				if err := g.enter(storage.WithRequester(t.Context(), &of)); err != nil {
+				if err := g.enter(storage.WithRequester(t.Context(), of)); err != nil {
 					t.Error(err)
 				}
 				in = append(in, of) // one at a time: the test waits

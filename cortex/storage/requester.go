@@ -4,16 +4,14 @@ import "context"
 
 type requesterKey struct{}
 
-// WithRequester returns a context whose reads are for the person or agent that requester points to. A store that cannot serve all reads at once serves those
+// WithRequester returns a context whose reads are for a person or agent. A store that cannot serve all reads at once serves those
 // of different requesters by turns, so that nobody waits for all that another one asks for. Who is not named is one requester of their own.
-func WithRequester(ctx context.Context, requester *string) context.Context {
+func WithRequester(ctx context.Context, requester string) context.Context {
 	return context.WithValue(ctx, requesterKey{}, requester)
 }
 
 // Requester returns for whom the reads of ctx are, or "".
 func Requester(ctx context.Context) string {
-	if of, ok := ctx.Value(requesterKey{}).(*string); ok {
-		return *of
-	}
-	return ""
+	of, _ := ctx.Value(requesterKey{}).(string)
+	return of
 }
