@@ -243,28 +243,6 @@ func TestCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestCanceledCallMayBeAskedAgain cancels a turn while its calls are counted: the call was not made, so asking for the same is no repetition.
-func TestCanceledCallMayBeAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, agentIDs)
-		w.serveAgents()
-		w.start(cortex.Config{Decider: relaying, Store: sluggish{w.store.(*memstore.Store)}, Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 5, per: 1h}, repeat: {within: 10m}}]")})
-		w.say("m1", "pay 5")
-		pass(3500 * time.Millisecond) // each of four looks at the counts takes a second, and the third one notes the call
-		cancel := cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")})
-		for _, to := range []transport.Topic{transport.Control("", transport.Cortex), transport.Inbox("", transport.Cortex)} {
-			if err := w.bus.Publish(t.Context(), to, cancel); err != nil {
-				t.Fatal(err)
-			}
-		}
-		pass(time.Minute)
-		w.wantAnswer("m1", conversation.AnswerCanceled)
-		w.say("m2", "pay 5")
-		pass(time.Minute)
-		w.wantAllTasks(1)
-	})
-}
-
 // TestCallOfAnotherTask has a task end without a result that has not made the call which another one has made: that one may still not be repeated.
 func TestCallOfAnotherTask(t *testing.T) {
 	const again = "Nothing was done: alpha was asked for the same at "
