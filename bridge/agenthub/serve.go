@@ -38,7 +38,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 	h.stopping = ctx
 	guard := httpserver.NewGuard(l, openfiles.HTTP(h.at.Listeners), h.at.Logger)
 	s := grpc.NewServer(
-		grpc.ForceServerCodecV2(counting{protoweight.NewCodec(maxHeavy, protoweight.ErrHeavy)}), grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
+		grpc.ForceServerCodecV2(kit.Telling{CodecV2: protoweight.NewCodec(maxHeavy, protoweight.ErrHeavy)}), grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pongTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),

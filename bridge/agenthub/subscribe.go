@@ -86,7 +86,7 @@ func (h *hub) subscribe(k kind, of string, to outgoing) error {
 			return status.Error(codes.Unavailable, "the hub ends")
 		}
 		for _, e := range s.take() {
-			if err := to.SendMsg(&counted{e.AgentEvent, func() { h.exchange.sent(s, e.weight) }}); err != nil {
+			if err := to.SendMsg(&kit.Told{Message: e.AgentEvent, Written: func() { h.exchange.sent(s, e.weight) }}); err != nil {
 				return h.cut(ctx, of, err)
 			}
 		}

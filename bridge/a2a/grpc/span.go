@@ -5,9 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 )
 
 // span is the time in which a call takes room: until its handler has returned, and its answers are written. They are encoded before that, and written as
@@ -45,46 +46,7 @@ func (s *span) answer(message any) any {
 		return message
 	}
 	s.uses.Add(1)
-	return &answer{m, s}
-}
-
-// answer is a message for a client.
-type answer struct {
-	proto.Message
-	span *span
-}
-
-// Marshal implements encoding.CodecV2.
-func (c weighing) Marshal(v any) (mem.BufferSlice, error) {
-	a, ok := v.(*answer)
-	if !ok {
-		return c.CodecV2.Marshal(v)
-	}
-	defer a.span.leave()
-	size := proto.Size(a.Message)
-	if mem.IsBelowBufferPoolingThreshold(size) { // such buffers are not counted
-		return c.CodecV2.Marshal(a.Message)
-	}
-	a.span.uses.Add(1)
-	pool := written{mem.DefaultBufferPool(), a.span}
-	b := pool.Get(size)
-	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*b)[:0], a.Message); err != nil {
-		pool.Put(b)
-		return nil, err
-	}
-	return mem.BufferSlice{mem.NewBuffer(b, pool)}, nil
-}
-
-// written is where the buffer of an answer goes when nothing of it is left to be written.
-type written struct {
-	mem.BufferPool
-	span *span
-}
-
-// Put implements mem.BufferPool.
-func (w written) Put(b *[]byte) {
-	w.BufferPool.Put(b)
-	w.span.leave()
+	return &kit.Told{Message: m, Written: s.leave}
 }
 
 // conn is a connection; its context ends with it.
