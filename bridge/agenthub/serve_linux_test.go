@@ -32,15 +32,7 @@ func TestMachineWithManyConnections(t *testing.T) {
 				return
 			}
 			defer c.Close()
-			for first := true; ctx.Err() == nil; first = false {
-				s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, hubpb.AgentHub_GetTask_FullMethodName)
-				if first {
-					begun <- struct{}{}
-				}
-				if err == nil {
-					_ = s.RecvMsg(&hubpb.Task{})
-				}
-			}
+			callWithoutMessage(ctx, c, begun)
 		})
 	}
 	for range cap(begun) {

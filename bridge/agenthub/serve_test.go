@@ -74,17 +74,7 @@ func TestCallsWithoutMessages(t *testing.T) {
 	defer stop()
 	begun := make(chan struct{}, 2*maxCalls)
 	for range 2 * maxCalls {
-		holding.Go(func() {
-			for first := true; ctx.Err() == nil; first = false {
-				s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, hubpb.AgentHub_GetTask_FullMethodName)
-				if first {
-					begun <- struct{}{}
-				}
-				if err == nil {
-					_ = s.RecvMsg(&hubpb.Task{})
-				}
-			}
-		})
+		holding.Go(func() { callWithoutMessage(ctx, c, begun) })
 	}
 	for range 2 * maxCalls {
 		<-begun
@@ -93,6 +83,19 @@ func TestCallsWithoutMessages(t *testing.T) {
 	for range 100 {
 		if _, err := hub.GetTask(t.Context(), &hubpb.GetTaskRequest{TaskId: "none"}); status.Code(err) != codes.NotFound {
 			t.Fatalf("a call of another: %v", err)
+		}
+	}
+}
+
+// callWithoutMessage makes a call whose message never arrives, and again when it has ended, until ctx ends.
+func callWithoutMessage(ctx context.Context, c *grpc.ClientConn, begun chan<- struct{}) {
+	for first := true; ctx.Err() == nil; first = false {
+		s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, hubpb.AgentHub_GetTask_FullMethodName)
+		if first {
+			begun <- struct{}{}
+		}
+		if err == nil {
+			_ = s.RecvMsg(&hubpb.Task{})
 		}
 	}
 }
