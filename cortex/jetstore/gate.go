@@ -53,6 +53,7 @@ func (g *gate) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// add has a read wait for its turn. g.mu is held.
 func (g *gate) add(requester string, turn chan struct{}) {
 	of := g.waiting[requester]
 	if of == nil {

@@ -66,7 +66,7 @@ func (b *Builder) Data(v any) error {
 	return nil
 }
 
-// Link adds a link, which is left out when it is not good.
+// Link adds a link. One that is not good, or beyond the bounds, is left out.
 func (b *Builder) Link(to, name, kind string, good bool) {
 	if b.links++; b.links > maxLinks || len(to) > maxLink || !good {
 		b.left++
