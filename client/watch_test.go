@@ -174,7 +174,7 @@ func TestLogIsReadWhenItHasGrown(t *testing.T) {
 		t.Fatal(err)
 	}
 	unanswered("it is given to an agent", 0)
-	if err := storage.KeepRefusal(t.Context(), s, "", &transport.Event{ID: "m1", From: "user", ContextID: "ctx"}, "it is given up", time.Now()); err != nil {
+	if err := new(storage.Refusals).Keep(t.Context(), s, "", &transport.Event{ID: "m1", From: "user", ContextID: "ctx"}, "it is given up", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if m, found, err := read(t.Context(), turn); !found || err != nil || !strings.Contains(transport.Text(m.Parts), "given up") {
@@ -182,7 +182,7 @@ func TestLogIsReadWhenItHasGrown(t *testing.T) {
 	}
 	turn.MessageID = "m2"
 	unanswered("another turn works", 1)
-	if err := storage.KeepRefusal(t.Context(), s, "", &transport.Event{ID: "m2", From: "user", ContextID: "ctx"}, "it is refused", time.Now()); err != nil {
+	if err := new(storage.Refusals).Keep(t.Context(), s, "", &transport.Event{ID: "m2", From: "user", ContextID: "ctx"}, "it is refused", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if m, found, err := read(t.Context(), turn); !found || err != nil || !strings.Contains(transport.Text(m.Parts), "refused") {

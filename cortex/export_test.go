@@ -20,7 +20,7 @@ func (o *Orchestrator) Fold(contextID string) ([]byte, error) {
 
 // KeepRefusal stores that a message in the conversation c1 was refused.
 func (o *Orchestrator) KeepRefusal(ctx context.Context, from, id string) error {
-	return storage.KeepRefusal(ctx, o.cfg.Store.(storage.Notes), o.cfg.Tenant, &transport.Event{ContextID: "c1", From: from, ID: id}, "no", o.cfg.Now())
+	return o.refusals.Keep(ctx, o.cfg.Store.(storage.Notes), o.cfg.Tenant, &transport.Event{ContextID: "c1", From: from, ID: id}, "no", o.cfg.Now())
 }
 
 // GivenUp is called by the transport before e becomes a dead letter.

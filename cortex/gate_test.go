@@ -243,6 +243,65 @@ func TestCallsAtOnce(t *testing.T) {
 	}
 }
 
+// TestManyCallsAtOnce has people ask in many conversations at the same moment for what is counted for all of them together: who does not exceed the limit
+// is not refused.
+func TestManyCallsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, most = 60, 50
+		w := newWorldOf(t, agentIDs)
+		w.serveAgents()
+		w.start(cortex.Config{
+			Decider: relaying, Store: sluggish{w.store.(*memstore.Store)},
+			Policy: rulesOf(t, fmt.Sprintf("rules: [{agents: [alpha], calls: {most: %d, per: 1h, by: all}}]", most)),
+		})
+		for i := range n {
+			if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), requestOf("ann", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(5 * time.Minute)
+		w.wantAllTasks(most)
+		refused := 0
+		for i := range n {
+			if got := answerIn(t, w.store, requestOf("ann", i).ContextID); got == fmt.Sprintf("alpha: a rule allows %d calls in 1h0m0s", most) {
+				refused++
+			} else if !strings.HasPrefix(got, "alpha COMPLETED did ") {
+				t.Errorf("%d: answer %q", i, got)
+			}
+		}
+		if refused != n-most {
+			t.Errorf("%d are refused, want %d", refused, n-most)
+		}
+	})
+}
+
+// hasty is a store in which another process is faster than each of the first attempts to write a count of calls.
+type hasty struct {
+	*memstore.Store
+	left int
+}
+
+func (s *hasty) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
+	if kind == storage.NoteCalls && s.left > 0 {
+		s.left--
+		return 0, storage.ErrConflict
+	}
+	return s.Store.PutNote(ctx, tenant, kind, n)
+}
+
+// TestCallsBesideAFasterProcess has another process write what is counted a hundred times in a row.
+func TestCallsBesideAFasterProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.serveAgents()
+		w.start(cortex.Config{
+			Decider: relaying, Store: &hasty{w.store.(*memstore.Store), 100}, Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 1, per: 1h, by: all}}]"),
+		})
+		w.say("m1", "go")
+		w.wantAnswer("m1", "alpha COMPLETED did go; ")
+	})
+}
+
 // TestCallOfAnotherTask has a task end without a result that has not made the call which another one has made: that one may still not be repeated.
 func TestCallOfAnotherTask(t *testing.T) {
 	const again = "Nothing was done: alpha was asked for the same at "

@@ -89,6 +89,7 @@ type Orchestrator struct {
 	learner    *learn.Learner
 	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
+	refusals   storage.Refusals
 }
 
 // New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.

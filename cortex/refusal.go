@@ -22,7 +22,7 @@ func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why strin
 // answerUnlogged sends the answer to message e, which is not logged, and stores it for a client that misses it.
 func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []conversation.Effect, why string, now time.Time) error {
 	if notes, ok := o.cfg.Store.(storage.Notes); ok && !conversation.ToInbox(e) {
-		if err := storage.KeepRefusal(ctx, notes, o.cfg.Tenant, e, why, now); err != nil {
+		if err := o.refusals.Keep(ctx, notes, o.cfg.Tenant, e, why, now); err != nil {
 			return err
 		}
 	}

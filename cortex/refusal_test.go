@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -399,4 +401,52 @@ func TestStoreIsAway(t *testing.T) {
 			t.Errorf("trouble %q, dead letters %q", got, w.deadLetters())
 		}
 	})
+}
+
+// TestRefusedAtOnce has many messages of one sender refused at the same moment: each sender gets each answer, however slow the store is.
+func TestRefusedAtOnce(t *testing.T) {
+	const n = 200 // more than a note holds
+	for name, conversationOf := range map[string]func(i int) string{
+		"in one conversation": func(int) string { return theContext },
+		"in many":             func(i int) string { return "c" + strconv.Itoa(i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				var r storage.Refusals
+				var g errgroup.Group
+				for i := range n {
+					g.Go(func() error {
+						e := &transport.Event{ID: "m" + strconv.Itoa(i), From: "user", ContextID: conversationOf(i)}
+						return r.Keep(t.Context(), slowRefusals{store}, "", e, "no", time.Now())
+					})
+				}
+				if err := g.Wait(); err != nil {
+					t.Fatal(err)
+				}
+				kept := 0
+				for i := range n {
+					_, ok, err := storage.RefusalOf(t.Context(), store, "", conversationOf(i), "user", "m"+strconv.Itoa(i))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if ok {
+						kept++
+					}
+				}
+				if want := map[string]int{"in one conversation": 64, "in many": n}[name]; kept != want {
+					t.Errorf("%d of %d refusals are kept, want %d", kept, n, want)
+				}
+			})
+		})
+	}
+}
+
+// slowRefusals is a store that takes a second to read a note: whoever reads it meanwhile reads the same.
+type slowRefusals struct{ *memstore.Store }
+
+func (s slowRefusals) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
+	n, err := s.Store.Note(ctx, tenant, kind, key)
+	time.Sleep(time.Second)
+	return n, err
 }

@@ -420,7 +420,7 @@ func refusing(t *testing.T) *world {
 	var running sync.WaitGroup
 	running.Go(func() {
 		_ = sub.Serve(ctx, func(ctx context.Context, e *transport.Event) error {
-			return storage.KeepRefusal(ctx, store, "", e, "That is not for you.", time.Now())
+			return new(storage.Refusals).Keep(ctx, store, "", e, "That is not for you.", time.Now())
 		})
 	})
 	t.Cleanup(func() {

@@ -26,8 +26,9 @@ import (
 // its id follows from the event that it is decided for, so that it counts once however often that is handled. Tasks that are tried again, or continue
 // after a question, are no new calls.
 
-// gateTries is how often a note is written that others write, too.
-const gateTries = 20
+// gateTries is how often a note is written that other processes write, too. In this one they are written in turn; one that is nearer to the server may be
+// faster many times in a row.
+const gateTries = 200
 
 // errNoNotes says that there is nowhere to count.
 var errNoNotes = conversation.Failure("Nothing was done: rules of the policy limit how often this is called, and this store cannot count it.")
@@ -358,6 +359,13 @@ func (m *Maker) callsOf(ctx context.Context, tenant, key string) (n callsNote, e
 // call reports whether one more call fits a limit, which counts those of the last span of time; with count it is counted. A call with the id of one that
 // is counted fits.
 func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most int, per time.Duration, count bool) (fits bool, err error) {
+	if count {
+		unlock, err := m.counting.Lock(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		defer unlock()
+	}
 	for range gateTries {
 		note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
 		if err != nil {
@@ -401,6 +409,11 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 
 // uncall removes a call from a note, if it is there.
 func (m *Maker) uncall(ctx context.Context, tenant, key string, is func(callNote) bool) error {
+	unlock, err := m.counting.Lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	for range gateTries {
 		note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/locks"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -58,6 +59,7 @@ type Maker struct {
 	decisions  atomic.Int64
 	failures   atomic.Int64
 	denied     denied
+	counting   locks.Locks[string] // of notes that count calls, by key
 }
 
 // denied counts what the rules of the policy have denied.

@@ -15,16 +15,17 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/locks"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Bounds of the stored refusals. A digest of the sender chooses one of refusalNotes notes, which bounds their number. A sender who is refused
-// often displaces only their own refusals.
+// Bounds of the stored refusals. A digest of the conversation and the sender chooses one of refusalNotes notes, which bounds their number. A sender who is
+// refused often displaces only their own refusals; without keys all people are one sender, of whom those in other conversations are mostly in other notes.
 const (
 	refusalNotes = 1024
 	maxRefusals  = 64             // in a note; beyond it the oldest of the sender with the most is dropped
 	refusalFor   = 24 * time.Hour // no sender waits longer
-	refusalTries = 16             // at a note that others change at the same time
+	refusalTries = 16             // at a note that other processes change at the same time
 )
 
 // refusalNote is the refusal of one message.
@@ -45,15 +46,27 @@ func refusalOf(contextID, from, id string) (key, of, by string) {
 		sum := sha256.Sum256(name)
 		return sum[:16]
 	}
-	sender := digest(from)
-	key = strconv.Itoa(int(binary.BigEndian.Uint16(sender)) % refusalNotes)
-	return key, hex.EncodeToString(digest(contextID, from, id)), hex.EncodeToString(sender)
+	key = strconv.Itoa(int(binary.BigEndian.Uint16(digest(contextID, from))) % refusalNotes)
+	return key, hex.EncodeToString(digest(contextID, from, id)), hex.EncodeToString(digest(from))
 }
 
-// KeepRefusal stores why the message of e was refused, for [RefusalOf].
-func KeepRefusal(ctx context.Context, notes Notes, tenant string, e *transport.Event, why string, now time.Time) error {
+// Refusals stores why messages are refused. The zero value may be used. It is safe for concurrent use; thousands may be refused at the same time.
+type Refusals struct {
+	writing locks.Locks[string] // of notes, by key
+}
+
+// Keep stores why the message of e was refused, for [RefusalOf].
+func (r *Refusals) Keep(ctx context.Context, notes Notes, tenant string, e *transport.Event, why string, now time.Time) error {
 	key, of, by := refusalOf(e.ContextID, e.From, e.ID)
-	r := refusalNote{Of: of, By: by, Time: now, Text: why}
+	unlock, err := r.writing.Lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return keep(ctx, notes, tenant, key, refusalNote{Of: of, By: by, Time: now, Text: why})
+}
+
+func keep(ctx context.Context, notes Notes, tenant, key string, r refusalNote) error {
 	for range refusalTries {
 		n, err := notes.Note(ctx, tenant, NoteRefusal, key)
 		if err != nil {
