@@ -360,7 +360,7 @@ func TestCallOfACanceledDecision(t *testing.T) {
 		if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), userEvent("m1", "pay 5")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3500 * time.Millisecond) // in the last one of four readings
+		pass(3500 * time.Millisecond) // in the last one of four readings
 		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")})); err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func (as *asks) run(q *ask, events turn, stored func(error) bool) {
 	case <-ctx.Done():
 		return
 	}
-	free, err := as.hold(ctx, q.key())
+	free, err := as.changing.Lock(ctx, q.key())
 	if err != nil {
 		return
 	}

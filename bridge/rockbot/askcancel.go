@@ -34,7 +34,7 @@ func (as *asks) cancel(ctx context.Context, d *amqp.Delivery) {
 		as.b.again(ctx, d, err)
 		return
 	}
-	free, err := as.hold(ctx, key)
+	free, err := as.changing.Lock(ctx, key)
 	if err != nil {
 		return // RabbitMQ keeps it
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/locks"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -23,39 +24,15 @@ type asks struct {
 	b     *bridge
 	notes storage.Notes
 
+	changing locks.Locks[string] // of notes, by key
+
 	mu   sync.Mutex
-	open map[string]*ask          // without an answer, by the keys of their notes
-	busy map[string]chan struct{} // notes that somebody changes now
+	open map[string]*ask // without an answer, by the keys of their notes
 	wg   sync.WaitGroup
 }
 
 func newAsks(b *bridge, notes storage.Notes) *asks {
-	return &asks{b: b, notes: notes, open: map[string]*ask{}, busy: map[string]chan struct{}{}}
-}
-
-// hold waits until nobody else changes a note.
-func (as *asks) hold(ctx context.Context, key string) (free func(), err error) {
-	for {
-		as.mu.Lock()
-		wait := as.busy[key]
-		if wait == nil {
-			done := make(chan struct{})
-			as.busy[key] = done
-			as.mu.Unlock()
-			return func() {
-				as.mu.Lock()
-				delete(as.busy, key)
-				as.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		as.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+	return &asks{b: b, notes: notes, open: map[string]*ask{}}
 }
 
 // request takes a caller's task. It is noted and stored as a message to Cortex before it is acknowledged.
@@ -76,7 +53,7 @@ func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 		return
 	}
 	q.came = came
-	free, err := as.hold(ctx, q.key())
+	free, err := as.changing.Lock(ctx, q.key())
 	if err != nil {
 		return // RabbitMQ keeps it
 	}
