@@ -131,7 +131,7 @@ var (
 	asksWeek    = regexp.MustCompile(`(?i)\b(?:(?:what|which|calendar|iso) week(?: number)?|week number|number of the week|week of the year)\b`)
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:(tomm?orr?ow)|yest[ae]rday)\b`)
 	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:noon|midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
-		`\bin (?:an?|\d+) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)
+		`\bin (?:an?|\d+|two|three|four|five|six|seven|eight|nine|ten|half an|a few|a couple of) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)
 )
 
 func dontKnow(names []string) string {

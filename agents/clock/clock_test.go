@@ -85,6 +85,7 @@ func TestAnswer(t *testing.T) {
 		{"time difference between Berlin and Tokyo", []string{berlin, tokyo, "Tokyo is 8 h ahead of Berlin."}},
 		{"how far is Tokyo ahead of Berlin?", []string{tokyo, berlin, "Berlin is 8 h behind Tokyo."}},
 		{"time in Tokyo in 3 hours", []string{tokyo, "That is now: I do not know about other times."}},
+		{"time in Tokyo in three hours", []string{tokyo, "That is now: I do not know about other times."}},
 		{"and the day before?", []string{utc, "That is now: I do not know about other times."}},
 		{"what day is next Friday?", []string{"27 November 2026 is a Friday, in 7 days."}},
 		{"what's the date two weeks from today", []string{"4 December 2026 is a Friday, in 14 days."}},

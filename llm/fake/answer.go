@@ -160,11 +160,13 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 		return respond(howToBrowse, "asked for the console")
 	case (words[0] == "how" || len(words) < 6) && some(set("delete erase clear")) && some(set("conversation conversations chat chats history")):
 		return respond(howToDelete, "asked how a conversation is deleted")
-	case words[0] == "how" && slices.Contains(words, "i") && some(set("task tasks")):
+	case (words[0] == "how" && slices.Contains(words, "i") || words[0] == "show" || words[0] == "list") && some(set("task tasks")):
 		return respond(howToList, "asked for the tasks")
 	case len(words) < 8 && words[0] == "where" && some(set("docs documentation manual guide readme")):
 		return respond(howToRead, "asked for the documentation")
-	case (itself || slices.Contains(words, "my")) && some(ofData):
+	case (questions[words[0]] || requests[words[0]]) && (slices.Contains(words, "i") || slices.Contains(words, "my")) && some(set("conversation conversations chat chats history")):
+		return respond(howToSee, "asked for the conversations")
+	case (itself || slices.Contains(words, "my") && questions[words[0]]) && some(ofData):
 		return respond(whatIsKept, "asked what is kept")
 	case some(ofModels), (itself || slices.Contains(words, "i")) && some(ofNetwork):
 		return respond(howToModel, "asked how a model is chosen")
@@ -210,6 +212,7 @@ const (
 	howToWhy    = "In the chat, /why says how the last answer came about."
 	howToBrowse = "cortex console opens the console in your browser; a chat says its address at its start."
 	howToDelete = "cortex conversations lists them, and cortex conversations delete NAME deletes one for good."
+	howToSee    = "cortex conversations lists them, and cortex conversations history ID shows one; in a chat, /conversations does, and /resume ID goes on with one."
 	howToList   = "In a chat, /tasks lists what agents are working on, and /cancel stops it; elsewhere, cortex tasks lists it."
 	howToRead   = "In a chat, /help lists the commands; elsewhere, cortex help names those of the program. Its source has README.md and the folder docs."
 	onlyEnglish = "Deciding offline, by words, I know English only; with --llm … a language model decides, which knows many languages."

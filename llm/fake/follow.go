@@ -170,7 +170,7 @@ var (
 	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|(?:(?:oh,? )?no wait|wait no|no sorry|sorry no|(?:no |sorry )?i meant?)\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
 		`(?:(?:ok|okay|alright|hmm|well|cool|great|thanks)\b[\s,]*)?(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
-		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$|^(?:please )?repeat (?:that|it)(?:,? please)?[.!?]*$`)
+		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$|^(?:please )?(?:(?:can|could|would|will) you )?(?:please )?repeat (?:that|it)(?:,? please)?[.!?]*$`)
 	// operation is what begins with an operator: it goes on with the last result.
 	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|over\b|x\b|divided? by\b|multipl(?:y|ied) by\b|add\b|subtract\b|take away\b|to the power of\b)\s*[\d.(]`)
 	// signed begins with a number that has a sign, and nothing between them; lone is nothing but that.

@@ -58,8 +58,11 @@ var bullet = regexp.MustCompile(`^([-*•]|\d{1,2}[.)])\s+`)
 func asksOn(before, next string) bool {
 	first, _ := nextWord(skipWords(before[:min(len(before), 60)], leadsIn))
 	word, _ := nextWord(next[:min(len(next), 20)])
-	return questions[strings.ToLower(first)] && (strings.EqualFold(word, "the") || strings.EqualFold(word, "my"))
+	return questions[strings.ToLower(first)] && (strings.EqualFold(word, "the") || strings.EqualFold(word, "my")) || theTime.MatchString(next)
 }
+
+// theTime matches what asks for the time without a question, behind anything: "17*23 and the time in Rome".
+var theTime = regexp.MustCompile(`(?i)^the (?:current |local |exact )?(?:time|date)\b`)
 
 // mayJoin reports whether joint may return more than 0 for s, from its first two bytes: for most characters it is enough to look at one.
 func mayJoin(s string) bool {
