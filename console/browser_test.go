@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
@@ -128,13 +130,27 @@ func isTrouble(m string) bool {
 		!strings.Contains(m, "ERR_CONNECTION_REFUSED") && !strings.Contains(m, "ERR_INCOMPLETE_CHUNKED_ENCODING") && !strings.Contains(m, "ERR_CONNECTION_RESET") && !strings.Contains(m, "ERR_EMPTY_RESPONSE")
 }
 
+// do takes steps one after the other. A step is taken again when the document was replaced between its search for a node and its use of the node:
+// then it has done nothing.
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		p.t.Fatalf("%v; the page says:\n%s", err, p.text())
+	for _, step := range steps {
+		err := chromedp.Do(ctx, step)
+		for ctx.Err() == nil && isStale(err) {
+			err = chromedp.Do(ctx, step)
+		}
+		if err != nil {
+			p.t.Fatalf("%v; the page says:\n%s", err, p.text())
+		}
 	}
+}
+
+// isStale reports whether the browser no longer knows the node that a step had found.
+func isStale(err error) bool {
+	e, ok := errors.AsType[*cdproto.Error](err)
+	return ok && strings.Contains(strings.ToLower(e.Message), "node with given id")
 }
 
 func (p *tab) open(url string) {
