@@ -371,6 +371,10 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 		}
 		return err == nil, err
 	}
+	if errors.Is(err, fs.ErrNotExist) && errors.Is(serr, fs.ErrNotExist) && !s.clean && blank(dir) {
+		s.found(Unfinished, file, "", "the folder was made and nothing in it was written: it is made again")
+		return false, nil
+	}
 	if rel != "." {
 		kept, err := s.putAside(filepath.ToSlash(rel)) // with the consumer's state
 		s.found(Made, file, kept, "the consumer's configuration is damaged: it is made again")
@@ -380,6 +384,12 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 	_, serr = s.putAside(metaSum)
 	s.found(Made, file, kept, "the stream's configuration is damaged: it is made again, without what an operator has changed in it")
 	return false, errors.Join(err, serr)
+}
+
+// blank reports whether the folder of a stream or of a consumer has nothing that a server writes after the configuration.
+func blank(dir string) bool {
+	messages, err := readFolder(filepath.Join(dir, messagesDir))
+	return len(messages) == 0 && unlessGone(err) == nil && !exists(filepath.Join(dir, consumerState))
 }
 
 // configured reads from the stream's configuration what the check needs: whether the stream keeps its messages until they are erased, or an

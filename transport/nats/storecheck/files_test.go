@@ -446,3 +446,44 @@ func TestSumNotWritten(t *testing.T) {
 		t.Errorf("behind that the check finds %+v", r.Findings)
 	}
 }
+
+// TestNothingWritten kills a server between making a folder and writing the first file in it: that is no damage, but where the rest of a stream or of a
+// consumer is there.
+func TestNothingWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(dir string) error
+		want   Level
+	}{
+		"a stream's folder":               {func(dir string) error { return os.MkdirAll(filepath.Join(dir, "msgs"), 0o700) }, Unfinished},
+		"a consumer's folder":             {func(dir string) error { return os.MkdirAll(filepath.Join(dir, "obs", "new"), 0o700) }, Unfinished},
+		"messages without configuration":  {func(dir string) error { return empty(dir, "meta.inf", "meta.sum", "obs") }, Made},
+		"a consumer's state without more": {func(dir string) error { return empty(dir, "obs/worker/meta.inf", "obs/worker/meta.sum") }, Made},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := store(t, 6, 10)
+			worker(t, dir)
+			at := filepath.Clean(streamFile(dir, ""))
+			if name == "a stream's folder" {
+				at = filepath.Join(filepath.Dir(at), stream+"_NEW")
+			}
+			if err := c.change(at); err != nil {
+				t.Fatal(err)
+			}
+			for _, aside := range []string{"", t.TempDir()} { // without and with changes
+				r := examine(t, dir, Options{Memory: remembered(t, dir, 6, false), Aside: aside})
+				if len(r.Findings) != 1 || r.Findings[0].Level != c.want {
+					t.Errorf("the check finds %+v, want %s", r.Findings, c.want)
+				}
+			}
+		})
+	}
+}
+
+// empty removes files and folders of a stream.
+func empty(dir string, names ...string) error {
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
