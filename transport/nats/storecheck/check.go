@@ -386,10 +386,13 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 	return false, errors.Join(err, serr)
 }
 
-// blank reports whether the folder of a stream or of a consumer has nothing that a server writes after the configuration.
+// blank reports whether the folder of a stream or of a consumer has nothing that a server writes after the configuration. An empty block may be there.
 func blank(dir string) bool {
 	messages, err := readFolder(filepath.Join(dir, messagesDir))
-	return len(messages) == 0 && unlessGone(err) == nil && !exists(filepath.Join(dir, consumerState))
+	return unlessGone(err) == nil && !exists(filepath.Join(dir, consumerState)) && !slices.ContainsFunc(messages, func(e fs.DirEntry) bool {
+		info, err := e.Info()
+		return err != nil || !info.Mode().IsRegular() || info.Size() > 0
+	})
 }
 
 // configured reads from the stream's configuration what the check needs: whether the stream keeps its messages until they are erased, or an

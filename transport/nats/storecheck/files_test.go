@@ -454,7 +454,9 @@ func TestNothingWritten(t *testing.T) {
 		change func(dir string) error
 		want   Level
 	}{
-		"a stream's folder":               {func(dir string) error { return os.MkdirAll(filepath.Join(dir, "msgs"), 0o700) }, Unfinished},
+		"a stream's folder": {func(dir string) error {
+			return errors.Join(os.MkdirAll(filepath.Join(dir, "msgs"), 0o700), os.WriteFile(filepath.Join(dir, "msgs", "1.blk"), nil, 0o600))
+		}, Unfinished},
 		"a consumer's folder":             {func(dir string) error { return os.MkdirAll(filepath.Join(dir, "obs", "new"), 0o700) }, Unfinished},
 		"messages without configuration":  {func(dir string) error { return empty(dir, "meta.inf", "meta.sum", "obs") }, Made},
 		"a consumer's state without more": {func(dir string) error { return empty(dir, "obs/worker/meta.inf", "obs/worker/meta.sum") }, Made},
