@@ -114,6 +114,46 @@ func TestCallsOfAWrongClock(t *testing.T) {
 	}
 }
 
+// TestCallsOfASlowDecision has a decision take longer than the span of a limit, and another one be made meanwhile: calls count from when they are made, and
+// not from when they were asked for.
+func TestCallsOfASlowDecision(t *testing.T) {
+	for rule, refusal := range map[string]string{
+		"calls: {most: 1, per: 20s}": "alpha: a rule allows 1 calls in 20s", "repeat: {within: 20s}": "Nothing was done: alpha was asked for the same",
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldOf(t, agentIDs)
+				w.serveAgents()
+				slow := true
+				decider := func(ctx context.Context, turn *llm.Turn, stream func(string)) (*llm.Decision, error) {
+					if slow {
+						slow = false
+						time.Sleep(30 * time.Second)
+					}
+					return relaying(ctx, turn, stream)
+				}
+				w.start(cortex.Config{Decider: decideFunc(decider), Policy: rulesOf(t, "rules: [{agents: [alpha], "+rule+"}]")})
+				w.sayIn("a", "m1", "go")
+				pass(25 * time.Second)
+				w.sayIn("b", "m1", "go")
+				if got := w.answerIn("b", "m1"); got != "alpha COMPLETED did go; " {
+					t.Errorf("the first call: answer %q", got)
+				}
+				pass(6 * time.Second)
+				w.sayIn("c", "m1", "go")
+				for _, later := range []string{"a", "c"} {
+					if got := w.answerIn(later, "m1"); !strings.HasPrefix(got, refusal) {
+						t.Errorf("%s: answer %q, want %q", later, got, refusal)
+					}
+				}
+				pass(15 * time.Second)
+				w.sayIn("d", "m1", "go")
+				w.wantAllTasks(2)
+			})
+		})
+	}
+}
+
 // TestCallsWithoutNotes has a store that cannot count refuse what a rule limits, and nothing else.
 func TestCallsWithoutNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -184,6 +224,30 @@ func TestRepeatedCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRepeatedCallOfAnotherPerson has somebody repeat a call of theirs that they made elsewhere, in a conversation in which somebody else asked for the same:
+// the result of that one is no answer.
+func TestRepeatedCallOfAnotherPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.serveAgents()
+		w.start(cortex.Config{Decider: relaying, Policy: rulesOf(t, "rules: [{agents: [alpha], repeat: {within: 1h, gives: result}}]")})
+		for _, said := range []struct{ from, contextID, id, want string }{
+			{"user:ann", "a", "m1", "alpha COMPLETED did my balance; "},
+			{"user:bob", "b", "m2", "alpha COMPLETED did my balance; "},
+			{"user:ann", "b", "m3", "Nothing was done: alpha was asked for the same at "},
+			{"user:bob", "b", "m4", "did my balance\n\n(This was done before"},
+		} {
+			e := userEvent(said.id, "my balance")
+			e.From, e.ContextID, e.Payload.(*a2a.Message).ContextID = said.from, said.contextID, said.contextID
+			w.publish(e)
+			if got := w.answerTo(said.from, said.contextID, said.id); !strings.HasPrefix(got, said.want) {
+				t.Errorf("%s of %s: answer %q, want %q", said.id, said.from, got, said.want)
+			}
+		}
+		w.wantAllTasks(2)
+	})
 }
 
 // sluggish is a store that takes a second to read a count of calls: whoever asks meanwhile reads the same.

@@ -342,11 +342,17 @@ func in(contextID, id, text string) *transport.Event {
 
 func (w *world) answerIn(contextID, id string) string {
 	w.t.Helper()
+	return w.answerTo("user", contextID, id)
+}
+
+// answerTo returns the answer to a sender's message in a conversation.
+func (w *world) answerTo(from, contextID, id string) string {
+	w.t.Helper()
 	conv, err := storage.Load(w.t.Context(), w.store, "", contextID)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	m, ok := conv.AnswerOf("user", id)
+	m, ok := conv.AnswerOf(from, id)
 	if !ok {
 		return ""
 	}

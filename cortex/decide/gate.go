@@ -165,7 +165,7 @@ func (d *decision) countCalls(ctx context.Context, all []gated, count bool) (ful
 	for i := range all {
 		for _, l := range all[i].limits {
 			key := d.limitKey(&all[i], l)
-			fits, err := d.m.call(ctx, d.conv.Tenant, key, callNote{ID: all[i].id, Time: d.entry.Time}, l.Most-more[key], l.Per, count)
+			fits, err := d.m.call(ctx, d.conv.Tenant, key, callNote{ID: all[i].id}, l.Most-more[key], l.Per, count)
 			if err != nil {
 				return nil, err
 			}
@@ -194,7 +194,7 @@ func (d *decision) claim(ctx context.Context, all []gated) (bool, error) {
 		if r == nil {
 			continue
 		}
-		ours, err := d.m.call(ctx, d.conv.Tenant, d.repeatKey(all[i].del), callNote{all[i].id, d.entry.Time, all[i].task}, 1, r.Within, true)
+		ours, err := d.m.call(ctx, d.conv.Tenant, d.repeatKey(all[i].del), callNote{ID: all[i].id, Task: all[i].task}, 1, r.Within, true)
 		if err != nil {
 			return false, err
 		}
@@ -258,14 +258,14 @@ func (d *decision) repeats(ctx context.Context, g *gated) (result string, err er
 	if err != nil {
 		return "", err
 	}
-	from := d.entry.Time.Add(-g.repeat.Within)
-	at := slices.IndexFunc(n.Calls, func(c callNote) bool { return c.within(g.repeat.Within, d.entry.Time) && c.ID != g.id })
+	now := d.m.cfg.Now()
+	at := slices.IndexFunc(n.Calls, func(c callNote) bool { return c.within(g.repeat.Within, now) && c.ID != g.id })
 	if at < 0 {
 		return "", nil
 	}
 	when := n.Calls[at].Time
 	if g.repeat.First {
-		if t := d.first(g.del, from); t != nil {
+		if t := d.first(g.del, now.Add(-g.repeat.Within)); t != nil {
 			if text := strings.TrimSpace(t.Result); text != "" {
 				return text, nil
 			}
@@ -276,19 +276,21 @@ func (d *decision) repeats(ctx context.Context, g *gated) (result string, err er
 		prompt.Clean(g.del.Agent, maxAsked), when.UTC().Format("15:04:05"), g.repeat.Within))
 }
 
-// first returns the completed task of the conversation that a delegation repeats, or nil.
+// first returns the completed task of the conversation that a delegation repeats, or nil. What somebody else asked for there is not repeated.
 func (d *decision) first(del *llm.Delegation, after time.Time) *prompt.Task {
 	its := callText(del.Task, del.Input)
 	is := func(t *prompt.Task) bool {
 		return t.Agent == del.Agent && t.State == a2a.TaskStateCompleted && t.Sent.After(after) && (t.Skill == del.Skill || del.Skill == "" || t.Skill == "") && callText(t.Text, t.Input) == its
 	}
+	whose := d.conv.Requester(d.turn)
 	for _, t := range d.conv.TaskList() {
-		if p := conversation.PromptTask(t); is(&p) {
+		turn := d.conv.Turn(t.Turn)
+		if p := conversation.PromptTask(t); turn != nil && d.conv.Requester(turn) == whose && is(&p) {
 			return &p
 		}
 	}
 	for _, turn := range d.conv.Turns {
-		if turn.Past == nil {
+		if turn.Past == nil || d.conv.Requester(turn) != whose {
 			continue
 		}
 		for i := range turn.Past.Steps {
@@ -356,8 +358,8 @@ func (m *Maker) callsOf(ctx context.Context, tenant, key string) (n callsNote, e
 	return n, nil
 }
 
-// call reports whether one more call fits a limit, which counts those of the last span of time; with count it is counted. A call with the id of one that
-// is counted fits.
+// call reports whether one more call fits a limit, which counts those of the last span of time; with count it is counted, as a call of this moment: the
+// decision may have taken longer than the span, and so may the redelivery of its event, whose id is counted already then.
 func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most int, per time.Duration, count bool) (fits bool, err error) {
 	if count {
 		unlock, err := m.counting.Lock(ctx, key)
@@ -377,19 +379,13 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 				return false, fmt.Errorf("count calls: %w", err)
 			}
 		}
-		if i := slices.IndexFunc(n.Calls, func(o callNote) bool { return o.ID == c.ID }); i >= 0 {
-			if !count || n.Calls[i].Task == c.Task {
-				return true, nil
-			}
-			c.Time = n.Calls[i].Time // the log has gone on since, so the task has another id
-			n.Calls = slices.Delete(n.Calls, i, i+1)
-		}
-		n.Calls = slices.DeleteFunc(n.Calls, func(o callNote) bool { return !o.within(per, c.Time) })
+		c.Time = m.cfg.Now()
+		n.Calls = slices.DeleteFunc(n.Calls, func(o callNote) bool { return o.ID == c.ID || !o.within(per, c.Time) })
 		if len(n.Calls) >= most || !count {
 			return len(n.Calls) < most, nil
 		}
 		n.Calls = append(n.Calls, c)
-		n.Until = c.Time.Add(per)
+		n.Until = c.Time.Add(2 * per) // the other calls are dated less than per from now
 		note.Key = key
 		if note.Value, err = json.Marshal(n); err != nil {
 			return false, err
