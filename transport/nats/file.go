@@ -81,8 +81,9 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	return err
 }
 
+// chunkMessage returns the message of a chunk. Its header says where its subject ends, of which the server's checksum knows nothing.
 func chunkMessage(o transport.Object, n int, sealed []byte) *natsgo.Msg {
-	return &natsgo.Msg{Subject: chunkSubject(o, n), Header: natsgo.Header{}, Data: sealed}
+	return &natsgo.Msg{Subject: chunkSubject(o, n), Header: natsgo.Header{jetstream.ExpectedStreamHeader: {fileStream}}, Data: sealed}
 }
 
 // Chunk implements [transport.Files].

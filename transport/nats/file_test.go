@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -47,5 +49,32 @@ func TestDamagedFiles(t *testing.T) {
 			}
 			t.Errorf("%v, and nothing was found: %+v", err, is.srv.Found())
 		})
+	}
+}
+
+// TestDamagedSubject flips each bit of the length of a chunk's subject, which no checksum of the server covers: the chunk would be one of another file,
+// or none. The check finds it.
+func TestDamagedSubject(t *testing.T) {
+	n := &node{opts: ServerOptions{Dir: t.TempDir()}}
+	n.start(t)
+	if _, err := transport.PutFile(t.Context(), n.dial(t, nil), "", "c", "user", bytes.NewReader(make([]byte, 1000)), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	n.stop()
+	for bit := range 16 {
+		is := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, n.opts.Dir)}}
+		block := filepath.Join(is.opts.Dir, "jetstream", "$G", "streams", fileStream, "msgs", "1.blk")
+		b, err := os.ReadFile(block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[20+bit/8] ^= 1 << (bit % 8)
+		if err := os.WriteFile(block, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found, err := CheckStore(t.Context(), is.opts.Dir, "", nil)
+		if err != nil || len(found.Findings) == 0 || found.Findings[0].Level != storecheck.Lost {
+			t.Errorf("with bit %d flipped, the check finds %+v, %v, want a loss", bit, found, err)
+		}
 	}
 }

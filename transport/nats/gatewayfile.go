@@ -62,7 +62,7 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, attemptTimeout)
 	defer cancel()
-	stored, err := g.nc.RequestWithContext(ctx, subject, m.Data)
+	stored, err := g.nc.RequestMsgWithContext(ctx, chunkMessage(o, n, m.Data))
 	if err != nil {
 		return translate(err) // the sender repeats its request
 	}

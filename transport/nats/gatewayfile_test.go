@@ -33,6 +33,9 @@ func TestFilesThroughGateway(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("the file of %s is %d bytes for the other one, %v", c.from, len(got), err)
 		}
+		if m, err := w.cortex.last(t.Context(), chunkSubject(ref.Object, 0)); err != nil || len(m.Header) == 0 {
+			t.Errorf("the chunk of %s has no header, which shows damage of its subject: %v", c.from, err)
+		}
 		// No user can overwrite another user's file, even without the checks of PutChunk.
 		err = c.reader.store(t.Context(), chunkMessage(ref.Object, 0, make([]byte, 100)))
 		if !errors.Is(err, transport.ErrForbidden) {

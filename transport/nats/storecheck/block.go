@@ -35,6 +35,8 @@ var (
 	errSum    = errors.New("its checksum does not fit")
 	errHeader = errors.New("its header is not one")
 	errTwice  = errors.New("its sequence was there before")
+	// errSubject: no checksum covers the length of the subject, and only a header behind it proves where it ends.
+	errSubject = errors.New("its subject is not one of the stream")
 )
 
 // Record is a message of a stream. Its bytes are valid only during the call that it is passed to.

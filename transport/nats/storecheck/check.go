@@ -219,7 +219,8 @@ type checking struct {
 	indexStale bool   // its blocks are not those that the server's index describes
 	lists      *index // the server's index of its blocks
 	queue      bool   // it is a work queue: an acknowledgement removes the message
-	tally      tally  // of its blocks, if there is something to compare with
+	subjects   *subjects
+	tally      tally // of its blocks, if there is something to compare with
 
 	sequel *sequel // nil: it is unknown what the server had of it
 	bounds bounds
@@ -404,6 +405,7 @@ func (s *checking) configured(conf []byte) (err error) {
 	if json.Unmarshal(conf, &c) != nil {
 		return nil
 	}
+	s.subjects = subjectsOf(conf)
 	if json.Unmarshal(conf, &s.bounds) != nil {
 		s.bounds = bounds{}
 	}

@@ -163,6 +163,9 @@ func (s *checking) block(index uint32, isLast bool) error {
 		if m.Seq <= s.last && !m.tombstone {
 			return errTwice
 		}
+		if Ours(s.name) && !s.subjects.fit(m) {
+			return errSubject
+		}
 		s.gap = s.gap || m.Seq > s.last+1
 		s.last = max(s.last, m.Seq)
 		s.delivery.see(m)
