@@ -313,6 +313,33 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// TestOlderMemory puts an older state over a newer store, as a backup that is unpacked into the folder: its blocks and its memory are older than the
+// index, which the backup of a running server does not have. The check reports what is gone, and the stream goes on behind it.
+func TestOlderMemory(t *testing.T) {
+	dir := store(t, 6, 10)
+	b, err := os.ReadFile(blockFile(dir, 1))
+	if err == nil {
+		err = os.WriteFile(blockFile(dir, 1), b[:bytes.Index(b, []byte("test.5"))-headSize], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, clean := range []bool{true, false} { // clean: another server has used the stream since
+		m := remembered(t, dir, 4, false)
+		if m.Clean = clean; clean {
+			m.Streams["$G/"+stream].Files = map[string]File{messagesDir + "/" + indexState: {Size: 1, Sum: 1}}
+		}
+		r := examine(t, dir, Options{Memory: m})
+		if len(r.Findings) == 0 || r.Findings[0].Level != Lost || !strings.Contains(r.Findings[0].What, "messages 5 to 6 are gone") {
+			t.Errorf("clean %t: the check finds %+v, want that two messages are gone", clean, r.Findings)
+		}
+	}
+	examine(t, dir, Options{Memory: remembered(t, dir, 4, false), Aside: t.TempDir()})
+	if got := state(t, dir); got.LastSeq != 7 {
+		t.Errorf("the server has %+v, want that it goes on behind what is gone", got)
+	}
+}
+
 // TestNotForgotten checks an intact store without a memory.
 func TestNotForgotten(t *testing.T) {
 	dir := store(t, 6, 10)

@@ -321,11 +321,13 @@ func clean(subject string) string {
 
 // end checks that the stream ends where the memory says.
 func (s *checking) end() error {
+	// The index of a server that was killed lists at most what is remembered, unless the memory is that of an older state, as of a backup that was put
+	// over a newer store, or another server has used the stream.
+	if was := s.lists.last; !s.clean && was > s.last && (s.remembered == nil || was > s.remembered.Last) {
+		s.found(Lost, "", "", "messages %d to %d are gone, which the server has listed", s.last+1, was)
+		return s.goOn(was)
+	}
 	if s.remembered == nil {
-		if was := s.lists.last; s.last < was {
-			s.found(Lost, "", "", "messages %d to %d are gone, which the server has listed", s.last+1, was)
-			return s.goOn(was)
-		}
 		return nil
 	}
 	if s.o.Memory.Clean && !s.clean { // another server has used it
