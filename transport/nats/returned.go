@@ -26,7 +26,13 @@ const (
 // WatchReturned implements [transport.ReturnWatcher].
 func (b *Bus) WatchReturned(ctx context.Context, tenant string, tell func(transport.Returned)) error {
 	heard := make(chan *natsgo.Msg, returnedWaiting)
-	sub, err := b.nc.ChanSubscribe(nakAdvisory+inboxStream+".>", heard)
+	// A callback, since the library reports what a full channel of a subscription loses, each time, as a fault of the connection.
+	sub, err := b.nc.Subscribe(nakAdvisory+inboxStream+".>", func(m *natsgo.Msg) {
+		select {
+		case heard <- m:
+		default:
+		}
+	})
 	if err != nil {
 		return translate(err)
 	}

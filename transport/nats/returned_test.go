@@ -2,6 +2,10 @@ package nats
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -49,5 +53,57 @@ func TestReturned(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("WatchReturned = %v", err)
+	}
+}
+
+// TestManyReturned has a subscriber that hands back events faster than they are told of: those that are left out are no fault of the connection.
+func TestManyReturned(t *testing.T) {
+	w := newTown(t)
+	var log textLog
+	bus := w.dial(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	inbox := transport.Inbox("", "w.1")
+	if err := bus.Publish(t.Context(), inbox, message(inbox, "c", "look")); err != nil {
+		t.Fatal(err)
+	}
+	is, err := bus.js.Stream(t.Context(), inboxStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := fmt.Appendf(nil, `{"stream_seq":%d,"deliveries":10}`, is.CachedInfo().State.LastSeq)
+	ctx, stop := context.WithCancel(t.Context())
+	telling, goOn := make(chan struct{}, 1), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- bus.WatchReturned(ctx, "", func(transport.Returned) {
+			select {
+			case telling <- struct{}{}:
+			default:
+			}
+			<-goOn
+		})
+	}()
+	advise := func() {
+		if err := w.cortex.nc.Publish(nakAdvisory+inboxStream+".x", about); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "it tells", func() bool {
+		advise()
+		return len(telling) > 0
+	})
+	for range returnedWaiting + 1000 {
+		advise()
+	}
+	if err := errors.Join(w.cortex.nc.FlushTimeout(patience), bus.nc.FlushTimeout(patience)); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("WatchReturned = %v", err)
+	}
+	_ = bus.Close()
+	if said := log.String(); strings.Contains(said, nakAdvisory) {
+		t.Errorf("the log says %.300s", said)
 	}
 }
