@@ -186,6 +186,12 @@ func (k *keyboard) hear(b byte, on func(byte, string) bool) {
 	if b == enter && !pasting && k.hearLine(on) {
 		return
 	}
+	if b == ctrlL && !pasting {
+		return // there is no line to draw anew, and kept it would be part of a command
+	}
+	if b == ctrlU && !pasting && k.eraseLine() {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -218,10 +224,24 @@ func (k *keyboard) hearLine(on func(byte, string) bool) (taken bool) {
 	return true
 }
 
+// eraseLine removes the incomplete line, which is what Ctrl-U does with it. A line that was edited with other keys than Backspace is left to the editor.
+func (k *keyboard) eraseLine() (done bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	begin := bytes.LastIndexByte(k.early, enter) + 1
+	if bytes.ContainsFunc(k.early[begin:], func(r rune) bool { return r < 0x20 }) {
+		return false
+	}
+	k.early = k.early[:begin]
+	return true
+}
+
 // Keys that end something.
 const (
 	ctrlC = 0x03
 	ctrlD = 0x04
+	ctrlL = 0x0c // draws the line anew
+	ctrlU = 0x15 // erases the line
 	ctrlZ = 0x1a
 	enter = '\r'
 )

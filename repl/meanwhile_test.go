@@ -37,6 +37,33 @@ func TestCommandsInTurn(t *testing.T) {
 	}
 }
 
+// TestKeysInTurn types keys that edit a line while a turn runs: Ctrl-L is no part of what is typed, and Ctrl-U erases it.
+func TestKeysInTurn(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.say("do something long")
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_clock", Text: "do it"})
+	term.shows("· agent_clock")
+	term.keys("first\r\x0cnonsense")
+	term.shows("> first↵nonsense")
+	term.keys("\x15\x0c/cancel task-77\r")
+	if h := term.heard(); h.Kind != "cancel" || h.Task != "task-77" {
+		t.Errorf("Cortex hears %+v, want the cancellation", h)
+	}
+	term.shows("\n> first↵")
+	term.order(order{Do: "completed", ID: "t1"})
+	term.order(order{Do: "answer", Text: "done"})
+	if h := term.heard(); h.Text != "first" {
+		t.Errorf("Cortex hears %+v, want what was typed", h)
+	}
+	term.order(order{Do: "answer", Text: "done, too"})
+	term.prompts("")
+	term.keys("\x04")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+}
+
 // TestStopKey presses Ctrl-Z, which says why it does nothing.
 func TestStopKey(t *testing.T) {
 	t.Parallel()
