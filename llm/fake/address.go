@@ -1,10 +1,13 @@
 package fake
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // address is a request that names its agent: "@agent_echo hello", "@agent_echo/echo hello", "agent_echo: hello", "ask agent_echo to say hello".
@@ -114,12 +117,7 @@ func nextWord(s string) (word, rest string) {
 
 // find returns the index of the agent with this id, or -1.
 func (m *matcher) find(id string) int {
-	for i := range m.agents {
-		if m.agents[i].ID == id {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(m.agents, func(a prompt.Agent) bool { return a.ID == id })
 }
 
 // named returns the index of the agent with this name, or -1. A name is the agent's id, the name on its card, or either without "agent", ignoring

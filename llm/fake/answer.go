@@ -134,11 +134,9 @@ var (
 
 // aside answers a short text that no agent can read, if it is about this program or only polite; nil for anything else.
 func (m *matcher) aside(t *llm.Turn) *llm.Decision {
-	words := plainWords(skipWords(t.User, polite))
-	all := plainWords(t.User)
-	some := func(of map[string]bool) bool { return slices.ContainsFunc(words, func(w string) bool { return of[w] }) }
-	itself := speaksOfItself(words)
-	if itself && len(words) < 12 && words[0] == "why" {
+	q := remark{words: plainWords(skipWords(t.User, polite)), all: plainWords(t.User)}
+	q.itself = speaksOfItself(q.words)
+	if q.itself && len(q.words) < 12 && q.begins("why") {
 		return respond(howToWhy, "asked why")
 	}
 	for word := range strings.FieldsSeq(head(t.User)[:min(len(t.User), 200)]) {
@@ -146,53 +144,90 @@ func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 			return respond(about(&m.agents[at]), "asked about an agent")
 		}
 	}
-	switch {
-	case len(words) == 0 || len(all) == 0 || len(all) > 12 || contentAt(t.User) > 0:
-	case some(set("bye goodbye gotta")):
-		return respond("Goodbye.", "a farewell")
-	case some(thanking):
-		return respond("You are welcome.", "thanks")
-	case (slices.Contains(words, "agents") || slices.Contains(words, "agent")) && (some(ofAdding) || len(words) < 5 && words[0] == "what"):
-		return respond(howToAdd, "asked how agents are added")
-	case slices.Contains(words, "agents"):
-		return respond(hello+"\n"+online(t), "asked about the agents")
-	case (itself || slices.Contains(words, "i") || words[0] == "is") && some(set("browser website gui interface ui dashboard console")):
-		return respond(howToBrowse, "asked for the console")
-	case (words[0] == "how" || len(words) < 6) && some(set("delete erase clear")) && some(set("conversation conversations chat chats history")):
-		return respond(howToDelete, "asked how a conversation is deleted")
-	case (words[0] == "how" && slices.Contains(words, "i") || words[0] == "show" || words[0] == "list") && some(set("task tasks")):
-		return respond(howToList, "asked for the tasks")
-	case len(words) < 8 && words[0] == "where" && some(set("docs documentation manual guide readme")):
-		return respond(howToRead, "asked for the documentation")
-	case (questions[words[0]] || requests[words[0]]) && (slices.Contains(words, "i") || slices.Contains(words, "my")) && some(set("conversation conversations chat chats history")):
-		return respond(howToSee, "asked for the conversations")
-	case (itself || slices.Contains(words, "my") && questions[words[0]]) && some(ofData):
-		return respond(whatIsKept, "asked what is kept")
-	case some(ofModels), (itself || slices.Contains(words, "i")) && some(ofNetwork):
-		return respond(howToModel, "asked how a model is chosen")
-	case len(words) < 8 && some(leaving) && (len(words) < 3 || slices.Contains(words, "how") || words[0] == "i" || itself && leaving[words[0]]):
-		return respond(howToLeave, "asked how to leave")
-	case itself && (slices.Contains(words, "speak") || slices.Contains(words, "understand")) && some(ofTongues):
-		return respond(onlyEnglish, "asked which languages are understood")
-	case slices.Contains(words, "should") && slices.Contains(words, "i") && (slices.Contains(words, "try") || slices.Contains(words, "start")),
-		(itself || slices.Contains(words, "i")) && some(set("example examples")), len(words) < 4 && slices.Contains(words, "help"), all[0] == "what" && slices.Contains(words, "can") && slices.Contains(words, "do"):
-		return introduction(t)
-	case slices.Contains(hellos, all[0]):
-		return respond(greeting(t), "a greeting")
-	case itself && len(words) < 9 && !slices.Contains(words, "this") && m.nearest == "":
+	if len(q.words) == 0 || len(q.all) == 0 || len(q.all) > 12 || contentAt(t.User) > 0 {
+		return nil
+	}
+	for _, a := range asides {
+		if a.fits(&q) {
+			return a.answer(t)
+		}
+	}
+	if q.itself && len(q.words) < 9 && !q.has("this") && m.nearest == "" {
 		return respond(aboutMe, "asked about Cortex itself")
 	}
 	return nil
 }
 
+// remark is a short text that no agent can read.
+type remark struct {
+	words, all []string // without what is polite at its beginning, and with it
+	itself     bool     // it is about this program
+}
+
+func (q *remark) has(any ...string) bool    { return setOf(any).some(q.words) }
+func (q *remark) begins(any ...string) bool { return slices.Contains(any, q.words[0]) }
+func (q *remark) asks() bool                { return questions[q.words[0]] || requests[q.words[0]] }
+func (q *remark) ofTalks() bool {
+	return q.has("conversation", "conversations", "chat", "chats", "history")
+}
+
+// asides are the answers to remarks. The first that fits is given.
+var asides = []struct {
+	fits   func(q *remark) bool
+	answer func(*llm.Turn) *llm.Decision
+}{
+	{func(q *remark) bool { return q.has("bye", "goodbye", "gotta") }, with("Goodbye.", "a farewell")},
+	{func(q *remark) bool { return thanking.some(q.words) }, with("You are welcome.", "thanks")},
+	{func(q *remark) bool {
+		return q.has("agents", "agent") && (ofAdding.some(q.words) || len(q.words) < 5 && q.begins("what"))
+	}, with(howToAdd, "asked how agents are added")},
+	{func(q *remark) bool { return q.has("agents") }, func(t *llm.Turn) *llm.Decision {
+		return respond(hello+"\n"+online(t), "asked about the agents")
+	}},
+	{func(q *remark) bool {
+		return (q.itself || q.has("i") || q.begins("is")) && q.has("browser", "website", "gui", "interface", "ui", "dashboard", "console")
+	}, with(howToBrowse, "asked for the console")},
+	{func(q *remark) bool {
+		return (q.begins("how") || len(q.words) < 6) && q.has("delete", "erase", "clear") && q.ofTalks()
+	}, with(howToDelete, "asked how a conversation is deleted")},
+	{func(q *remark) bool {
+		return (q.begins("how") && q.has("i") || q.begins("show", "list")) && q.has("task", "tasks")
+	}, with(howToList, "asked for the tasks")},
+	{func(q *remark) bool {
+		return len(q.words) < 8 && q.begins("where") && q.has("docs", "documentation", "manual", "guide", "readme")
+	}, with(howToRead, "asked for the documentation")},
+	{func(q *remark) bool { return q.asks() && q.has("i", "my") && q.ofTalks() }, with(howToSee, "asked for the conversations")},
+	{func(q *remark) bool {
+		return (q.itself || q.has("my") && questions[q.words[0]]) && ofData.some(q.words)
+	}, with(whatIsKept, "asked what is kept")},
+	{func(q *remark) bool {
+		return ofModels.some(q.words) || (q.itself || q.has("i")) && ofNetwork.some(q.words)
+	}, with(howToModel, "asked how a model is chosen")},
+	{func(q *remark) bool {
+		return len(q.words) < 8 && leaving.some(q.words) && (len(q.words) < 3 || q.has("how") || q.begins("i") || q.itself && leaving[q.words[0]])
+	}, with(howToLeave, "asked how to leave")},
+	{func(q *remark) bool { return q.itself && q.has("speak", "understand") && ofTongues.some(q.words) }, with(onlyEnglish, "asked which languages are understood")},
+	{func(q *remark) bool {
+		return q.has("should") && q.has("i") && q.has("try", "start") || (q.itself || q.has("i")) && q.has("example", "examples") || len(q.words) < 4 && q.has("help") || q.all[0] == "what" && q.has("can") && q.has("do")
+	}, introduction},
+	{func(q *remark) bool { return slices.Contains(hellos, q.all[0]) }, func(t *llm.Turn) *llm.Decision {
+		return respond(greeting(t), "a greeting")
+	}},
+}
+
+// with returns a function that answers with a text.
+func with(text, reason string) func(*llm.Turn) *llm.Decision {
+	return func(*llm.Turn) *llm.Decision { return respond(text, reason) }
+}
+
 // speaksOfItself reports whether words are about this program.
 func speaksOfItself(words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return ofItself[w] }) || slices.Contains(words, "this") && len(words) < 8
+	return ofItself.some(words) || slices.Contains(words, "this") && len(words) < 8
 }
 
 // asksForModel reports whether words ask which model decides here, or how there is another one.
 func asksForModel(words []string) bool {
-	return len(words) > 0 && (questions[words[0]] || requests[words[0]]) && (speaksOfItself(words) || slices.Contains(words, "i")) && slices.ContainsFunc(words, func(w string) bool { return ofModels[w] })
+	return len(words) > 0 && (questions[words[0]] || requests[words[0]]) && (speaksOfItself(words) || slices.Contains(words, "i")) && ofModels.some(words)
 }
 
 var hellos = []string{"hi", "hello", "hey", "hiya", "howdy", "heya", "yo", "greetings"}
@@ -255,7 +290,7 @@ func introduction(t *llm.Turn) *llm.Decision {
 	switch {
 	case asksForModel(words):
 		return respond(howToModel, "asked how a model is chosen")
-	case slices.Contains(words, "help"), !asksWho(words) && slices.Contains(words, "i") && slices.ContainsFunc(words, func(w string) bool { return beginning[w] }):
+	case slices.Contains(words, "help"), !asksWho(words) && slices.Contains(words, "i") && beginning.some(words):
 		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
 	case slices.Contains(words, "need"):
 		return respond(howToModel, "asked what it needs")

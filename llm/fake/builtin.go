@@ -42,7 +42,7 @@ func (m *matcher) echoed(p *piece) string {
 		return p.task
 	}
 	words := plainWords(head(found[1])[:min(len(found[1]), 100)])
-	if len(words) > 0 && (refersTo[words[0]] || !slices.ContainsFunc(words, func(w string) bool { return !pronouns[w] })) {
+	if len(words) > 0 && (refersTo[words[0]] || pronouns.all(words)) {
 		return p.task
 	}
 	return found[1]

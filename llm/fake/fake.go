@@ -113,6 +113,35 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	if reply := resume(t, m); reply != nil {
 		return reply
 	}
+	if said := m.alone(t); said != nil {
+		return said
+	}
+	pieces := m.understand(t)
+	if missing := m.missing(t, pieces); missing != nil {
+		return missing
+	}
+	if len(pieces) == 0 {
+		return m.puzzle(t)
+	}
+	if most := cmp.Or(max(t.MaxParallel, 0), llm.DefaultMaxParallel); len(pieces) > most {
+		return clarify(fmt.Sprintf("These are %d requests at once, and I can hand on %d. Please ask in parts.", len(pieces), most), "too many requests")
+	}
+	decision := &llm.Decision{Kind: llm.KindDelegate}
+	var reasons []string
+	for i := range pieces {
+		work, instead := m.delegate(t, &pieces[i], freeID(t.Waiting, i+1))
+		if instead != nil {
+			return instead
+		}
+		decision.Delegations = append(decision.Delegations, work)
+		reasons = append(reasons, pieces[i].reason)
+	}
+	decision.Reason = strings.Join(reasons, " / ")
+	return decision
+}
+
+// alone answers what needs no agent; nil for anything else.
+func (m *matcher) alone(t *llm.Turn) *llm.Decision {
 	if said := courtesy(t.User); said != "" {
 		return respond(said, "a courtesy")
 	}
@@ -125,93 +154,77 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	if said := m.whether(t.User); said != "" {
 		return respond(said, "asked whether an agent is online")
 	}
-	pieces := m.understand(t)
-	for _, p := range pieces {
-		if p.unknown == "" {
-			continue
-		}
-		name := prompt.Clean(p.unknown, 64)
-		for _, u := range t.Unavailable {
-			if called(u.ID, true) == called(p.unknown, true) {
-				return refuse(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
-			}
-		}
-		say := fmt.Sprintf("No agent %q is online.%s", name, m.meant(p.unknown))
-		if !listed(t, "No agent ") {
-			say += "\n" + online(t)
-		}
-		return refuse(say, "asked for an agent that is not there")
+	return nil
+}
+
+// missing says that an agent is not there that a piece asks for by name; nil when all are.
+func (m *matcher) missing(t *llm.Turn, pieces []piece) *llm.Decision {
+	i := slices.IndexFunc(pieces, func(p piece) bool { return p.unknown != "" })
+	if i < 0 {
+		return nil
 	}
-	most := t.MaxParallel
-	if most <= 0 {
-		most = llm.DefaultMaxParallel
+	asked := pieces[i].unknown
+	name := prompt.Clean(asked, 64)
+	for _, u := range t.Unavailable {
+		if called(u.ID, true) == called(asked, true) {
+			return refuse(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
+		}
 	}
+	say := fmt.Sprintf("No agent %q is online.%s", name, m.meant(asked))
+	if !listed(t, "No agent ") {
+		say += "\n" + online(t)
+	}
+	return refuse(say, "asked for an agent that is not there")
+}
+
+// puzzle answers a request of which no agent can do a part.
+func (m *matcher) puzzle(t *llm.Turn) *llm.Decision {
 	switch {
-	case len(pieces) == 0 && len(t.Agents) == 0:
+	case len(t.Agents) == 0:
 		return refuse(online(t), "no agent is online")
-	case len(pieces) == 0 && m.unsure != "":
-		return &llm.Decision{
-			Kind:   llm.KindClarify,
-			Say:    fmt.Sprintf("I am not sure what is to be done with this. If it is the same as before, say it in full: %s", prompt.Clean(m.unsure, 200)),
-			Reason: "it may go on with what was asked before",
-		}
-	case len(pieces) == 0:
-		if said := m.aside(t); said != nil {
-			return said
-		}
-		if m.nearest != "" {
-			return refuse(m.near(t), m.nearest+" cannot read this")
-		}
-		return refuse(puzzled(t), m.closest(t.User))
-	case len(pieces) > most:
-		return &llm.Decision{
-			Kind:   llm.KindClarify,
-			Say:    fmt.Sprintf("These are %d requests at once, and I can hand on %d. Please ask in parts.", len(pieces), most),
-			Reason: "too many requests",
+	case m.unsure != "":
+		return clarify("I am not sure what is to be done with this. If it is the same as before, say it in full: "+prompt.Clean(m.unsure, 200), "it may go on with what was asked before")
+	}
+	if said := m.aside(t); said != nil {
+		return said
+	}
+	if m.nearest != "" {
+		return refuse(m.near(t), m.nearest+" cannot read this")
+	}
+	return refuse(puzzled(t), "no agent fits well enough; "+m.best(t.User).reason)
+}
+
+// delegate gives a piece to its agent, or returns what is decided instead.
+func (m *matcher) delegate(t *llm.Turn, p *piece, id string) (work llm.Delegation, instead *llm.Decision) {
+	if len(p.task) > llm.MaxTask {
+		return work, tooLong(len(p.task))
+	}
+	agent := &m.agents[p.agent]
+	if p.named && !hasSkill(agent, p.skill) {
+		return work, refuse(fmt.Sprintf("%s has no skill %q; it has %s.", agent.ID, prompt.Clean(p.skill, 64), skillsOf(agent)), "asked for a skill that is not there")
+	}
+	if p.skill == "" {
+		p.skill = m.skill(agent, p.about)
+	}
+	if p.empty {
+		return work, clarify(fmt.Sprintf("%s needs a text for this. Say it behind a colon: %s: …", agent.ID, strings.TrimRight(prompt.Clean(p.task, 100), "?!. ")), agent.ID+" gets a text, and there is none")
+	}
+	if p.alone && llm.WantsWords(agent.Card, p.skill) {
+		return work, llm.AskWhat(agent.ID)
+	}
+	if !p.named && !strings.HasPrefix(p.task, "{") {
+		p.skill = m.nearestSkill(agent, p.skill, p.about)
+	}
+	if t.Veto != nil {
+		if why := t.Veto(agent.ID, p.skill); why != "" {
+			return work, refuse(fmt.Sprintf("%s cannot be asked for this: %s.", agent.ID, prompt.Clean(why, 200)), "not allowed")
 		}
 	}
-	decision := &llm.Decision{Kind: llm.KindDelegate}
-	var reasons []string
-	for i, p := range pieces {
-		if len(p.task) > llm.MaxTask {
-			return tooLong(len(p.task))
-		}
-		agent := &m.agents[p.agent]
-		if p.named && !hasSkill(agent, p.skill) {
-			return refuse(fmt.Sprintf("%s has no skill %q; it has %s.", agent.ID, prompt.Clean(p.skill, 64), skillsOf(agent)), "asked for a skill that is not there")
-		}
-		if p.skill == "" {
-			p.skill = m.skill(agent, p.about)
-		}
-		if p.empty {
-			return &llm.Decision{
-				Kind:   llm.KindClarify,
-				Say:    fmt.Sprintf("%s needs a text for this. Say it behind a colon: %s: …", agent.ID, strings.TrimRight(prompt.Clean(p.task, 100), "?!. ")),
-				Reason: agent.ID + " gets a text, and there is none",
-			}
-		}
-		if p.alone && llm.WantsWords(agent.Card, p.skill) {
-			return llm.AskWhat(agent.ID)
-		}
-		if !p.named && !strings.HasPrefix(p.task, "{") {
-			p.skill = m.nearestSkill(agent, p.skill, p.about)
-		}
-		work := llm.Delegation{ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: p.skill, Task: p.task}
-		if t.Veto != nil {
-			if why := t.Veto(work.Agent, work.Skill); why != "" {
-				return refuse(fmt.Sprintf("%s cannot be asked for this: %s.", work.Agent, prompt.Clean(why, 200)), "not allowed")
-			}
-		}
-		input, hint := m.handOver(agent, &p, work.Skill)
-		if hint != "" {
-			return refuse(hint, "the skill takes structured input")
-		}
-		work.Input = input
-		decision.Delegations = append(decision.Delegations, work)
-		reasons = append(reasons, p.reason)
+	input, hint := m.handOver(agent, p, p.skill)
+	if hint != "" {
+		return work, refuse(hint, "the skill takes structured input")
 	}
-	decision.Reason = strings.Join(reasons, " / ")
-	return decision
+	return llm.Delegation{ID: id, Agent: agent.ID, Skill: p.skill, Task: p.task, Input: input}, nil
 }
 
 // report answers with the results, and with the parts of the request that nobody was asked for.
@@ -288,6 +301,10 @@ func respond(say, reason string) *llm.Decision {
 	return &llm.Decision{Kind: llm.KindRespond, Say: say, Reason: reason}
 }
 
+func clarify(say, reason string) *llm.Decision {
+	return &llm.Decision{Kind: llm.KindClarify, Say: say, Reason: reason}
+}
+
 // refuse says why nothing is done: the request was not understood, or nobody can do it.
 func refuse(say, reason string) *llm.Decision {
 	return &llm.Decision{Kind: llm.KindRefuse, Say: say, Reason: reason}
@@ -296,23 +313,16 @@ func refuse(say, reason string) *llm.Decision {
 // freeID returns n as an id that no waiting task has.
 func freeID(waiting []prompt.Task, n int) string {
 	id := fmt.Sprint(n)
-	for i := 0; i < len(waiting); i++ {
-		if string(waiting[i].ID) == id {
-			id += "a"
-			i = -1
-		}
+	for slices.ContainsFunc(waiting, func(t prompt.Task) bool { return string(t.ID) == id }) {
+		id += "a"
 	}
 	return id
 }
 
 // knownSkill returns skill if the agent's card still has it, otherwise "".
 func knownSkill(a *prompt.Agent, skill string) string {
-	if a.Card != nil {
-		for i := range a.Card.Skills {
-			if skillID(&a.Card.Skills[i]) == skill {
-				return skill
-			}
-		}
+	if a.Card != nil && len(a.Card.Skills) > 0 && hasSkill(a, skill) {
+		return skill
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/cortex-orchestrator/cortex/cortex/router"
@@ -24,11 +25,8 @@ func (f *finder) search(t *llm.Turn) func(words string) []llm.Found {
 		var found []llm.Found
 		index := f.of(t.Agents)
 		for _, h := range index.Search(words, nil) {
-			for i := range t.Agents {
-				if t.Agents[i].ID == h.ID {
-					found = append(found, llm.Found{Agent: t.Agents[i], Score: h.Score, Fits: h.Score >= router.Fits, Skills: h.Skills})
-				}
-			}
+			i := slices.IndexFunc(t.Agents, func(a prompt.Agent) bool { return a.ID == h.ID })
+			found = append(found, llm.Found{Agent: t.Agents[i], Score: h.Score, Fits: h.Score >= router.Fits, Skills: h.Skills})
 		}
 		return found
 	}
@@ -48,13 +46,5 @@ func (f *finder) of(agents []prompt.Agent) *router.Index {
 }
 
 func same(a, b []prompt.Agent) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].ID != b[i].ID || a[i].Card != b[i].Card {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y prompt.Agent) bool { return x.ID == y.ID && x.Card == y.Card })
 }

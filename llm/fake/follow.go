@@ -432,10 +432,10 @@ func phraseOf(text string, wanted func(preposition string) bool) []int {
 		i += n
 		i = len(text) - len(strings.TrimLeftFunc(text[i:], unicode.IsSpace))
 	}
-	if found != nil && !slices.ContainsFunc(plainWords(text[found[0]:found[1]])[1:], func(w string) bool { return !stop[w] }) {
+	if found != nil && stop.all(plainWords(text[found[0]:found[1]])[1:]) {
 		return nil // "to be" is no place
 	}
-	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == strings.TrimSpace(firstWord(text[found[0]:])) {
+	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == firstWord(text[found[0]:]) {
 		return nil
 	}
 	if _, place := nextWord(text[found[0]:found[1]]); clock.Names(place) {

@@ -229,11 +229,6 @@ func (m *matcher) place(a prompt.Agent) int {
 	return len(m.agents) - 1
 }
 
-// closest explains why no agent got the request.
-func (m *matcher) closest(text string) string {
-	return "no agent fits well enough; " + m.best(text).reason
-}
-
 // skill returns the skill of an agent that was addressed by name: its only one, or the one that fits, or "" if neither exists.
 func (m *matcher) skill(a *prompt.Agent, task string) string {
 	if s := onlySkill(a); s != "" || a.Card == nil || len(a.Card.Skills) == 0 {

@@ -69,7 +69,7 @@ func another(text string) (content string, marked, sure bool) {
 	switch {
 	case opened && strings.HasSuffix(opener, ":"):
 		return tidy(rest), true, true
-	case colon && strings.TrimSpace(behind) != "" && !slices.ContainsFunc(strings.Fields(strings.ToLower(head)), func(w string) bool { return !ofThis[w] }):
+	case colon && strings.TrimSpace(behind) != "" && ofThis.all(strings.Fields(strings.ToLower(head))):
 		return tidy(behind), true, true
 	case !opened:
 		return "", false, false

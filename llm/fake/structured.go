@@ -79,7 +79,7 @@ func (p *piece) value() string {
 // a place or an aim. Of a text that begins with a word that says nothing, all others have to be there.
 func (m *matcher) means(agent *prompt.Agent, skill, text string) bool {
 	text = skipWords(unquoted(text), polite)
-	if slices.ContainsFunc(strings.Fields(strings.ToLower(text)), func(w string) bool { return prepositions[w] }) {
+	if prepositions.some(strings.Fields(strings.ToLower(text))) {
 		return false
 	}
 	own := m.ownTerms(agent, skill)

@@ -132,20 +132,40 @@ func stem(w string) string {
 }
 
 // stems returns the stems of words as a set.
-func stems(words string) map[string]bool {
-	m := make(map[string]bool)
-	for _, w := range strings.Fields(words) {
+func stems(words string) wordSet {
+	m := make(wordSet)
+	for w := range strings.FieldsSeq(words) {
 		m[stem(w)] = true
 	}
 	return m
 }
 
-func set(words string) map[string]bool {
-	m := make(map[string]bool)
-	for _, w := range strings.Fields(words) {
+func set(words string) wordSet { return setOf(strings.Fields(words)) }
+
+// phrases returns the phrases of a text that has commas between them.
+func phrases(text string) wordSet {
+	return setOf(strings.Split(strings.Join(strings.Fields(text), " "), ", "))
+}
+
+func setOf(words []string) wordSet {
+	m := make(wordSet)
+	for _, w := range words {
 		m[w] = true
 	}
 	return m
+}
+
+// wordSet is a set of words or phrases.
+type wordSet map[string]bool
+
+func (s wordSet) has(word string) bool { return s[word] }
+
+// some reports whether one of the words is in s.
+func (s wordSet) some(words []string) bool { return slices.ContainsFunc(words, s.has) }
+
+// all reports whether none of the words is outside s.
+func (s wordSet) all(words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !s[w] })
 }
 
 // Read-only.
@@ -172,133 +192,28 @@ var (
 	announcing   = stems(`two three four five few couple question task thing request following both`)
 )
 
-var abouts = func() map[string]bool {
-	m := make(map[string]bool)
-	for line := range strings.Lines(`
-		help
-		i am new
-		i am new here
-		i'm new
-		i'm new here
-		this is my first time
-		this is my first time here
-		what are you able to do
-		what are you able to do for me
-		what are you able to do here
-		what can you help with
-		what can you help me with
-		what could you help me with
-		what is this program
-		what is this tool
-		what is this thing
-		what is this chat
-		what is this for
-		what is this good for
-		what are you good for
-		what is this program for
-		what does this do
-		what does this program do
-		how do i get started
-		how do i start
-		where do i start
-		how do i begin
-		where do i begin
-		list your agents
-		show your agents
-		show me your agents
-		what are your agents
-		who are your agents
-		what are your capabilities
-		what are your skills
-		what are your abilities
-		who am i talking to
-		who am i talking with
-		what am i talking to
-		i don't understand
-		i do not understand
-		i'm lost
-		what are you for
-		what are you good at
-		who are you
-		what are you
-		what is your name
-		are you there
-		are you a bot
-		are you a robot
-		are you an ai
-		are you human
-		are you a human
-		who made you
-		who built you
-		who created you
-		are you real
-		can you help me
-		could you help me
-		help me
-		i need help
-		do i need an account
-		do i need a key
-		do i need an api key
-		what can i ask
-		what can i ask you
-		what can i say
-		what should i ask
-		what should i say
-		what now
-		what is up
-		how is it going
-		tell me about yourself
-		tell me something about yourself
-		introduce yourself
-		can you introduce yourself
-		which agents can i use
-		what agents can i use
-		how does this work
-		how do i use this
-		how do i use it
-		what is this
-		what is cortex
-		how are you
-		how are you doing
-		how are you today
-		how is your day
-		how is your day going
-		how was your day
-		how do you work
-		what can you do
-		what can i do
-		what can i do here
-		what do you do
-		what can you do for me
-		who is online
-		who is there
-		what is online
-		agents
-		list agents
-		list the agents
-		list all agents
-		show agents
-		show me the agents
-		which agents are online
-		which agents are there
-		which agents do you know
-		what agents are online
-		what agents are there
-		what agents do you have
-	`) {
-		m[strings.TrimSpace(line)] = true
-	}
-	delete(m, "")
-	return m
-}()
+var abouts = phrases(`help, i am new, i am new here, i'm new, i'm new here, this is my first time, this is my first time here, what are you able to do,
+	what are you able to do for me, what are you able to do here, what can you help with, what can you help me with, what could you help me with,
+	what is this program, what is this tool, what is this thing, what is this chat, what is this for, what is this good for, what are you good for,
+	what is this program for, what does this do, what does this program do, how do i get started, how do i start, where do i start, how do i begin,
+	where do i begin, list your agents, show your agents, show me your agents, what are your agents, who are your agents, what are your capabilities,
+	what are your skills, what are your abilities, who am i talking to, who am i talking with, what am i talking to, i don't understand,
+	i do not understand, i'm lost, what are you for, what are you good at, who are you, what are you, what is your name, are you there, are you a bot,
+	are you a robot, are you an ai, are you human, are you a human, who made you, who built you, who created you, are you real, can you help me,
+	could you help me, help me, i need help, do i need an account, do i need a key, do i need an api key, what can i ask, what can i ask you,
+	what can i say, what should i ask, what should i say, what now, what is up, how is it going, tell me about yourself, tell me something about yourself,
+	introduce yourself, can you introduce yourself, which agents can i use, what agents can i use, how does this work, how do i use this, how do i use it,
+	what is this, what is cortex, how are you, how are you doing, how are you today, how is your day, how is your day going, how was your day,
+	how do you work, what can you do, what can i do, what can i do here, what do you do, what can you do for me, who is online, who is there,
+	what is online, agents, list agents, list the agents, list all agents, show agents, show me the agents, which agents are online,
+	which agents are there, which agents do you know, what agents are online, what agents are there, what agents do you have`)
 
 // leaving are words of the questions about Cortex that ask how to leave.
 var leaving = set(`stop leave quit exit out close`)
 
 // asksWho reports whether the words of a question about Cortex ask for the agents.
 func asksWho(words []string) bool {
-	who := set(`agents online can there do`)
-	return !isPolite(strings.Join(words, " ")) && !slices.Contains(words, "how") && slices.ContainsFunc(words, func(w string) bool { return who[w] })
+	return !isPolite(strings.Join(words, " ")) && !slices.Contains(words, "how") && set(`agents online can there do`).some(words)
 }
 
 var greetings = set(`hi hello hey hiya howdy there thanks thank you thx ty cheers please good morning afternoon evening day cortex
@@ -329,81 +244,25 @@ var (
 var complimented = regexp.MustCompile(`^(?:you(?: are|'re)|(?:that|this|it)(?: is|'s| was)) (?:(?:really|very|so|pretty|quite|just|such|an?) )*(?:help|useful|helpful|good|great|nice|cool|fun|neat|handy|smart|clever|fast|quick|amazing|awesome|impressive|brilliant|perfect|wonderful|excellent)$`)
 
 // praises are whole texts that are answered as thanks are.
-var praises = set(`much-appreciated you-are-the-best you're-the-best you-rock well-done good-job good-work nice-job nice-work great-job great-work
-	i-appreciate-it i-appreciate-that very-helpful that-was-helpful that-helps that-helped love-it i-like-it`)
+var praises = phrases(`much appreciated, you are the best, you're the best, you rock, well done, good job, good work, nice job, nice work, great job, great work,
+	i appreciate it, i appreciate that, very helpful, that was helpful, that helps, that helped, love it, i like it`)
 
 // farewells are whole texts.
-var farewells = func() map[string]bool {
-	m := map[string]bool{}
-	for line := range strings.Lines(`
-		good night
-		see you
-		see you later
-		see you soon
-		see you tomorrow
-		have a nice day
-		have a good day
-		gotta go
-		gotta go now
-		i gotta go
-		i gotta go now
-		i have to go
-		i have to go now
-		i need to go
-		i need to go now
-		i am done
-		i'm done
-		that is all
-		that's all
-		that was all
-		that's it
-		that's all for today
-		that was all for today
-		that's all for now
-		that was all for now
-		nothing else
-		nothing more
-	`) {
-		m[strings.TrimSpace(line)] = true
-	}
-	delete(m, "")
-	return m
-}()
+var farewells = phrases(`good night, see you, see you later, see you soon, see you tomorrow, have a nice day, have a good day, gotta go, gotta go now, i gotta go,
+	i gotta go now, i have to go, i have to go now, i need to go, i need to go now, i am done, i'm done, that is all, that's all, that was all, that's it,
+	that's all for today, that was all for today, that's all for now, that was all for now, nothing else, nothing more`)
 
 // complaints are whole texts of who got something else than what they wanted.
-var complaints = func() map[string]bool {
-	m := map[string]bool{}
-	for line := range strings.Lines(`
-		wrong
-		that is wrong
-		this is wrong
-		it is wrong
-		wrong answer
-		that is not right
-		that is not correct
-		that is incorrect
-		not what i meant
-		that is not what i meant
-		that is not what i asked
-		that is not what i wanted
-		not what i asked
-		not what i wanted
-		you are wrong
-		you misunderstood
-		you misunderstood me
-	`) {
-		m[strings.TrimSpace(line)] = true
-	}
-	delete(m, "")
-	return m
-}()
+var complaints = phrases(`wrong, that is wrong, this is wrong, it is wrong, wrong answer, that is not right, that is not correct, that is incorrect, not what i meant,
+	that is not what i meant, that is not what i asked, that is not what i wanted, not what i asked, not what i wanted, you are wrong, you misunderstood,
+	you misunderstood me`)
 
 // sayAgain answers them.
 const sayAgain = "Then say it in other words, or only what was meant, behind \"no, I meant\". In the chat, /why says how the last answer came about."
 
 // courtesies are answers to texts that request nothing: texts with at least one of words, or with nothing else.
 var courtesies = []struct {
-	words map[string]bool
+	words wordSet
 	only  bool
 	say   string
 }{
@@ -428,7 +287,7 @@ const howToStop = "In a chat, Ctrl-C stops what is running, and /cancel what is 
 // stops reports whether a text wants what is being done to be stopped, and is not for an agent whose card has that word.
 func (m *matcher) stops(s string) bool {
 	ws := plainWords(skipWords(s, polite))
-	if len(ws) == 0 || !stopping[ws[0]] || slices.ContainsFunc(ws[1:], func(w string) bool { return !stopped[w] }) {
+	if len(ws) == 0 || !stopping[ws[0]] || !stopped.all(ws[1:]) {
 		return false
 	}
 	return !slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has([]byte(stem(ws[0]))) })
@@ -440,13 +299,14 @@ func courtesy(s string) string {
 	if len(ws) == 0 || len(ws) > 10 {
 		return ""
 	}
-	if slices.ContainsFunc(ws, func(w string) bool { return thanking[w] }) && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
+	if thanking.some(ws) && !slices.ContainsFunc(ws, func(w string) bool { return !greetings[w] && !praise[w] }) {
 		return "You are welcome."
 	}
-	if said := strings.Join(ws, " "); said == "forget it" || said == "forget that" || said == "forget about it" {
+	said := strings.Join(ws, " ")
+	if said == "forget it" || said == "forget that" || said == "forget about it" {
 		return "All right."
 	}
-	if praises[strings.Join(ws, "-")] || complimented.MatchString(strings.Join(ws, " ")) {
+	if praises[said] || complimented.MatchString(said) {
 		return "You are welcome."
 	}
 	rest := ws
@@ -460,9 +320,7 @@ func courtesy(s string) string {
 		return sayAgain
 	}
 	for _, c := range courtesies {
-		has := func(w string) bool { return c.words[w] }
-		all := func(ws []string) bool { return !slices.ContainsFunc(ws, func(w string) bool { return !has(w) }) }
-		if !c.only && isPolite(s) && slices.ContainsFunc(ws, has) || c.only && (all(ws) || all(rest)) {
+		if !c.only && isPolite(s) && c.words.some(ws) || c.only && (c.words.all(ws) || c.words.all(rest)) {
 			return c.say
 		}
 	}
@@ -475,12 +333,7 @@ func isPolite(s string) bool {
 	if len(ws) > 1 && ws[len(ws)-1] == "again" && slices.Contains(hellos, ws[0]) {
 		ws = ws[:len(ws)-1]
 	}
-	for _, w := range ws {
-		if !greetings[w] {
-			return false
-		}
-	}
-	return slices.ContainsFunc(ws, func(w string) bool { return !stop[w] || greets[w] })
+	return greetings.all(ws) && slices.ContainsFunc(ws, func(w string) bool { return !stop[w] || greets[w] })
 }
 
 // isAbout reports whether s greets, or asks about Cortex or its agents.
@@ -497,9 +350,7 @@ func phraseAbout(ws []string) string {
 	for len(ws) > 1 && (greetings[ws[0]] || interjections[ws[0]]) {
 		ws = ws[1:]
 	}
-	ws = slices.DeleteFunc(slices.Clone(ws), func(w string) bool {
-		return w == "exactly" || w == "actually" || w == "really" || w == "anyway" || w == "again"
-	})
+	ws = slices.DeleteFunc(slices.Clone(ws), set(`exactly actually really anyway again`).has)
 	phrase := strings.ReplaceAll(strings.Join(ws, " "), "'s", " is")
 	if after, ok := strings.CutPrefix(phrase, "whats "); ok {
 		phrase = "what is " + after
