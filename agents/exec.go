@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/process"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -167,7 +167,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 		if cause := context.Cause(running); cause != nil {
 			return nil, cause
 		}
-		return nil, fmt.Errorf("%s cannot be started: %w", p.name, pathless(err))
+		return nil, fmt.Errorf("%s cannot be started: %w", p.name, taskfile.Pathless(err))
 	}
 	out.Copy(stdout)
 	err = cmd.Wait()
@@ -253,19 +253,11 @@ func (p *program) env(t *Task) []string {
 
 // failure describes how the program failed, with the last lines of its stderr.
 func (p *program) failure(err error, stderr *process.Lines) error {
-	text := p.name + ": " + pathless(err).Error()
+	text := p.name + ": " + taskfile.Pathless(err).Error()
 	if last := stderr.Tail(); last != "" {
 		text += ": " + last
 	}
 	return errors.New(text)
-}
-
-// pathless removes the program's path from err, since the user has no use for it.
-func pathless(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
 }
 
 // output makes a result of what a program wrote.

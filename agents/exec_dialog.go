@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/process"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -288,12 +289,12 @@ func (d *dialog) file(ctx context.Context, l *jsonl.Line) error {
 	}
 	root, err := d.files.root.OpenRoot(filepath.Base(d.files.out()))
 	if err != nil {
-		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), pathless(err))
+		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), taskfile.Pathless(err))
 	}
 	defer root.Close()
 	r, err := document.OpenRegularIn(ctx, root, path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), pathless(err))
+		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), taskfile.Pathless(err))
 	}
 	defer r.Close()
 	name := l.Name

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -209,12 +210,12 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 	}
 	root, err := f.root.OpenRoot(out)
 	if err != nil {
-		return nil, fmt.Errorf("read what the program has left: %w", pathless(err))
+		return nil, fmt.Errorf("read what the program has left: %w", taskfile.Pathless(err))
 	}
 	defer root.Close()
 	entries, more, err := firstEntries(ctx, root)
 	if err != nil {
-		return nil, fmt.Errorf("read what the program has left: %w", pathless(err))
+		return nil, fmt.Errorf("read what the program has left: %w", taskfile.Pathless(err))
 	}
 	n, room, taken := 0, int64(maxTaskFiles), map[string]bool{}
 	leave := func(note string) {
@@ -243,7 +244,7 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 		room -= info.Size()
 		r, err := document.OpenRegularIn(ctx, root, e.Name()) // a process that still runs may have replaced the file by a pipe
 		if err != nil {
-			return notes, fmt.Errorf("read what the program has left: %w", pathless(err))
+			return notes, fmt.Errorf("read what the program has left: %w", taskfile.Pathless(err))
 		}
 		err = t.AddFile(ctx, freeName(name, taken), "", r)
 		_ = r.Close() // it was only read

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
 // keptPatience is how long a task waits for a program that is being started again.
@@ -205,7 +206,7 @@ func (k *Kept) do(ctx context.Context, t *Task) (*Result, error) {
 		}
 		t.startOver()
 		if err := files.emptied(); err != nil {
-			return nil, fmt.Errorf("the folder of the task: %w", pathless(err))
+			return nil, fmt.Errorf("the folder of the task: %w", taskfile.Pathless(err))
 		}
 		again := *given
 		again.Delivery++

@@ -92,7 +92,7 @@ func (q *questions) asked(t *Task, given *jsonl.Task, l *jsonl.Line) error {
 	}
 	all = all[max(0, len(all)-maxRounds):]
 	if err := q.files.WriteRecord(q.path(t), maxQuestion, all); err != nil {
-		return fmt.Errorf("the question cannot be kept: %w", pathless(err))
+		return fmt.Errorf("the question cannot be kept: %w", taskfile.Pathless(err))
 	}
 	return nil
 }

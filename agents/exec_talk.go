@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
 	"github.com/cortex-orchestrator/cortex/internal/process"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
 // Bounds of what a program leaves undone before it is started again, although it has other tasks.
@@ -82,7 +83,7 @@ func (k *talk) why() error {
 	}
 	text := "it ended"
 	if err := k.Err(); err != nil {
-		text = pathless(err).Error()
+		text = taskfile.Pathless(err).Error()
 	}
 	if last := k.Last(); last != "" {
 		text += ": " + last

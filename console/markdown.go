@@ -2,9 +2,7 @@ package console
 
 import (
 	"bytes"
-	"encoding/json"
 	"html/template"
-	"strings"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -100,14 +98,8 @@ func external(n ast.Node) {
 func markdown(s string) template.HTML {
 	s = prompt.CleanText(s, maxText)
 	var b bytes.Buffer
-	if len(s) > maxMarkdown || isJSON(s) || mark.Convert([]byte(s), &b) != nil {
+	if len(s) > maxMarkdown || stars.IsJSON(s) || mark.Convert([]byte(s), &b) != nil {
 		return template.HTML("<p class=\"plain\">" + template.HTMLEscapeString(s) + "</p>") //nolint:gosec // it is escaped
 	}
 	return template.HTML(b.String()) //nolint:gosec // without raw HTML, see mark
-}
-
-// isJSON reports whether a text is a JSON object or array, in which the backslashes and stars of Markdown mean something else.
-func isJSON(s string) bool {
-	s = strings.TrimSpace(s)
-	return s != "" && (s[0] == '{' || s[0] == '[') && json.Valid([]byte(s))
 }

@@ -1,8 +1,9 @@
 package repl
 
 import (
-	"encoding/json"
 	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/stars"
 )
 
 // writing is a Markdown text on its way to the screen. Complete blocks are shown once; the block that is being written is laid out again as it grows.
@@ -50,7 +51,7 @@ func (w *writing) add(piece string) {
 // draw returns the lines that are final and the lines that may still change, all of which fit the screen. With whole, the text is complete and all
 // lines are final.
 func (w *writing) draw(width int, whole bool) (done, live []string) {
-	if whole && w.size == len(w.source) && isJSON(w.source) {
+	if whole && w.size == len(w.source) && stars.IsJSON(w.source) {
 		w.plain = true
 	}
 	if !w.plain && (w.size > maxMarkdown || together(w.source) > maxTogether || costly(w.source)) {
@@ -96,12 +97,6 @@ func (w *writing) draw(width int, whole bool) (done, live []string) {
 	}
 	w.drop(doc)
 	return done, live
-}
-
-// isJSON reports whether a text is a JSON object or array, in which the backslashes and stars of Markdown mean something else.
-func isJSON(text string) bool {
-	text = strings.TrimSpace(text)
-	return text != "" && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text))
 }
 
 // unit returns the lines of a unit.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
@@ -106,7 +107,7 @@ var (
 func (w *work) do(ctx context.Context) (*agents.Result, error) {
 	message, attempt, r := w.t.Message.ID, attemptOf(w.t), w.r
 	switch {
-	case r == nil && continues(w.t):
+	case r == nil && records.Continues(w.t):
 		return nil, errors.New("the question that this answers was asked by an agent that kept it elsewhere: ask again for all of it")
 	case r == nil:
 		return w.begin(ctx, w.t.Delivery > 1)
@@ -128,7 +129,7 @@ func (w *work) do(ctx context.Context) (*agents.Result, error) {
 	switch {
 	case attempt > r.Attempt && w.last.State.Terminal() && w.last.State != a2a.TaskStateCompleted:
 		return w.begin(ctx, false)
-	case waits && continues(w.t) && (r.Message != message || r.Reply && r.Asked == w.question()):
+	case waits && records.Continues(w.t) && (r.Message != message || r.Reply && r.Asked == w.question()):
 		return w.reply(ctx)
 	}
 	if r.Message != message {

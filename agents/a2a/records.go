@@ -98,7 +98,7 @@ var namespace = uuid.MustParse("0d3a1c1e-7f4f-4f0b-9a55-2f6c0f6f3a2b")
 // messageID returns the id of the message that is sent for a task: it is the same when the sending is repeated.
 func messageID(t *agents.Task, attempt int) string {
 	reply := ""
-	if continues(t) {
+	if records.Continues(t) {
 		reply = t.Message.ID
 	}
 	text := ""
@@ -106,11 +106,6 @@ func messageID(t *agents.Task, attempt int) string {
 		text += s + "\x00"
 	}
 	return uuid.NewSHA1(namespace, []byte(text)).String()
-}
-
-// continues reports whether the task is a reply to a question.
-func continues(t *agents.Task) bool {
-	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
 }
 
 // attemptOf returns the number of a task's attempt, from 1.

@@ -18,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -53,7 +54,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	switch {
 	case r != nil:
 		name = r.Tool
-	case continues(t):
+	case records.Continues(t):
 		return nil, errors.New("the question that this answers was asked by an agent that kept it elsewhere: ask again for all of it")
 	}
 	of, err := a.tool(name)
@@ -91,11 +92,6 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		return nil, err
 	}
 	return a.call(ctx, t, of, r, &sdk.CallToolParams{})
-}
-
-// continues reports whether the task is a reply to a question.
-func continues(t *agents.Task) bool {
-	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
 }
 
 // said returns the user's words in a reply, without the results of other tasks, which have names.

@@ -123,7 +123,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	}
 	w := &work{a: a, task: t, r: r, box: a.box(), began: time.Now(), kept: r != nil}
 	switch {
-	case r == nil && continues(t):
+	case r == nil && records.Continues(t):
 		return nil, errors.New("the question that this answers was asked by an agent that kept it elsewhere: ask again for all of it")
 	case r == nil && t.Delivery > 1 && slices.ContainsFunc(w.box, func(t *tool) bool { return t.effect == writes }):
 		return nil, errors.New("the outcome is unknown: this was given to an agent before, whose journal is not here, and it is not done a second time: look what was done, and ask again")
@@ -150,18 +150,13 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	return result, w.told(err)
 }
 
-// continues reports whether a task's message is the user's reply to a question.
-func continues(t *agents.Task) bool {
-	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
-}
-
 // take notes the message that the work goes on with. A reply gets the parts of the task that it belongs to, so that the task is what it was.
 func (w *work) take(message string) {
 	t, news := w.task, message != w.r.Message
 	w.r.Message = message
 	switch {
 	case t.Message == nil:
-	case !continues(t):
+	case !records.Continues(t):
 		w.r.Parts = t.Message.Parts
 	case len(w.r.Parts) > 0: // none: an older version has not kept them
 		if news {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -256,7 +257,7 @@ func (f *follower) pass(e *transport.Event, turn string) {
 	case *a2a.TaskStatusUpdateEvent:
 		switch {
 		case e.From == transport.Cortex:
-			f.work(e, transport.MetaString(p, transport.MetaAgentID)+": "+stateName(p.Status.State))
+			f.work(e, transport.MetaString(p, transport.MetaAgentID)+": "+kit.StateName(p.Status.State))
 		case p.Status.Message != nil:
 			f.work(e, e.From+": "+transport.Text(p.Status.Message.Parts))
 		}

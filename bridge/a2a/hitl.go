@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -168,7 +169,7 @@ func (r *record) replyTo(m *a2a.Message) (words string, err error) {
 	}
 	all := r.asked()
 	if r.state() != a2a.TaskStateInputRequired || len(all) == 0 {
-		return "", a2a.NewError(a2a.ErrUnsupportedOperation, "the task is "+stateName(r.state())+": it is not waiting for input now")
+		return "", a2a.NewError(a2a.ErrUnsupportedOperation, "the task is "+kit.StateName(r.state())+": it is not waiting for input now")
 	}
 	var said response
 	b, err := json.Marshal(m.Metadata[HumanInTheLoop])

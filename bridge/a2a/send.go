@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
@@ -83,7 +84,7 @@ func (s *Server) turnFor(ctx context.Context, c *caller, req *a2a.SendMessageReq
 		return b, err
 	}
 	if before != nil && before.state().Terminal() {
-		return nil, a2a.NewError(a2a.ErrUnsupportedOperation, fmt.Sprintf("the task is over: it is %s. Send a message with its contextId, and without its taskId", stateName(before.state())))
+		return nil, a2a.NewError(a2a.ErrUnsupportedOperation, fmt.Sprintf("the task is over: it is %s. Send a message with its contextId, and without its taskId", kit.StateName(before.state())))
 	}
 	b.fill(c, req, before)
 	if all := before.asked(); len(all) > 0 {
@@ -321,7 +322,7 @@ func (s *Server) SubscribeToTask(ctx context.Context, req *a2a.SubscribeToTaskRe
 	return s.stream(ctx, func(c *caller) (*begun, error) {
 		r, err := s.find(ctx, c, req.ID)
 		if err == nil && r.state().Terminal() {
-			err = a2a.NewError(a2a.ErrUnsupportedOperation, fmt.Sprintf("the task is over: it is %s. Get it instead", stateName(r.state())))
+			err = a2a.NewError(a2a.ErrUnsupportedOperation, fmt.Sprintf("the task is over: it is %s. Get it instead", kit.StateName(r.state())))
 		}
 		return &begun{r: r, view: view{artifacts: true, questions: isActive(ctx)}}, err
 	}, true)
@@ -442,9 +443,4 @@ func (s *Server) unsent(err error) error {
 	}
 	s.cfg.Logger.Warn("a message cannot be sent", "err", err)
 	return a2a.NewError(a2a.ErrServerError, "there is no connection to Cortex now: try again later")
-}
-
-// stateName returns a state without its prefix, such as "completed".
-func stateName(s a2a.TaskState) string {
-	return strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_"))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -245,7 +246,7 @@ func (s *Server) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a
 		return nil, err
 	}
 	if r.state().Terminal() {
-		return nil, a2a.NewError(a2a.ErrTaskNotCancelable, fmt.Sprintf("the task is over: it is %s", stateName(r.state())))
+		return nil, a2a.NewError(a2a.ErrTaskNotCancelable, fmt.Sprintf("the task is over: it is %s", kit.StateName(r.state())))
 	}
 	var what []transport.Cancel
 	for _, x := range r.exchanges {

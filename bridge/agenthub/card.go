@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -103,13 +104,13 @@ func skillCalled(card *a2a.AgentCard, kind string) string {
 // shownCard returns the card of an agent of Cortex for peers.
 func shownCard(c *a2a.AgentCard) *hubpb.AgentCard {
 	card := &hubpb.AgentCard{
-		ProtocolVersion: wireVersion, Name: valid(c.Name), Description: valid(c.Description), Version: valid(c.Version), PreferredTransport: "GRPC",
+		ProtocolVersion: wireVersion, Name: kit.Valid(c.Name), Description: kit.Valid(c.Description), Version: kit.Valid(c.Version), PreferredTransport: "GRPC",
 		Capabilities: &hubpb.AgentCapabilities{},
 	}
 	for _, s := range c.Skills {
 		card.Skills = append(card.Skills, &hubpb.AgentSkill{
-			Id: valid(s.ID), Name: valid(s.Name), Description: valid(s.Description), Tags: valids(s.Tags), Examples: valids(s.Examples),
-			InputModes: valids(s.InputModes), OutputModes: valids(s.OutputModes),
+			Id: kit.Valid(s.ID), Name: kit.Valid(s.Name), Description: kit.Valid(s.Description), Tags: kit.ValidAll(s.Tags), Examples: kit.ValidAll(s.Examples),
+			InputModes: kit.ValidAll(s.InputModes), OutputModes: kit.ValidAll(s.OutputModes),
 		})
 	}
 	return card
@@ -129,15 +130,4 @@ func hubCard() *hubpb.AgentCard {
 			skill("message-routing", "Message routing", "Passes messages on"), skill("task-coordination", "Task coordination", "Keeps tasks and what becomes of them"),
 		},
 	}
-}
-
-// valid returns text without what the wire cannot carry.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-
-func valids(words []string) []string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = valid(w)
-	}
-	return all
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -195,10 +196,10 @@ func (g *guest) request(ctx context.Context, t *agents.Task) (*hubpb.Task, error
 		parts = append([]*hubpb.Part{textPart(g.bridge.questions.first(t) + t.Text())}, parts...)
 		replies = string(t.ID)
 	}
-	kind = valid(kind)
+	kind = kit.Valid(kind)
 	now := timestamppb.New(g.bridge.now())
 	m := &hubpb.Message{
-		MessageId: valid(cmp.Or(t.Message.ID, string(t.ID))), ContextId: t.ContextID, TaskId: string(t.ID), Role: hubpb.Role_ROLE_USER, Content: parts,
+		MessageId: kit.Valid(cmp.Or(t.Message.ID, string(t.ID))), ContextId: t.ContextID, TaskId: string(t.ID), Role: hubpb.Role_ROLE_USER, Content: parts,
 		Metadata: metadata("task_type", kind),
 	}
 	return &hubpb.Task{

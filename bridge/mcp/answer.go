@@ -7,6 +7,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
@@ -75,7 +76,7 @@ func (k *talk) answerOf(conv *conversation.Conversation, t client.Turn, said *a2
 			if len(a.Tasks) == maxTasks {
 				break
 			}
-			of := task{ID: string(w.ID), Agent: w.Agent, Skill: w.Skill, State: stateName(w.State())}
+			of := task{ID: string(w.ID), Agent: w.Agent, Skill: w.Skill, State: kit.StateName(w.State())}
 			if said == nil {
 				of.Result = prompt.Clean(w.Result, maxPart)
 			}
@@ -109,11 +110,6 @@ func (k *talk) answerOf(conv *conversation.Conversation, t client.Turn, said *a2
 		a.Question, a.Answer = a.Answer, ""
 	}
 	return a
-}
-
-// stateName returns a state without its prefix, such as "completed".
-func stateName(s a2a.TaskState) string {
-	return strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_"))
 }
 
 // result returns the answer for hosts that show their models only texts and links.

@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -91,7 +92,7 @@ func (n *news) add(e *transport.Event) {
 		if text = e.From; e.From == transport.Cortex {
 			text = transport.MetaString(p, transport.MetaAgentID)
 		}
-		said := stateName(p.Status.State)
+		said := kit.StateName(p.Status.State)
 		if p.Status.Message != nil && e.From != transport.Cortex {
 			said = transport.Text(p.Status.Message.Parts)
 		}

@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
@@ -85,7 +86,7 @@ func (as *asks) askOf(d *amqp.Delivery, r *request, f *face) (*ask, error) {
 	case strings.TrimSpace(r.Message.text()) == "" && len(data(r.Message.Parts)) == 0:
 		return nil, errors.New("message says nothing")
 	}
-	source := cmp.Or(shorten.To(valid(header(d, "rb-source")), maxName), unknownSource)
+	source := cmp.Or(shorten.To(kit.Valid(header(d, "rb-source")), maxName), unknownSource)
 	q := &ask{
 		Source: source, Task: r.TaskID, Correlation: cmp.Or(d.CorrelationId, r.TaskID), ReplyTo: reply, Theirs: deref(r.ContextID), As: f.name, Agent: f.agent,
 	}

@@ -6,6 +6,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -27,7 +28,7 @@ func (as *asks) cancel(ctx context.Context, d *amqp.Delivery) {
 		as.refuse(d, err.Error())
 		return
 	}
-	source := cmp.Or(shorten.To(valid(header(d, "rb-source")), maxName), unknownSource)
+	source := cmp.Or(shorten.To(kit.Valid(header(d, "rb-source")), maxName), unknownSource)
 	name := as.sourceOf(d)
 	key, err := as.wanted(ctx, source, name, c)
 	if err != nil {

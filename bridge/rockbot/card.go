@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -69,11 +70,11 @@ func skillOf(c *a2a.AgentCard, given string) (string, error) {
 
 // shownCard returns the card of one of Cortex's agents for RockBot.
 func shownCard(c *a2a.AgentCard, name string) *card {
-	is := &card{AgentName: name, Description: new(valid(c.Description)), Version: new(valid(cmp.Or(c.Version, "1.0"))), Skills: []*skill{}}
+	is := &card{AgentName: name, Description: new(kit.Valid(c.Description)), Version: new(kit.Valid(cmp.Or(c.Version, "1.0"))), Skills: []*skill{}}
 	for i := range c.Skills {
 		s := &c.Skills[i]
 		is.Skills = append(is.Skills, &skill{
-			ID: valid(agentcard.SkillID(s)), Name: valid(cmp.Or(s.Name, s.ID)), Description: new(valid(s.Description)), Tags: valids(s.Tags), Examples: valids(s.Examples),
+			ID: kit.Valid(agentcard.SkillID(s)), Name: kit.Valid(cmp.Or(s.Name, s.ID)), Description: new(kit.Valid(s.Description)), Tags: kit.ValidAll(s.Tags), Examples: kit.ValidAll(s.Examples),
 		})
 	}
 	return is
@@ -107,15 +108,4 @@ func skillCalled(c *a2a.AgentCard, name string) (string, error) {
 		return "", nil // the agent's choice
 	}
 	return "", fmt.Errorf("skill %.100q is not supported; there is %s", name, shorten.Line(strings.Join(ids, ", "), 500))
-}
-
-// valid returns text without what JSON cannot carry.
-func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
-
-func valids(words []string) []string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = valid(w)
-	}
-	return all
 }

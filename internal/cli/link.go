@@ -188,19 +188,11 @@ func whileAway(ctx context.Context, err error, try func() error) error {
 	return err
 }
 
-// tenantName names a tenant within a sentence.
-func tenantName(tenant string) string {
-	if tenant == "" {
-		return "the default tenant"
-	}
-	return fmt.Sprintf("tenant %q", tenant)
-}
-
 // newLink returns a link without a store. It closes the connection when it returns an error.
 func newLink(conn *home.Conn, url, tenant string) (*link, error) {
 	if conn.Who != nil && conn.Who.Tenant != tenant {
 		conn.Bus.Close()
-		return nil, fmt.Errorf("%w: the credentials are for %s, not for %s: give others with --creds, or another --tenant", transport.ErrForbidden, conn.Who, tenantName(tenant))
+		return nil, fmt.Errorf("%w: the credentials are for %s, not for %s: give others with --creds, or another --tenant", transport.ErrForbidden, conn.Who, auth.TenantName(tenant))
 	}
 	l := &link{bus: conn.Bus, url: shownURL(url), tenant: tenant, absent: noCortex(tenant, shownURL(url), conn.Who)}
 	if conn.Who != nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/roles"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // node is a running Cortex: the embedded server, if any, and the orchestrator with its registry and built-in agents.
@@ -256,7 +257,7 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	}
 	if who := conn.Who; who.Limited() {
 		conn.Bus.Close()
-		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, tenantName(s.tenant))
+		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, auth.TenantName(s.tenant))
 	}
 	n.link, err = s.connect(ctx, conn, url, s.store, n.log)
 	return err

@@ -17,6 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // A program may have its own transports and stores in place of NATS. --transport and --store select them.
@@ -136,7 +137,7 @@ func (s *settings) prove(bus transport.Transport) (sender string, err error) {
 	switch agent := conversation.IsAgent(from) && from != transport.Cortex; {
 	case from == "":
 	case tenant != s.tenant:
-		return "", fmt.Errorf("%w: what this process shows at %s is for %s, not for %s", transport.ErrForbidden, scheme(s.transport), tenantName(tenant), tenantName(s.tenant))
+		return "", fmt.Errorf("%w: what this process shows at %s is for %s, not for %s", transport.ErrForbidden, scheme(s.transport), auth.TenantName(tenant), auth.TenantName(s.tenant))
 	case agent && s.agent == "":
 		return "", fmt.Errorf("%w: what this process shows at %s is for the agent %q", transport.ErrForbidden, scheme(s.transport), from)
 	}
@@ -206,7 +207,7 @@ func (n *node) openOwn(ctx context.Context, s *settings, onConn func(up bool, er
 		return err
 	}
 	if n.sender != "" && n.sender != transport.Cortex {
-		return fmt.Errorf("%w: what this process shows at %s is for %q, and not for the orchestrator of %s", transport.ErrForbidden, scheme(s.transport), n.sender, tenantName(s.tenant))
+		return fmt.Errorf("%w: what this process shows at %s is for %q, and not for the orchestrator of %s", transport.ErrForbidden, scheme(s.transport), n.sender, auth.TenantName(s.tenant))
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func unanswered(url, who string, err error) error {
 func noCortex(tenant, url string, who *auth.Identity) error {
 	of, command, with := "", "cortex serve"+tenantFlag(tenant)+" --nats "+shellWord(url), ""
 	if tenant != "" {
-		of = " for " + tenantName(tenant)
+		of = " for " + auth.TenantName(tenant)
 	}
 	switch {
 	case who.Limited():

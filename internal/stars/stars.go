@@ -2,6 +2,8 @@
 package stars
 
 import (
+	"encoding/json"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -49,4 +51,10 @@ func multiplies(before, next rune, n int) bool {
 		return left && right
 	}
 	return false
+}
+
+// IsJSON reports whether a text is a JSON object or array, in which the backslashes and stars of Markdown mean something else.
+func IsJSON(s string) bool {
+	s = strings.TrimSpace(s)
+	return s != "" && (s[0] == '{' || s[0] == '[') && json.Valid([]byte(s))
 }

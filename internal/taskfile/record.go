@@ -108,7 +108,7 @@ func (f *Folder) WriteRecord(path string, most int, v any) error {
 		err = f.Write(path, summed(filepath.Base(path), b))
 	}
 	if err != nil {
-		return fmt.Errorf("what is asked cannot be kept: %w", pathless(err))
+		return fmt.Errorf("what is asked cannot be kept: %w", Pathless(err))
 	}
 	return nil
 }
@@ -123,13 +123,13 @@ func (f *Folder) Mark(path string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("what is asked cannot be kept: %w", pathless(err))
+		return fmt.Errorf("what is asked cannot be kept: %w", Pathless(err))
 	}
 	return nil
 }
 
-// pathless returns the error of a file without its path: users see why their task failed, and not how folders are named elsewhere.
-func pathless(err error) error {
+// Pathless returns the error of a file without its path: users see why their task failed, and not how folders are named elsewhere.
+func Pathless(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Bounds of the records of an agent.
@@ -51,3 +52,8 @@ func (j *Journal[R]) Read(t *agents.Task) (*R, error) {
 
 // Write writes and syncs a task's record.
 func (j *Journal[R]) Write(t *agents.Task, r *R) error { return j.WriteRecord(j.File(t), j.size, r) }
+
+// Continues reports whether a task is the user's reply to a question.
+func Continues(t *agents.Task) bool {
+	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
+}

@@ -104,7 +104,7 @@ func AddTenant(dir, tenant string) error {
 		return err
 	}
 	if err := addTenant(dir, tenant); err != nil {
-		return fmt.Errorf("make keys of %s in %s: %w", tenantName(tenant), dir, err)
+		return fmt.Errorf("make keys of %s in %s: %w", TenantName(tenant), dir, err)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func add(dir, kind string, i *Identity, name string) (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(tenantDir(dir, i.Tenant)); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w for %s in %s: `cortex auth add tenant NAME` makes some", ErrNoFolder, tenantName(i.Tenant), dir)
+		return "", fmt.Errorf("%w for %s in %s: `cortex auth add tenant NAME` makes some", ErrNoFolder, TenantName(i.Tenant), dir)
 	}
 	folder := filepath.Join(tenantDir(dir, i.Tenant), kind)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -277,7 +277,8 @@ func tenantDir(dir, tenant string) string {
 	return filepath.Join(dir, tenantsDir, transport.Escape(tenant))
 }
 
-func tenantName(tenant string) string {
+// TenantName names a tenant within a sentence.
+func TenantName(tenant string) string {
 	if tenant == "" {
 		return "the default tenant"
 	}
