@@ -29,6 +29,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 	}
 	o.observe(conv.Conversation, entry)
 	o.track(conv.Conversation)
+	o.maker.GiveBack(ctx, conv.Conversation, entry)
 	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
 		o.folds.Put(conv) // it stands for the log, and the event comes again
 		return err

@@ -2,6 +2,7 @@ package cortex_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -458,6 +459,47 @@ func TestFailedCallOfALostDecision(t *testing.T) {
 		w.wantAnswer("m1", "alpha FAILED no; ")
 		w.say("m2", "pay 5")
 		w.wantAllTasks(2)
+	})
+}
+
+// breaking is a store in which the second count of a call fails.
+type breaking struct {
+	counting
+	counts int
+}
+
+func (s *breaking) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
+	if kind == storage.NoteCalls {
+		if s.counts++; s.counts == 2 {
+			return 0, transport.Temporary(errors.New("the connection is lost"))
+		}
+	}
+	return s.counting.PutNote(ctx, tenant, kind, n)
+}
+
+// TestCallOfAnotherProcess has another process take an event over, and make its call, while this one fails to: the call still counts.
+func TestCallOfAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.serveAgents()
+		e := userEvent("m1", "pay 5")
+		e.From = "user:ann"
+		turn := transport.TurnID("", e.ContextID, e.From, e.ID)
+		other := &conversation.Entry{
+			Seq: 1, Time: time.Now(), Life: turn, Cause: e, Turn: turn,
+			Decision: delegate(llm.Delegation{ID: "1", Agent: "alpha", Skill: "skill", Task: "pay 5"}),
+		}
+		w.start(cortex.Config{
+			Decider: relaying, Store: &breaking{counting: counting{w.store.(*memstore.Store), &conflicting{w.store, other}}},
+			Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 1, per: 1h, by: all}, repeat: {within: 1h}}]"),
+		})
+		w.publish(e)
+		w.wantAllTasks(1)
+		w.asks("user:ann", "m2", "pay 5")
+		if got := w.answerTo("user:ann", e.ContextID, "m2"); !strings.HasPrefix(got, "Nothing was done: alpha was asked for the same at ") {
+			t.Errorf("answer %q", got)
+		}
+		w.wantAllTasks(1)
 	})
 }
 

@@ -32,6 +32,9 @@ type Version uint64
 type Entry struct {
 	Version  Version  `json:"-"` // set by the store
 	Measured Measured `json:"-"` // set by the process that made it
+	// Unmade are the calls that were counted for the entry and that it does not make. They are given back when it is stored, and not before: another process
+	// may have taken the event over, and make them.
+	Unmade []Call `json:"-"`
 
 	Seq  uint64    `json:"seq"` // place in the conversation, from 1 without gaps
 	Time time.Time `json:"time"`
@@ -87,6 +90,9 @@ type Entry struct {
 	// ReplyBy is the deadline for the user's reply, to the question of the cause or to Consent.
 	ReplyBy time.Time `json:"reply_by,omitzero"`
 }
+
+// Call is a call that a note of the store counts, for a rule of the policy.
+type Call struct{ Note, ID string }
 
 // plainEntry is an Entry without methods, for encoding/json.
 type plainEntry Entry

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
@@ -54,6 +55,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		m.denied.Tenant.Add(1)
 		entry.Failure = notServed
 		return nil
+	}
+	if lost != nil {
+		entry.Unmade = slices.Clone(lost.Entry.Unmade)
 	}
 	d := m.newDecision(ctx, conv, turn, entry)
 	if entry.Decision = d.answerReply(ctx); entry.Decision != nil {
@@ -124,7 +128,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		return context.Cause(ctx)
 	case errors.Is(err, errCanceled):
 		if decided != nil {
-			d.uncount(ctx, d.gated(decided))
+			d.unmake(d.gated(decided))
 		}
 		entry.Failure = conversation.AnswerCanceled
 		return nil

@@ -113,7 +113,9 @@ func (d *decision) gate(ctx context.Context, decided *llm.Decision, sent bool) (
 			full, err = d.countCalls(ctx, all, true)
 		}
 		if len(full) > 0 || err != nil {
-			d.uncount(ctx, all)
+			d.unmake(all)
+		} else {
+			d.carryOut(all)
 		}
 		return full, "", err
 	}
@@ -199,44 +201,50 @@ func (d *decision) claim(ctx context.Context, all []gated) (bool, error) {
 			return false, err
 		}
 		if !ours {
-			d.unclaim(ctx, all[:i])
+			d.unmake(all[:i])
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// unclaim removes what claim has noted, as far as it can: it is asked for in vain, and may be asked for again.
-func (d *decision) unclaim(ctx context.Context, all []gated) {
+// unmake has what may be counted of a decision given back that is not carried out, see [Maker.GiveBack].
+func (d *decision) unmake(all []gated) {
+	d.carryOut(all) // once each
 	for i := range all {
-		if all[i].repeat != nil {
-			d.uncall(ctx, &all[i], d.repeatKey(all[i].del))
+		g := &all[i]
+		if g.repeat != nil {
+			d.entry.Unmade = append(d.entry.Unmade, conversation.Call{Note: d.repeatKey(g.del), ID: g.id})
+		}
+		for _, l := range g.limits {
+			d.entry.Unmade = append(d.entry.Unmade, conversation.Call{Note: d.limitKey(g, l), ID: g.id})
 		}
 	}
 }
 
-// uncount removes all that was noted of a decision that is not carried out, as far as it can.
-func (d *decision) uncount(ctx context.Context, all []gated) {
-	if d.m.cfg.Notes == nil {
+// carryOut keeps what is counted of a decision.
+func (d *decision) carryOut(all []gated) {
+	d.entry.Unmade = slices.DeleteFunc(d.entry.Unmade, func(c conversation.Call) bool {
+		return slices.ContainsFunc(all, func(g gated) bool { return g.id == c.ID })
+	})
+}
+
+// giveBackTime bounds how long giving back one call may take.
+const giveBackTime = 10 * time.Second
+
+// GiveBack removes what was counted for an entry and is not carried out, as far as it can. It is called when the entry is stored: what another process
+// has counted for the same event is not this one's to remove.
+func (m *Maker) GiveBack(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) {
+	if m.cfg.Notes == nil {
 		return
 	}
-	d.unclaim(ctx, all)
-	for i := range all {
-		for _, l := range all[i].limits {
-			d.uncall(ctx, &all[i], d.limitKey(&all[i], l))
+	for _, call := range entry.Unmade {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+		err := m.uncall(ctx, conv.Tenant, call.Note, func(c callNote) bool { return c.ID == call.ID })
+		stop()
+		if err != nil {
+			m.log.WarnContext(ctx, "a call that was not made still counts", "context_id", conv.ContextID, "err", err)
 		}
-	}
-}
-
-// uncallTime bounds how long one note may take.
-const uncallTime = 10 * time.Second
-
-// uncall removes a call from a note, also when ctx has ended.
-func (d *decision) uncall(ctx context.Context, g *gated, key string) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), uncallTime)
-	defer stop()
-	if err := d.m.uncall(ctx, d.conv.Tenant, key, func(c callNote) bool { return c.ID == g.id }); err != nil {
-		d.m.log.WarnContext(ctx, "a call that was not made still counts", "context_id", d.conv.ContextID, "agent", g.del.Agent, "err", err)
 	}
 }
 
