@@ -34,7 +34,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 		o.folds.Put(conv) // it stands for the log, and the event comes again
 		return err
 	}
-	o.maker.Release(ctx, conv.Conversation, entry)
+	o.maker.Release(ctx, conv.Conversation, entry.Seq)
 	o.learner.Learn(conv.Conversation, entry) // after everything that others wait for
 	o.outlines.note(conv, entry)
 	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {

@@ -462,6 +462,36 @@ func TestFailedCallOfALostDecision(t *testing.T) {
 	})
 }
 
+// unheard is a store whose answer to the second append is lost.
+type unheard struct {
+	counting
+	appends int
+}
+
+func (s *unheard) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
+	v, err := s.counting.Append(ctx, tenant, contextID, after, e)
+	if s.appends++; s.appends == 2 && err == nil {
+		return 0, transport.Temporary(errors.New("the connection is lost"))
+	}
+	return v, err
+}
+
+// TestFailedCallOfALostAppend has a task fail in an entry that is stored, which the orchestrator learns from the log only: its call may be made again.
+func TestFailedCallOfALostAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.start(cortex.Config{
+			Decider: relaying, Store: &unheard{counting: counting{w.store.(*memstore.Store), w.store}}, Policy: rulesOf(t, "rules: [{agents: [alpha], repeat: {within: 1h}}]"),
+		})
+		w.say("m1", "pay 5")
+		w.publish(resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateFailed, "no"))
+		pass(time.Minute)
+		w.wantAnswer("m1", "alpha FAILED no; ")
+		w.say("m2", "pay 5")
+		w.wantAllTasks(2)
+	})
+}
+
 // breaking is a store in which the second count of a call fails.
 type breaking struct {
 	counting

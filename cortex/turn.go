@@ -160,6 +160,9 @@ func (o *Orchestrator) repeat(ctx context.Context, conv *cache.Fold, e *transpor
 	if answered := conv.AnsweredIn(e); err == nil && answered != 0 && answered != seq { // a restarted agent asks again
 		err = o.resend(ctx, conv, answered)
 	}
+	if err == nil && seq == conv.Seq { // it may have been stored without a word to this process
+		o.maker.Release(ctx, conv.Conversation, seq)
+	}
 	o.folds.Put(conv)
 	return err
 }

@@ -466,16 +466,16 @@ func (m *Maker) sweepCalls(ctx context.Context, tenant string, now time.Time) {
 	}
 }
 
-// Release forgets the calls of tasks that the entry, which was just applied, has ended without a result, so that they may be asked for again. It does
-// nothing unless a rule is about repeated calls. The same call of another task stays: a task that waited for a yes and did not get it has made none.
-func (m *Maker) Release(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) {
+// Release forgets the calls of tasks that entry seq, the last one, has ended without a result, so that they may be asked for again. Doing so twice is
+// harmless. It does nothing unless a rule is about repeated calls. The same call of another task stays: a task that waited for a yes and did not get it has made none.
+func (m *Maker) Release(ctx context.Context, conv *conversation.Conversation, seq uint64) {
 	p := m.policy()
 	if !p.Counted() || m.cfg.Notes == nil {
 		return
 	}
 	for _, t := range conv.Tasks {
 		turn := conv.Turn(t.Turn)
-		if t.SettledSeq != entry.Seq || !t.Phase.Over() || t.Phase == conversation.Completed || turn == nil {
+		if t.SettledSeq != seq || !t.Phase.Over() || t.Phase == conversation.Completed || turn == nil {
 			continue
 		}
 		agent := t.Agent
