@@ -185,6 +185,31 @@ func TestDirectConversation(t *testing.T) {
 	})
 }
 
+// TestDirectBesideAQuestion has somebody ask an agent for something that has asked another person of the conversation back: it is no reply to that.
+func TestDirectBesideAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := governed(t, nobodyDecides(t), "rules: []")
+		say := func(from, id, text string) {
+			e := directEvent(t, id, text, transport.Direct{Agent: "gamma"})
+			e.From = from
+			w.publish(e)
+		}
+		say("user:ann", "m1", "book a flight")
+		flight := w.onlyTask("gamma")
+		w.publish(resultEvent("q", "gamma", flight, a2a.TaskStateInputRequired, "where to?"))
+		say("user:bob", "m2", "the weather in Oslo")
+		say("user:ann", "m3", "Rome")
+		var got []string
+		for _, e := range w.tasksOf("gamma") {
+			got = append(got, fmt.Sprint(transport.Text(message(e).Parts), " ", e.TaskID == flight))
+		}
+		if want := []string{"book a flight true", "the weather in Oslo false", "Rome true"}; !slices.Equal(got, want) {
+			t.Errorf("gamma got %q, want %q", got, want)
+		}
+		w.wantFold()
+	})
+}
+
 // TestDirectInCircles checks that direct requests of agents are limited like their other requests.
 func TestDirectInCircles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
