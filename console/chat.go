@@ -276,7 +276,9 @@ func (c *Console) say(w http.ResponseWriter, r *http.Request, by Person) error {
 		return err
 	}
 	own := c.as(by)
-	m, err := c.readSaid(w, r, own, id)
+	room := &parts{room: c.room, who: by.User}
+	defer room.give()
+	m, err := c.readSaid(w, r, own, id, room)
 	if err != nil {
 		return err
 	}
@@ -305,7 +307,7 @@ func (c *Console) say(w http.ResponseWriter, r *http.Request, by Person) error {
 }
 
 // readSaid reads the form of a message. Files are stored as they come.
-func (c *Console) readSaid(w http.ResponseWriter, r *http.Request, own *client.Client, contextID string) (_ *said, err error) {
+func (c *Console) readSaid(w http.ResponseWriter, r *http.Request, own *client.Client, contextID string, room *parts) (_ *said, err error) {
 	m := &said{}
 	field := func(name, value string) error {
 		value = strings.ReplaceAll(value, "\r\n", "\n")
@@ -325,8 +327,7 @@ func (c *Console) readSaid(w http.ResponseWriter, r *http.Request, own *client.C
 		}
 		return nil
 	}
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if kind != "multipart/form-data" {
+	if !isMultipart(r) {
 		if err := r.ParseForm(); err != nil {
 			return nil, wrong{http.StatusBadRequest, "the form cannot be read"}
 		}
@@ -359,7 +360,7 @@ func (c *Console) readSaid(w http.ResponseWriter, r *http.Request, own *client.C
 			return nil, fmt.Errorf("the form cannot be read: %w", err)
 		}
 		if part.FileName() == "" {
-			b, err := io.ReadAll(io.LimitReader(part, transport.MaxPayload+1))
+			b, err := room.read(r.Context(), part, transport.MaxText+1)
 			if err == nil {
 				err = field(part.FormName(), string(b))
 			}
@@ -371,7 +372,7 @@ func (c *Console) readSaid(w http.ResponseWriter, r *http.Request, own *client.C
 		if len(m.files) == transport.MaxFiles {
 			return nil, wrong{http.StatusRequestEntityTooLarge, fmt.Sprintf("a message has at most %d files", transport.MaxFiles)}
 		}
-		file, err := c.readFile(r.Context(), part, own, contextID)
+		file, err := c.readFile(r.Context(), part, own, contextID, room)
 		if err != nil {
 			return nil, err
 		}
@@ -380,7 +381,7 @@ func (c *Console) readSaid(w http.ResponseWriter, r *http.Request, own *client.C
 }
 
 // readFile stores a file of a form.
-func (c *Console) readFile(ctx context.Context, part *multipart.Part, own *client.Client, contextID string) (*a2a.Part, error) {
+func (c *Console) readFile(ctx context.Context, part *multipart.Part, own *client.Client, contextID string, room *parts) (*a2a.Part, error) {
 	kind := part.Header.Get("Content-Type")
 	name := transport.FileName(part.FileName(), kind, 1)
 	limit := c.cfg.MaxFile
@@ -392,6 +393,9 @@ func (c *Console) readFile(ctx context.Context, part *multipart.Part, own *clien
 		return nil, fmt.Errorf("%s: %w", prompt.Clean(name, maxWord), err)
 	}
 	if len(small) <= transport.MaxInlineFile {
+		if err := room.take(ctx, len(small)); err != nil {
+			return nil, err
+		}
 		return &a2a.Part{Content: a2a.Raw(small), Filename: name, MediaType: kind}, nil
 	}
 	files, ok := own.Transport.(transport.Files)

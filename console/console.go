@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -77,6 +78,7 @@ type Console struct {
 	operators []byte
 	works     works
 	feed      *feed // nil: the store has no journal
+	room      *httpserver.Room
 }
 
 //go:embed static
@@ -88,7 +90,7 @@ func New(cfg Config) *Console {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize)}
+	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize), room: httpserver.NewRoom(mostRoom, ownRoom)}
 	rand.Read(c.operators) //nolint:errcheck // it never fails
 	if journal, ok := cfg.Store.(storage.Journal); ok {
 		c.feed = &feed{journal: journal, tenant: cfg.Client.Tenant}
@@ -133,7 +135,12 @@ func (c *Console) Handler() http.Handler {
 	for pattern, page := range pages {
 		inside.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			who, _ := r.Context().Value(personKey{}).(Person)
-			if err := page(w, r, who); err != nil {
+			give, err := c.receive(w, r, who)
+			defer give()
+			if err == nil {
+				err = page(w, r, who)
+			}
+			if err != nil {
 				c.fail(w, r, who, err)
 			}
 		})

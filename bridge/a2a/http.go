@@ -172,8 +172,17 @@ func (s *Server) carry(w http.ResponseWriter, r *http.Request, path string, next
 	}
 	var body []byte
 	if r.Method == http.MethodPost {
-		var err error
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+		who, err := callerOf(r.Context())
+		if err != nil {
+			out.fail(rest, http.StatusUnauthorized, -32000, "UNAUTHENTICATED", a2a.ErrUnauthenticated, "nobody is known to make this call")
+			return
+		}
+		var place bool
+		body, place, err = s.arriving.ReadBody(w, r, who.user(), MaxBody)
+		if !place {
+			out.fail(rest, http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", a2a.ErrServerError, TooMuch)
+			return
+		}
 		if err != nil {
 			out.fail(rest, http.StatusRequestEntityTooLarge, -32600, "INVALID_ARGUMENT", a2a.ErrInvalidRequest, "the message has more than 4 MiB, or did not arrive")
 			return

@@ -22,6 +22,12 @@ const (
 	ownAsked  = 128 << 20 // of a user
 )
 
+// Bounds of what bodies of requests take, in bytes, that are arriving.
+const (
+	mostArriving = 256 << 20
+	ownArriving  = 64 << 20 // of a user
+)
+
 // TooMuch is what a caller is told for whose message there is no room.
 const TooMuch = "too much of yours, or of all, is being worked at: send it again when some of it has been answered"
 

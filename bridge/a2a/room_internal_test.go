@@ -99,6 +99,59 @@ func TestAsking(t *testing.T) {
 	}
 }
 
+// endless is a body that never ends, and says when a MiB of it was read.
+type endless struct {
+	read int
+	much chan<- struct{}
+	goOn <-chan struct{}
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.read < 1<<20 && e.read+len(b) >= 1<<20 {
+		e.much <- struct{}{}
+		<-e.goOn
+	}
+	e.read += len(b)
+	return len(b), nil
+}
+
+// TestArriving checks that the bodies of a user's requests are not read while too many of them arrive, and that those of others are.
+func TestArriving(t *testing.T) {
+	s := New(Config{Client: &client.Client{}})
+	h := s.Handler(func(token string) (string, error) { return "user:" + token, nil })
+	gone, cancel := context.WithCancel(t.Context()) // nobody waits for room
+	cancel()
+	much, goOn := make(chan struct{}), make(chan struct{})
+	read := func(token string) bool {
+		over := make(chan struct{})
+		r := httptest.NewRequestWithContext(gone, http.MethodPost, "http://localhost/message:send", &endless{much: much, goOn: goOn})
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set("Authorization", "Bearer "+token)
+		go func() {
+			defer close(over)
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		select {
+		case <-much:
+			return true
+		case <-over:
+			return false
+		}
+	}
+	for range ownArriving / MaxBody {
+		if !read("ada") {
+			t.Fatal("a user's body is not read though there is room")
+		}
+	}
+	if read("ada") {
+		t.Error("a body is read for which there is no room")
+	}
+	if !read("bob") {
+		t.Error("the body of another user is not read")
+	}
+	close(goOn)
+}
+
 // TestPendingBytes checks that the messages of tasks that are not in a log yet are bounded in number and in bytes.
 func TestPendingBytes(t *testing.T) {
 	for _, size := range []int64{1, 1 << 20} {

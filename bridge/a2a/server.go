@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
@@ -43,6 +44,7 @@ type Server struct {
 
 	answering budget
 	asking    budget
+	arriving  *httpserver.Room // for bodies of requests
 
 	mu    sync.Mutex
 	cards recent.Cache[string, seenCard]
@@ -56,6 +58,7 @@ func New(cfg Config) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{
 		cfg: cfg, outbox: newOutbox(&cfg), answering: budget{most: mostAnswered, own: ownAnswered}, asking: budget{most: mostAsked, own: ownAsked},
+		arriving: httpserver.NewRoom(mostArriving, ownArriving),
 	}
 }
 
