@@ -70,7 +70,7 @@ func (s *settings) checkUp(ctx context.Context, http string, online bool) []chec
 	}
 	c.clock()
 	c.model(ctx)
-	c.keys()
+	c.keys(runs)
 	return c.all
 }
 
@@ -344,8 +344,8 @@ func (s *settings) unusedKeys() string {
 	return own
 }
 
-// keys checks the credentials and certificates that were given, and the folder of keys.
-func (c *checkup) keys() {
+// keys checks the credentials and certificates that were given, the folder of keys, and whether a Cortex can be started on the data folder without keys.
+func (c *checkup) keys(runs bool) {
 	if err := c.s.checkFiles(); err != nil {
 		c.wrong("keys", "", "%s", oneLine(err))
 		return
@@ -353,6 +353,10 @@ func (c *checkup) keys() {
 	dir, unused := cmp.Or(c.s.node.auth, c.auth), c.s.unusedKeys()
 	if c.auth != "" {
 		unused = ""
+	}
+	var needed error // that there are keys
+	if !runs && c.s.inFolder() && unused == "" {
+		needed = c.s.keepKeys()
 	}
 	host, _, _ := net.SplitHostPort(c.s.node.listen)
 	ip := net.ParseIP(host)
@@ -367,6 +371,8 @@ func (c *checkup) keys() {
 		} else {
 			c.good("keys", "in %s", dir)
 		}
+	case needed != nil:
+		c.wrong("keys", "", "%s", oneLine(needed))
 	case unused != "":
 		c.note("keys", "`cortex serve --auth "+shellWord(unused)+"` lets in only whom they know", "those in %s are not used: without --auth whoever reaches the server may do everything", unused)
 	case host != "localhost" && (ip == nil || !ip.IsLoopback()):
