@@ -182,7 +182,7 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)^(.+) to (\d) (?:decimals?|decimal places?)$`), "round($1, $2)"},
 	{regexp.MustCompile(`(?i)^(?:increase|raise) (.+) by ([\d.,]+ ?(?:%|percent)?)$`), "$1 + $2"},
 	{regexp.MustCompile(`(?i)^(?:decrease|reduce|lower) (.+) by ([\d.,]+ ?(?:%|percent)?)$`), "$1 - $2"},
-	{regexp.MustCompile(`(?i)^(.+) to the (\d+)(?:st|nd|rd|th) power$`), "$1 ^ $2"},
+	{regexp.MustCompile(`(?i)^(.+) to the (\d+)(?:st|nd|rd|th)(?: power)?$`), "$1 ^ $2"},
 	{regexp.MustCompile(`(?i)^(?:the )?square of (.+)$`), "$1 ^ 2"},
 	{regexp.MustCompile(`(?i)^(?:the )?cube of (.+)$`), "$1 ^ 3"},
 	{regexp.MustCompile(`(?i)^(?:the )?factorial of (.+)$`), "factorial($1)"},

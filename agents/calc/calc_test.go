@@ -20,6 +20,7 @@ func TestAnswer(t *testing.T) {
 		{"increase 200 by 10%", "200 + 10% = 220"},
 		{"reduce 80 by 5", "80 - 5 = 75"},
 		{"what is 3 to the 4th power", "3 ^ 4 = 81"},
+		{"2 to the 12th", "2 ^ 12 = 4096"},
 		{"twenty divided by 4", "twenty divided by 4 = 5"},
 		{"17 times 23", "17 times 23 = 391"},
 		{"17 × 23 =", "17 × 23 = 391"},

@@ -76,7 +76,8 @@ func (m *matcher) asked(text string) (address, bool) {
 		// No agent has that name. Is it meant as a name at all?
 		to, _ := nextWord(after)
 		to = strings.ToLower(to)
-		if (verb != "ask" && verb != "use") || (to != "to" && to != "for" && !strings.HasSuffix(word, ":")) {
+		wants := to == "to" || to == "for" || strings.HasSuffix(word, ":")
+		if (verb != "ask" && verb != "use") || !wants && !(verb == "ask" && the && asksWhat[to]) {
 			continue
 		}
 		role := strings.TrimSuffix(strings.ToLower(name), " agent")
@@ -89,10 +90,16 @@ func (m *matcher) asked(text string) (address, bool) {
 			at = m.best(role).agent
 			m.naming = false
 		}
+		if at < 0 && !wants {
+			continue // "ask the neighbour what he does" is about no agent
+		}
 		return address{agent: at, name: name, asked: true}.wholly(behind(after), text), true
 	}
 	return address{}, false
 }
+
+// asksWhat are words that begin what an agent is asked in a sentence: "ask the calculator what 3+4 is". Read only.
+var asksWhat = set(`what when where which who how why if whether`)
 
 // behind returns the text after a name, without the joining word.
 func behind(s string) string {

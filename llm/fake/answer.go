@@ -23,7 +23,7 @@ const (
 func online(t *llm.Turn) string {
 	agents := t.Agents
 	if len(agents)+t.More == 0 {
-		return "No agent is online. Start one in another terminal, for example: cortex agent echo"
+		return "No agent is online. Start one in another terminal, for example: `cortex agent echo`"
 	}
 	if n := len(agents) + t.More; t.More > 0 { // the agents shown are close to the request, but not close enough
 		return fmt.Sprintf("%d agents are online: `cortex agents --text WORD` finds those that speak of something.", n)
@@ -75,10 +75,10 @@ func listed(t *llm.Turn, begin string) bool {
 const (
 	// notUnderstood begins the answer to a request that shares no words with any card.
 	notUnderstood = "I did not understand this: deciding offline, I only know English and the agents' words.\n" +
-		"For a language model start with --llm …; `cortex llm list` names them."
+		"For a language model start with `--llm …`; `cortex llm list` names them."
 	// notUnderstoodEither is the answer directly behind it, and notUnderstoodAgain a later one.
 	notUnderstoodEither = "I did not understand this either: offline, I only know the words of the agents named above."
-	notUnderstoodAgain  = "I did not understand this: offline, I only know English and the agents' words; --llm … has a language model decide. " + namesThem
+	notUnderstoodAgain  = "I did not understand this: offline, I only know English and the agents' words; `--llm …` has a language model decide. " + namesThem
 	namesThem           = "\"what can you do?\" names the agents."
 )
 
@@ -118,7 +118,7 @@ func (m *matcher) near(t *llm.Turn) string {
 	if slices.ContainsFunc(t.History, func(h prompt.Turn) bool { return strings.Contains(h.Answer, "--llm …") }) {
 		return say
 	}
-	return say + "\nFor a language model start with --llm …, as in cortex chat --llm openai."
+	return say + "\nFor a language model start with `--llm …`, as in `cortex chat --llm openai`."
 }
 
 // Read only: words of what people say of this program.
@@ -132,11 +132,14 @@ var (
 	ofItself  = set(`you your yours yourself cortex program tool app chat`)
 )
 
+// didHow matches a question about what led to the last answer.
+var didHow = regexp.MustCompile(`^(?:what did you (?:just )?do|how (?:did you (?:do|get|know|find)|do you know)(?: (?:it|that|this|to (?:it|that|this)))?)(?: (?:just )?(?:now|there))?$`)
+
 // aside answers a short text that no agent can read, if it is about this program or only polite; nil for anything else.
 func (m *matcher) aside(t *llm.Turn) *llm.Decision {
 	q := remark{words: plainWords(skipWords(t.User, polite)), all: plainWords(t.User)}
 	q.itself = speaksOfItself(q.words)
-	if q.itself && len(q.words) < 12 && q.begins("why") {
+	if q.itself && len(q.words) < 12 && (q.begins("why") || didHow.MatchString(strings.Join(q.words, " "))) {
 		return respond(howToWhy, "asked why")
 	}
 	for word := range strings.FieldsSeq(head(t.User)[:min(len(t.User), 200)]) {
@@ -191,6 +194,9 @@ var asides = []struct {
 		return (q.begins("how") || len(q.words) < 6) && q.has("delete", "erase", "clear") && q.ofTalks()
 	}, with(howToDelete, "asked how a conversation is deleted")},
 	{func(q *remark) bool {
+		return (q.begins("how") || len(q.words) < 6) && q.has("export", "save", "download") && q.has("conversation", "chat", "history")
+	}, with(howToExport, "asked how a conversation is exported")},
+	{func(q *remark) bool {
 		return (q.begins("how") && q.has("i") || q.begins("show", "list")) && q.has("task", "tasks")
 	}, with(howToList, "asked for the tasks")},
 	{func(q *remark) bool {
@@ -241,18 +247,19 @@ func greeting(t *llm.Turn) string {
 }
 
 const (
-	howToAdd    = "An agent is a card and a program, and joins while I run: cortex agent new NAME writes both, and says how to start it."
-	howToModel  = "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with --llm …, as in cortex chat --llm openai; cortex llm list names the models and what each one needs."
-	howToLeave  = "In a chat, Ctrl-D or /quit leaves, and Ctrl-C stops what is running."
-	howToWhy    = "In the chat, /why says how the last answer came about."
-	howToBrowse = "cortex console opens the console in your browser; a chat says its address at its start."
-	howToDelete = "cortex conversations lists them, and cortex conversations delete NAME deletes one for good."
-	howToSee    = "cortex conversations lists them, and cortex conversations history ID shows one; in a chat, /conversations does, and /resume ID goes on with one."
-	howToList   = "In a chat, /tasks lists what agents are working on, and /cancel stops it; elsewhere, cortex tasks lists it."
-	howToRead   = "In a chat, /help lists the commands; elsewhere, cortex help names those of the program. Its source has README.md and the folder docs."
-	onlyEnglish = "Deciding offline, by words, I know English only; with --llm … a language model decides, which knows many languages."
-	aboutMe     = "I am Cortex: I give work to agents, and decide offline, by words. " + namesThem + " For more, --llm … has a language model decide."
-	whatIsKept  = "What is said is kept in the folder of this Cortex, which cortex doctor names. Deciding offline, I send it to nobody but the agents that get the work."
+	howToAdd    = "An agent is a card and a program, and joins while I run: `cortex agent new NAME` writes both, and says how to start it."
+	howToModel  = "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with `--llm …`, as in `cortex chat --llm openai`; `cortex llm list` names the models and what each one needs."
+	howToLeave  = "In a chat, Ctrl-D or `/quit` leaves, and Ctrl-C stops what is running."
+	howToWhy    = "In the chat, `/why` says how the last answer came about."
+	howToBrowse = "`cortex console` opens the console in your browser; a chat says its address at its start."
+	howToDelete = "`cortex conversations` lists them, and `cortex conversations delete NAME` deletes one for good."
+	howToExport = "In a chat, `/export FILE.md` writes the conversation to a file; elsewhere, `cortex conversations history ID` shows it."
+	howToSee    = "`cortex conversations` lists them, and `cortex conversations history ID` shows one; in a chat, `/conversations` does, and `/resume ID` goes on with one."
+	howToList   = "In a chat, `/tasks` lists what agents are working on, and `/cancel` stops it; elsewhere, `cortex tasks` lists it."
+	howToRead   = "In a chat, `/help` lists the commands; elsewhere, `cortex help` names those of the program. Its source has README.md and the folder docs."
+	onlyEnglish = "Deciding offline, by words, I know English only; with `--llm …` a language model decides, which knows many languages."
+	aboutMe     = "I am Cortex: I give work to agents, and decide offline, by words. " + namesThem + " For more, `--llm …` has a language model decide."
+	whatIsKept  = "What is said is kept in the folder of this Cortex, which `cortex doctor` names. Deciding offline, I send it to nobody but the agents that get the work."
 )
 
 // present matches a question about an agent's presence, and finds its name.
@@ -291,7 +298,7 @@ func introduction(t *llm.Turn) *llm.Decision {
 	case asksForModel(words):
 		return respond(howToModel, "asked how a model is chosen")
 	case slices.Contains(words, "help"), !asksWho(words) && slices.Contains(words, "i") && beginning.some(words):
-		return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
+		return respond("Say what you want, and an agent does it; in the chat, `/help` lists the commands.\n"+online(t), "asked for help")
 	case slices.Contains(words, "need"):
 		return respond(howToModel, "asked what it needs")
 	case asksWho(words):

@@ -96,7 +96,7 @@ func (m *matcher) planContent(text string, at int) ([]piece, bool) {
 	}
 	p.content, p.alone = tidy(content), false
 	meant, _ := m.mended(instruction)
-	if m.says(instruction, p.agent) || m.says(meant, p.agent) {
+	if m.onlyNames(p.agent, instruction) || m.onlyNames(p.agent, meant) {
 		p.task = tidy(content)
 	} else {
 		p.task = tidy(p.task + ":" + content)

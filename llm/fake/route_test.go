@@ -181,7 +181,7 @@ func TestRoute(t *testing.T) {
 		{"what can you do", about},
 		{"hello, what can you do?", about},
 		{"Who are you?", about},
-		{"help", "respond Say what you want, and an agent does it; in the chat, /help lists the commands."},
+		{"help", "respond Say what you want, and an agent does it; in the chat, `/help` lists the commands."},
 		{"which agents are online?", about},
 	} {
 		if got := routed(decide(t, turn(c.user))); got != c.want {

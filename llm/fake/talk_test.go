@@ -209,7 +209,7 @@ func TestTalk(t *testing.T) {
 		{{"how many pounds are 5 kg?", "5 kg ≈ 11.0"}, {"and in ounces?", "5 kg ≈ 176."}, {"and 6 kg?", "6 kg ≈ 211."}},
 		{{"how much is 18% of 250", "18% of 250 = 45"}, {"and 20%?", "20% of 250 = 50"}, {"what about 7 percent", "7 percent of 250 = 17.5"}},
 		{{"days between 1 March 2026 and 15 April 2026", "1 March 2026"}},
-		{{"which model are you using?", "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with --llm"}},
+		{{"which model are you using?", "I decide offline, by words, without a model; that needs no key and costs nothing. For one, start with `--llm"}},
 		{{"24 plus 10", "24 plus 10 = 34"}, {"no, I meant 20%", "24 plus 20% = 28.8"}, {"no, 30", "24 plus 30 = 54"}, {"and 7?", lost}},
 		{{"waht tiem is it in Berln", "Berlin (Europe/Berlin): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nI took \"Berln\" for Berlin."}, {"and in Rome", "Rome (Europe/Rome)"}},
 		{{"how many days until christmas?", "25 December "}, {"and until 5 May", "5 May "}},
@@ -273,8 +273,14 @@ func TestTalk(t *testing.T) {
 		{{"time in oslo, norway", "Oslo"}, {"how about rome, italy", "@agent_clock: time in rome, italy"}, {"and in Sydney, Australia", "@agent_clock: time in Sydney, Australia"}, {"was it yesterday there?", "Sydney (Australia/Sydney): 17:08"}},
 		{{"what day of the week is July 4", "4 July 2026 is a Saturday"}, {"is that a weekend?", lost}, {"exit the chat please", "In a chat, Ctrl-D"}, {"what time is it in Rome & what is 3*4", "agent_clock: Rome (Europe/Rome): 09:08:09 on Wednesday, 6 May 2026, UTC+02:00\nagent_calc: 3*4 = 12"}},
 		{{"what time is it and what's my name", "UTC: 07:08:09 on Wednesday, 6 May 2026\nI did not understand \"what's my name\"."}, {"no, in Madrid", "Madrid (Europe/Madrid)"}, {"wat is 8 tiems 7", "8 tiems 7 = 56"}},
-		{{"echo hi", "Echo: hi"}, {"can you repeat that?", "Echo: hi"}, {"send an email to my boss", "I did not understand"}, {"show me the tasks", "In a chat, /tasks"}, {"how can I see my old conversations?", "cortex conversations lists them, and cortex conversations history"}, {"17 * 23 and the time in Paris", "agent_calc: 17 * 23 = 391"}},
+		{{"echo hi", "Echo: hi"}, {"can you repeat that?", "Echo: hi"}, {"send an email to my boss", "I did not understand"}, {"show me the tasks", "In a chat, `/tasks`"}, {"how can I see my old conversations?", "`cortex conversations` lists them, and `cortex conversations history"}, {"17 * 23 and the time in Paris", "agent_calc: 17 * 23 = 391"}},
 		{{"what is this exactly?", "Hello! I am Cortex."}, {"hmm thats wrong", "Then say it"}, {"you're wrong", "Then say it"}, {"repeat that 3 times", "By words alone"}, {"repeat the last thing", "By words alone"}, {"repeat the first verse", "Echo: the first verse"}, {"echo what Bob said", "Echo: echo what Bob said"}, {"cool. what can I ask you?", "Hello!"}, {"how many days in february", "By words alone"}, {"where is my data stored", "What is said is kept"}, {"what time do you close?", "By words alone"}, {"how do I close this", "In a chat, Ctrl-D"}},
+		// An instruction before a colon that asks how many there are, and an agent by what it is.
+		{{"how many words are in: the quick brown fox", "4"}, {"and in: to be", "2"}, {"ask the calculator what 3+4 is", "3+4 = 7"}, {"ask the neighbour what he does", lost}},
+		{{"2 to the power of 10", "2 to the power of 10 = 1024"}, {"hmm and 2 to the 12th", "2 ^ 12 = 4096"}, {"say that again", "2 ^ 12 = 4096"}},
+		// What is asked of the last answer, and of the conversation.
+		{{"wait, cancel that", "In a chat, Ctrl-C stops"}, {"no, stop", "In a chat, Ctrl-C stops"}, {"1+1", "1+1 = 2"}, {"what did you just do?", "In the chat, `/why` says"}, {"how did you get that", "In the chat, `/why` says"}, {"how do you do", "I am Cortex"}},
+		{{"export this chat", "In a chat, `/export FILE.md` writes"}, {"how do I save a conversation?", "In a chat, `/export FILE.md` writes"}, {"save a note", "@notes"}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},
@@ -295,8 +301,8 @@ func TestTalk(t *testing.T) {
 			"agent_calc: 5 plus 7 = 12\nagent_calc: 9 times 3 = 27\nagent_clock: Oslo (Europe/Oslo): 09:08:09",
 		}},
 		{tokyo, {"no, in Paris", "Paris (Europe/Paris)"}, {"I meant Rome", "Rome (Europe/Rome)"}, {"sorry, what is 1+2", "1+2 = 3"}, {"no", "There is nothing to say"}},
-		{{"1+1", "1+1 = 2"}, {"no, 1+2", "1+2 = 3"}, {"why?", "In the chat, /why"}, {"why is it raining in Rome", "@weather"}},
-		{{"help", "Say what you want, and an agent does it; in the chat, /help lists the commands.\nOnline are:"}},
+		{{"1+1", "1+1 = 2"}, {"no, 1+2", "1+2 = 3"}, {"why?", "In the chat, `/why`"}, {"why is it raining in Rome", "@weather"}},
+		{{"help", "Say what you want, and an agent does it; in the chat, `/help` lists the commands.\nOnline are:"}},
 		{{"how do I add an agent?", "An agent is a card and a program"}, {"add an agent", "An agent is a card"}, {"how do agents get married", "Hello!"}},
 		{{"how do I change the model?", "I decide offline"}, {"how do I stop you?", "In a chat, Ctrl-D"}, {"quit chat", "In a chat, Ctrl-D"}},
 		{{"what time is it?", "UTC:"}, {"what about Mumbai?", "Mumbai (Asia/Kolkata)"}, {"and Lagos", "Lagos (Africa/Lagos)"}},
@@ -334,16 +340,16 @@ func TestTalk(t *testing.T) {
 		{{"hwo much is 250 plus 375", "250 plus 375 = 625"}, {"split a bill of 84.50 between 3 people", "84.50 / 3 ≈ 28.1666666667"}},
 		{{"hello cortex, how's your day", "Hello! I am Cortex."}, {"cool stuff! gotta go now", "Goodbye."}, {"ok, I have to go", "Goodbye."}},
 		{{"echo testing testing", "Echo: testing testing"}, {"can you echo it in capitals", "By words alone, the nearest to this is agent_echo"}, {"echo it is raining", "Echo: it is raining"}},
-		{{"is there a web interface?", "cortex console opens"}, {"can I use this in my browser?", "cortex console opens"}},
+		{{"is there a web interface?", "`cortex console` opens"}, {"can I use this in my browser?", "`cortex console` opens"}},
 		{{"how do I use a real model?", "I decide offline, by words, without a model"}},
-		{{"please say hello in caps", lost}, {"delete this conversation", "cortex conversations lists them"}, {"clear the chat", "cortex conversations lists them"}},
-		{{"explain how agents join", "An agent is a card and a program"}, {"why did you pick agent_clock?", "In the chat, /why says"}},
-		{{"how do I see the tasks that ran?", "In a chat, /tasks lists"}, {"where can I find the docs?", "In a chat, /help lists"}},
+		{{"please say hello in caps", lost}, {"delete this conversation", "`cortex conversations` lists them"}, {"clear the chat", "`cortex conversations` lists them"}},
+		{{"explain how agents join", "An agent is a card and a program"}, {"why did you pick agent_clock?", "In the chat, `/why` says"}},
+		{{"how do I see the tasks that ran?", "In a chat, `/tasks` lists"}, {"where can I find the docs?", "In a chat, `/help` lists"}},
 		{{"ok let's see... 12 + 30 / 6", "12 + 30 / 6 = 17"}, {"whats 3/4 as a decimal", "3/4 = 0.75"}},
 		{{"what's this good for?", "Hello! I am Cortex."}, {"give me 3 examples of what I can ask", "Hello! I am Cortex."}, {"you are really helpful", "You are welcome."}},
 		{{"how many days till Halloween", "31 October 2026 is a Saturday, in 178 days."}, {"what is 22/7 to 5 decimals", "round((22/7), 5) = 3.14286"}},
 		{{"good morning", "Hello! I am Cortex."}, {"so how do I use this", "Say what you want, and an agent does it"}},
-		{{"how do I delete this conversation", "cortex conversations lists them"}},
+		{{"how do I delete this conversation", "`cortex conversations` lists them"}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8}}
@@ -389,7 +395,7 @@ func TestListedOnce(t *testing.T) {
 		{"@nobody hello", "No agent \"nobody\" is online.", 10},
 		{"@eco hello", "No agent \"eco\" is online. Did you mean @agent_echo?", 1},
 		{"help", "Say what you want", 10},
-		{"xyzzy", "I did not understand this: offline, I only know English and the agents' words; --llm … has a language model decide. \"what can you do?\"", 1},
+		{"xyzzy", "I did not understand this: offline, I only know English and the agents' words; `--llm …` has a language model decide. \"what can you do?\"", 1},
 		{"2+2", "", 1},
 		{"xyzzy", "I did not understand this: offline", 1},
 		{"who are you?", "Hello! I am Cortex.", 1},
@@ -418,8 +424,8 @@ func TestPuzzledAfterHello(t *testing.T) {
 	tn.History = append(tn.History, prompt.Turn{User: tn.User, Answer: decide(t, tn).Say})
 	tn.User = "xyzzy"
 	for _, want := range []string{
-		"I did not understand this: deciding offline, I only know English and the agents' words.\nFor a language model start with --llm …; `cortex llm list` names them.\n\"what can you do?\" names the agents.",
-		"I did not understand this: offline, I only know English and the agents' words; --llm … has a language model decide. \"what can you do?\" names the agents.",
+		"I did not understand this: deciding offline, I only know English and the agents' words.\nFor a language model start with `--llm …`; `cortex llm list` names them.\n\"what can you do?\" names the agents.",
+		"I did not understand this: offline, I only know English and the agents' words; `--llm …` has a language model decide. \"what can you do?\" names the agents.",
 	} {
 		d := decide(t, tn)
 		if d.Say != want {

@@ -258,7 +258,7 @@ var complaints = phrases(`wrong, that is wrong, this is wrong, it is wrong, wron
 	you misunderstood me`)
 
 // sayAgain answers them.
-const sayAgain = "Then say it in other words, or only what was meant, behind \"no, I meant\". In the chat, /why says how the last answer came about."
+const sayAgain = "Then say it in other words, or only what was meant, behind \"no, I meant\". In the chat, `/why` says how the last answer came about."
 
 // courtesies are answers to texts that request nothing: texts with at least one of words, or with nothing else.
 var courtesies = []struct {
@@ -282,11 +282,14 @@ var (
 )
 
 // howToStop answers who wants everything stopped.
-const howToStop = "In a chat, Ctrl-C stops what is running, and /cancel what is open in its conversation; elsewhere, `cortex tasks` lists it, and `cortex tasks cancel ID` stops it."
+const howToStop = "In a chat, Ctrl-C stops what is running, and `/cancel` what is open in its conversation; elsewhere, `cortex tasks` lists it, and `cortex tasks cancel ID` stops it."
 
 // stops reports whether a text wants what is being done to be stopped, and is not for an agent whose card has that word.
 func (m *matcher) stops(s string) bool {
 	ws := plainWords(skipWords(s, polite))
+	for len(ws) > 1 && interjections[ws[0]] {
+		ws = ws[1:]
+	}
 	if len(ws) == 0 || !stopping[ws[0]] || !stopped.all(ws[1:]) {
 		return false
 	}
