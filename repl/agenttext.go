@@ -18,26 +18,27 @@ const maxTold = transport.MaxText
 
 // agentText is the streamed text of one agent. Only one of the agents that work on a turn is shown at a time, to keep the text readable.
 type agentText struct {
-	task  a2a.TaskID // "": none
+	task  a2a.TaskID
 	clean Sanitizer
 	told  int // bytes
+	text  strings.Builder
 }
 
 // tell shows a piece of an agent's text, unless another agent's text is being shown. It reports whether it did.
 func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
-	if v.said.task == "" && v.written.Len() == 0 {
+	if v.said == nil && v.written.Len() == 0 {
 		for _, d := range v.board.open {
 			if d.id == u.TaskID {
-				v.said = agentText{task: u.TaskID}
+				v.said = &agentText{task: u.TaskID}
 				v.ui.Say(d.agent+" writes:", lookDim)
 			}
 		}
 	}
-	if v.said.task != u.TaskID {
+	if v.said == nil || v.said.task != u.TaskID {
 		return false
 	}
 	if !u.Append && v.said.told > 0 { // the agent begins anew
-		v.said.told, v.said.clean = 0, Sanitizer{}
+		v.said = &agentText{task: u.TaskID}
 		v.finish()
 	}
 	if v.said.told > maxTold {
@@ -45,14 +46,15 @@ func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
 	}
 	text := v.said.clean.Clean(transport.Text(u.Artifact.Parts))
 	v.said.told += len(text)
+	v.said.text.WriteString(text)
 	v.write(text, lookDim)
 	return true
 }
 
 // silence ends the text that is being shown, if it is that of task id; "" stands for any task.
 func (v *turnView) silence(id a2a.TaskID) {
-	if v.said.task != "" && (id == "" || id == v.said.task) {
-		v.said = agentText{}
+	if v.said != nil && (id == "" || id == v.said.task) {
+		v.heard, v.said = strings.TrimSpace(v.said.text.String()), nil
 		v.finish()
 	}
 }

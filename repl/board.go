@@ -32,6 +32,7 @@ type delegation struct {
 	text     string      // what was asked
 	progress string
 	written  string    // the end of the text of its result so far
+	consent  bool      // it waits for a yes or a no
 	start    time.Time // zero when the beginning was not seen
 	shown    time.Time // when progress was last printed, on an output that is not repainted
 }
@@ -165,9 +166,11 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) outcom
 	case a2a.TaskStateCompleted:
 		return outcome{line: s.green("✓") + " " + s.dim(layout(d.agent, d.text, took, width-2))}
 	case a2a.TaskStateAuthRequired:
+		d.consent = true
 		b.waits(d)
 		return outcome{line: s.yellow("?") + " " + s.dim(layout(d.agent, client.StateName(state), took, width-2))}
 	case a2a.TaskStateInputRequired:
+		d.consent = false
 		b.waits(d)
 		ask := func(reason string) string {
 			return s.yellow("?") + " " + s.dim(layout(d.agent, join("asks", reason), took, width-2))

@@ -232,11 +232,13 @@ func (c *chat) loop(ctx context.Context) error {
 		if slices.Contains(leaving, text) {
 			return nil
 		}
-		if name, args, ok := parseCommand(text); ok {
-			if c.command(ctx, name, args) {
-				return nil
-			}
-		} else {
+		name, args, ok := parseCommand(text)
+		switch {
+		case c.givesUp(text):
+			c.giveUp(ctx)
+		case ok && c.command(ctx, name, args):
+			return nil
+		case !ok:
 			c.turn(ctx, text)
 		}
 		if err := ctx.Err(); err != nil {

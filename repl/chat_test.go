@@ -145,6 +145,31 @@ func TestChatAgentText(t *testing.T) {
 	}
 }
 
+// TestChatAgentTextIsAnswer checks that an agent's text that is the answer is not shown twice, and that one that was cut or differs is.
+func TestChatAgentTextIsAnswer(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	for i, c := range []struct{ streamed, answer, want string }{
+		{"Roses are red", "Roses are red", `poet writes:\nRoses are red\n✓ poet  a poem  \d+\.\d s\n>$`},
+		{"Roses are red", "Roses are red, violets", `Roses are red\n✓ poet  a poem  \d+\.\d s\nRoses are red, violets\n>$`},
+	} {
+		id := fmt.Sprint("t", i)
+		term.say("a poem")
+		term.order(order{Do: "task", ID: id, Agent: "poet", Text: "a poem"})
+		term.order(order{Do: "text", ID: id, Agent: "poet", Text: c.streamed})
+		term.shows("poet writes:\n" + c.streamed)
+		term.order(order{Do: "completed", ID: id})
+		term.order(order{Do: "answer", Text: c.answer})
+		term.wait("the answer", regexp.MustCompile(c.want).MatchString)
+	}
+	term.say("fail")
+	term.order(order{Do: "task", ID: "t9", Agent: "poet", Text: "fail"})
+	term.order(order{Do: "text", ID: "t9", Agent: "poet", Text: "I am out of ink"})
+	term.order(order{Do: "failed", ID: "t9", Text: "I am out of ink"})
+	term.order(order{Do: "failure", Text: "I am out of ink"})
+	term.wait("the failure", regexp.MustCompile(`I am out of ink\n✗ poet  fail  \d+\.\d s  failed\nI am out of ink\n>$`).MatchString)
+}
+
 func TestChatNoticesWhileTyping(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)

@@ -89,9 +89,13 @@ var stopping = []string{"stop", "stop it", "stop that", "stop this", "stop every
 
 // stops reports whether a line that is typed during a turn wants that to be canceled.
 func stops(line string) bool {
+	return slices.Contains(stopping, bareWords(line))
+}
+
+// bareWords returns a line in lower case, without punctuation and "please" at its ends.
+func bareWords(line string) string {
 	line = strings.Trim(strings.ToLower(strings.TrimSpace(line)), ".! ")
-	line = strings.TrimRight(strings.TrimSuffix(strings.TrimPrefix(line, "please "), "please"), ", ")
-	return slices.Contains(stopping, line)
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimPrefix(line, "please "), "please"), ", ")
 }
 
 // leaving are the messages that mean /quit.

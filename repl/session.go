@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -41,6 +43,7 @@ func (c *chat) resume(ctx context.Context, id string) error {
 		return err
 	}
 	c.contextID, c.asked = id, false
+	clear(c.waiting)
 	c.ui.Say("going on with "+oneLine(id), lookDim)
 	return nil
 }
@@ -80,6 +83,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 
 func (c *chat) begin(ctx context.Context, _ string) error {
 	c.contextID, c.last, c.lastFiles, c.asked = c.Client.NextID(), "", nil, false
+	clear(c.waiting)
 	c.follow(ctx, c.contextID)
 	c.ui.Say("a new conversation: "+oneLine(c.contextID), lookDim)
 	return nil
@@ -145,7 +149,39 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 	what := "all open tasks of this conversation"
 	if id != "" {
 		what = "task " + oneLine(id)
+	} else {
+		c.asked = false // there is nothing to reply to
 	}
 	c.ui.Say("asked cortex to cancel "+what, lookDim)
 	return nil
+}
+
+// givingUp are the messages that mean, when an agent asks something, that it gets no reply, besides those that stop a turn.
+var givingUp = []string{"never mind", "nevermind", "forget it", "forget that"}
+
+// givesUp reports whether a line, as a reply to what agents ask, says that they get none. A consent is denied in words: Cortex reads those. Behind a
+// space, it is a reply.
+func (c *chat) givesUp(line string) bool {
+	if !c.asked || len(c.waiting) == 0 || strings.HasPrefix(line, " ") || !stops(line) && !slices.Contains(givingUp, bareWords(line)) {
+		return false
+	}
+	for _, d := range c.waiting {
+		if d.consent {
+			return false
+		}
+	}
+	return true
+}
+
+// giveUp cancels the tasks whose agents ask something.
+func (c *chat) giveUp(ctx context.Context) {
+	for _, id := range slices.Sorted(maps.Keys(c.waiting)) {
+		if err := c.Client.Cancel(ctx, c.contextID, transport.Cancel{TaskID: id, Reason: "by the user"}); err != nil {
+			c.fail(err)
+			return
+		}
+		c.ui.Say("asked cortex to cancel what "+c.waiting[id].agent+" was to do", lookDim)
+		delete(c.waiting, id)
+	}
+	c.asked = false
 }

@@ -23,7 +23,8 @@ type turnView struct {
 	attempt string
 	written strings.Builder // the text streamed in this attempt, sanitized
 	clean   Sanitizer
-	said    agentText
+	said    *agentText    // nil: none
+	heard   string        // the whole of the last text that an agent streamed
 	out     *writing      // the text being written, of the answer or of an agent; nil: none
 	pause   time.Duration // until out is laid out again
 	drawn   time.Time
@@ -139,6 +140,8 @@ func (v *turnView) answer(m *a2a.Message, failed bool) {
 	text, look := Sanitize(transport.Text(m.Parts)), ""
 	v.done = true
 	switch written := v.written.String(); {
+	case written == "" && !failed && v.ui.repaint && v.heard != "" && strings.TrimSpace(text) == v.heard:
+		text = "" // it is on the screen, as it came from the agent
 	case written == "":
 	case strings.HasPrefix(text, written):
 		text, failed = text[len(written):], false
