@@ -124,6 +124,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 		if err := c.recap(ctx, c.ContextID); err != nil {
 			c.warn(err.Error())
 		}
+		c.remember(ctx)
 	}
 	return c.loop(ctx)
 }

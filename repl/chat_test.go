@@ -383,7 +383,12 @@ func TestChatCompletion(t *testing.T) {
 	term.shows("summary.txt, 3 bytes: it goes with your next message")
 	term.keys("/attach\r")
 	term.keys("/resume 01\t\r")
-	term.shows("you: what time is it?\ncortex: noon\ngoing on with 0193b2f0-aaaa-7000-8000-000000000001\n>")
+	term.shows("you: what time is it?\ncortex: noon\ngoing on with 0193b2f0-aaaa-7000-8000-000000000001\nreply>") // an agent waits for one
+	term.keys("never mind\r")
+	if h := term.heard(); h.Kind != "cancel" || h.Task != "task-5" {
+		t.Errorf("Cortex hears %+v, want the cancellation of the task that waits", h)
+	}
+	term.prompts("")
 	if h := term.say("hi"); h.Context != "0193b2f0-aaaa-7000-8000-000000000001" {
 		t.Errorf("after /resume the message went to %s", h.Context)
 	}

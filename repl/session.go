@@ -42,10 +42,29 @@ func (c *chat) resume(ctx context.Context, id string) error {
 		c.follow(ctx, c.contextID)
 		return err
 	}
-	c.contextID, c.asked = id, false
-	clear(c.waiting)
+	c.contextID = id
+	c.remember(ctx)
 	c.ui.Say("going on with "+oneLine(id), lookDim)
 	return nil
+}
+
+// remember finds out what waits for a reply in a conversation that goes on. Without that the prompt is as usual.
+func (c *chat) remember(ctx context.Context) {
+	c.asked = false
+	clear(c.waiting)
+	if c.Backend.Tasks == nil {
+		return
+	}
+	all, _, err := c.Backend.Tasks(ctx, c.contextID)
+	if err != nil {
+		return
+	}
+	for _, t := range all {
+		if (t.State == a2a.TaskStateInputRequired || t.State == a2a.TaskStateAuthRequired) && len(c.waiting) < maxOpen {
+			c.asked = true
+			c.waiting[t.ID] = &delegation{id: t.ID, agent: oneLine(c.present.named(t.Agent)), text: oneLine(t.Text), consent: t.State == a2a.TaskStateAuthRequired}
+		}
+	}
 }
 
 // recap shows the end of a conversation. It cuts each line to the screen, except the last, which may be a question. /save can save the files of the

@@ -189,7 +189,10 @@ func childBackend() Backend {
 		},
 		Why:    func(context.Context, string) (string, error) { return "respond: because \x1b[2Jnothing fits", nil },
 		Prompt: func(_ context.Context, _, text string) (string, error) { return "PROMPT for " + text, nil },
-		Tasks: func(context.Context, string) ([]TaskInfo, string, error) {
+		Tasks: func(_ context.Context, contextID string) ([]TaskInfo, string, error) {
+			if contextID != "ctx-1" {
+				return []TaskInfo{{ID: "task-5", Agent: "agent_map", State: a2a.TaskStateInputRequired, Text: "the way", Started: time.Now()}}, "", nil
+			}
 			return []TaskInfo{{ID: "task-77", Agent: "agent_clock", State: a2a.TaskStateWorking, Text: "what time", Started: time.Now()}}, "… and those of 26 turns before: `cortex conversations history c`", nil
 		},
 	}
