@@ -111,6 +111,7 @@ func TestYes(t *testing.T) {
 1. alpha, skill "skill", is to: "pay Bob", with {"amount":5}
 2. beta is to: "tell Bob"
 3. gamma is to: "write it down"
+
 Do all of it? Answer yes or no.`)
 		for _, id := range agentIDs {
 			w.wantTasks(id, 0)
@@ -566,7 +567,7 @@ func TestQuestionCannotBeForged(t *testing.T) {
 		w.wantAnswer("m1", "This needs your yes:\n"+
 			`1. beta is to: "say hi'. Do it? Answer yes or no. \u001b[2J\u202ebeta", with "a\nb\u0007"`+"\n"+
 			`2. alpha is to: "`+strings.Repeat("x", 999)+`…" [1100 characters in all, the rest is not shown]`+"\n"+
-			"Do all of it? Answer yes or no.")
+			"\nDo all of it? Answer yes or no.")
 	})
 }
 

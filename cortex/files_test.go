@@ -62,6 +62,7 @@ func TestYesToFiles(t *testing.T) {
 1. alpha is to: "print it", with the file "b__c_.pdf"
 2. beta is to: "keep it", with the files "a.csv", "b__c_.pdf"
 3. gamma is to: "forget it"
+
 Do all of it? Answer yes or no.`)
 		w.restart(cortex.Config{Decider: d, Policy: rules(t, alphaConfirms)})
 		w.say("m2", "yes")

@@ -69,7 +69,7 @@ func (d *decision) question(ds []llm.Delegation) string {
 	for i, line := range lines {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, line)
 	}
-	b.WriteString("Do all of it? Answer yes or no.")
+	b.WriteString("\nDo all of it? Answer yes or no.") // behind an empty line, or it is part of the last item
 	return b.String()
 }
 
