@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/creack/pty"
@@ -104,6 +105,24 @@ func TestHelpIsLaidOut(t *testing.T) {
 	const line, want = "    rtfs   Agents of RTFS register with Cortex", "    rtfs   Agents of RTFS\n           register with Cortex"
 	if got := wrapHelp(line, 33); got != want {
 		t.Errorf("wrapHelp(%q, 33) =\n%s\nwant\n%s", line, got, want)
+	}
+}
+
+// TestHelpFitsNarrowScreens checks that a help has no line that a narrow terminal breaks within a word, but for words that are longer than it.
+func TestHelpFitsNarrowScreens(t *testing.T) {
+	const width = 40
+	for _, args := range []string{"", "ask", "chat", "agent exec", "auth add", "help settings"} {
+		out := printed(t, width, func(tty *os.File) {
+			(&Program{}).Run(t.Context(), append(strings.Fields(args), "--help"), strings.NewReader(""), tty, tty)
+		})
+		if !strings.Contains(out, "--help") {
+			t.Errorf("cortex %s --help prints:\n%s", args, out)
+		}
+		for line := range strings.Lines(out) {
+			if line = strings.TrimRight(line, "\n"); utf8.RuneCountInString(line) > width && strings.Contains(strings.TrimSpace(strings.TrimSuffix(line, ` \`)), " ") {
+				t.Errorf("cortex %s --help: a line of more than %d columns:\n%s", args, width, line)
+			}
+		}
 	}
 }
 

@@ -206,7 +206,9 @@ func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 	}
 	if len(names) > 0 {
 		width := cmp.Or(screen.Width(e.stdout), maxLine) - 2
-		fmt.Fprintf(out, "\nFlags of every command, see `cortex --help`:\n  %s\n", strings.Join(table.Wrap(strings.Join(names, " "), width), "\n  "))
+		out.WriteString("\n")
+		e.writeText(out, "Flags of every command, see `cortex --help`:")
+		fmt.Fprintf(out, "  %s\n", strings.Join(table.Wrap(strings.Join(names, " "), width), "\n  "))
 	}
 }
 
@@ -231,8 +233,13 @@ func (e *env) flagLines(flags *pflag.FlagSet) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		n := len(flagNames.FindString(line))
-		rows := strings.Join(table.Wrap(strings.ReplaceAll(line[n:], "(default ", together), max(width-n, minText)), "\n"+strings.Repeat(" ", n))
-		out.WriteString(line[:n] + strings.ReplaceAll(rows, together, "(default ") + "\n")
+		name, indent := line[:n], strings.Repeat(" ", n)
+		if n > 0 && width-n < minText { // the text is below the name
+			indent = strings.Repeat(" ", belowName)
+			name = strings.TrimRight(name, " ") + "\n" + indent
+		}
+		rows := strings.Join(table.Wrap(strings.ReplaceAll(line[n:], "(default ", together), max(width-len(indent), minText)), "\n"+indent)
+		out.WriteString(name + strings.ReplaceAll(rows, together, "(default ") + "\n")
 	}
 	return out.String()
 }
@@ -240,8 +247,10 @@ func (e *env) flagLines(flags *pflag.FlagSet) string {
 // together stands for the beginning of a default while a text is wrapped, so that its value is on the same line.
 const together = "(default\ufffc"
 
-// minText is the smallest width of a flag's text, in columns, however narrow the terminal is.
-const minText = 16
+const (
+	minText   = 16 // the smallest width of a flag's text, in columns, however narrow the terminal is
+	belowName = 10 // columns before a text that has no room beside the flag's name
+)
 
 // newHelp returns the command help, which fails for an unknown topic.
 func newHelp(root *cobra.Command) *cobra.Command {
