@@ -3,8 +3,10 @@ package agentcard
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -82,23 +84,11 @@ func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	if s.DynamicRef != nil {
 		subs = append(subs, s.DynamicRef.Ref)
 	}
-	for _, list := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
-		subs = append(subs, list...)
-	}
-	for _, sub := range s.Properties {
-		subs = append(subs, sub)
-	}
-	for _, sub := range s.PatternProperties {
-		subs = append(subs, sub)
-	}
-	for _, sub := range s.DependentSchemas {
-		subs = append(subs, sub)
-	}
-	loose := []any{s.AdditionalProperties, s.Items, s.AdditionalItems}
-	for _, dep := range s.Dependencies {
-		loose = append(loose, dep)
-	}
-	for _, l := range loose {
+	subs = slices.Concat(subs, s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems)
+	subs = slices.AppendSeq(subs, maps.Values(s.Properties))
+	subs = slices.AppendSeq(subs, maps.Values(s.PatternProperties))
+	subs = slices.AppendSeq(subs, maps.Values(s.DependentSchemas))
+	for _, l := range slices.AppendSeq([]any{s.AdditionalProperties, s.Items, s.AdditionalItems}, maps.Values(s.Dependencies)) {
 		switch l := l.(type) {
 		case *jsonschema.Schema:
 			subs = append(subs, l)

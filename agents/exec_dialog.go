@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -298,9 +299,7 @@ func (d *dialog) file(ctx context.Context, l *jsonl.Line) error {
 	}
 	defer r.Close()
 	name := l.Name
-	if name == "" {
-		name = filepath.Base(path)
-	}
+	name = cmp.Or(name, filepath.Base(path))
 	return d.t.AddFile(ctx, transport.FileName(name, l.MediaType, 1), l.MediaType, r)
 }
 

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,9 +244,7 @@ func (k *talk) fail(bad *jsonl.BadLine) bool {
 func (k *talk) breaks(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.broke == nil {
-		k.broke = err
-	}
+	k.broke = cmp.Or(k.broke, err)
 	for _, d := range k.dialogs {
 		d.fail(err)
 	}

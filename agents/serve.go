@@ -167,9 +167,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	}
 	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	a.log = a.log.With("agent", a.id)
-	if a.o.Instance == "" {
-		a.o.Instance = uuid.NewString()
-	}
+	a.o.Instance = cmp.Or(a.o.Instance, uuid.NewString())
 	// The ids of events begin with the instance's.
 	if err := transport.CheckID(a.o.Instance + ".18446744073709551615"); err != nil {
 		return nil, fmt.Errorf("instance %w", err)
@@ -178,9 +176,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 		a.o.Concurrency = cmp.Or(agentcard.SpecOf(card).Limits.MaxConcurrentTasks, DefaultConcurrency)
 	}
 	a.o.Deliveries = cmp.Or(a.o.Deliveries, MaxDeliveries)
-	if a.o.Heartbeat <= 0 {
-		a.o.Heartbeat = DefaultHeartbeat
-	}
+	a.o.Heartbeat = cmp.Or(max(a.o.Heartbeat, 0), DefaultHeartbeat)
 	switch {
 	case a.o.Grace == 0:
 		a.o.Grace = DefaultGrace

@@ -204,9 +204,7 @@ func (c *Client) buildEvent(m *Message) (*transport.Event, *a2a.Message, error) 
 		}
 	}
 	from := m.From
-	if from == "" {
-		from = c.user()
-	}
+	from = cmp.Or(from, c.user())
 	if conversation.IsAgent(from) {
 		if said.Metadata == nil {
 			said.Metadata = make(map[string]any)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,7 @@ import (
 // CheckFile returns an error, for people, unless path is a regular file of at most limit bytes; a limit of 0 means
 // [transport.DefaultMaxFile].
 func CheckFile(path string, limit int64) (fs.FileInfo, error) {
-	if limit <= 0 {
-		limit = transport.DefaultMaxFile
-	}
+	limit = cmp.Or(max(limit, 0), transport.DefaultMaxFile)
 	if path == "" {
 		return nil, errors.New("the name of a file is empty")
 	}

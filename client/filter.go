@@ -130,9 +130,7 @@ func (f *filter) keep(e *transport.Event) {
 		}
 	}
 	first := slices.IndexFunc(f.early, func(o *transport.Event) bool { return o.From == from })
-	if first < 0 { // as many senders as places
-		first = 0
-	}
+	first = max(first, 0) // as many senders as places
 	f.early = append(slices.Delete(f.early, first, first+1), e)
 }
 

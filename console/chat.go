@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -208,11 +209,10 @@ func (c *Console) closed(conv *conversation.Conversation, by Person) string {
 
 // turnData returns what is shown of a turn.
 func (c *Console) turnData(t *view.Turn, turns *view.Turns, who Person) *turnData {
-	d := &turnData{
+	return &turnData{
 		Turn: t, ContextID: turns.Conversation.ContextID, MessageID: c.cfg.Client.NextID(), Mine: c.closed(turns.Conversation, who) == "", Now: c.cfg.Now(),
 		Alike: c.alike(c.cfg.Agents()).named,
 	}
-	return d
 }
 
 // Held reports whether the turn's question is answered by yes or no.
@@ -385,9 +385,7 @@ func (c *Console) readFile(ctx context.Context, part *multipart.Part, own *clien
 	kind := part.Header.Get("Content-Type")
 	name := transport.FileName(part.FileName(), kind, 1)
 	limit := c.cfg.MaxFile
-	if limit <= 0 {
-		limit = MaxBody
-	}
+	limit = cmp.Or(max(limit, 0), MaxBody)
 	small, err := io.ReadAll(io.LimitReader(part, transport.MaxInlineFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", prompt.Clean(name, maxWord), err)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,9 +136,7 @@ var errGone = errors.New("the browser is gone")
 // position returns the position in the log up to which a browser has the conversation.
 func position(r *http.Request) (conversation.Version, error) {
 	last := r.Header.Get("Last-Event-ID")
-	if last == "" {
-		last = r.URL.Query().Get("after")
-	}
+	last = cmp.Or(last, r.URL.Query().Get("after"))
 	if last == "" {
 		return 0, nil
 	}

@@ -112,15 +112,9 @@ func New(cfg Config) (*Orchestrator, error) {
 	if _, ok := cfg.Store.(storage.SpendLog); !ok && cfg.Budget.Day != (llm.Budget{}) {
 		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store has no spend log")
 	}
-	if cfg.TaskTimeout == 0 {
-		cfg.TaskTimeout = 5 * time.Minute
-	}
-	if cfg.ReplyTimeout == 0 {
-		cfg.ReplyTimeout = 24 * time.Hour
-	}
-	if cfg.DecideTimeout == 0 {
-		cfg.DecideTimeout = 2 * time.Minute
-	}
+	cfg.TaskTimeout = cmp.Or(cfg.TaskTimeout, 5*time.Minute)
+	cfg.ReplyTimeout = cmp.Or(cfg.ReplyTimeout, 24*time.Hour)
+	cfg.DecideTimeout = cmp.Or(cfg.DecideTimeout, 2*time.Minute)
 	cfg.Decisions = min(cmp.Or(cfg.Decisions, decide.MaxDecisions), decide.MaxDecisions)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {

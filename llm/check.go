@@ -65,9 +65,7 @@ func checkAnswer(_ *Turn, d *Decision) error {
 
 func checkDelegations(t *Turn, d *Decision) error {
 	ds, most := d.Delegations, t.MaxParallel
-	if most <= 0 {
-		most = DefaultMaxParallel
-	}
+	most = cmp.Or(max(most, 0), DefaultMaxParallel)
 	switch {
 	case t.Last:
 		return fmt.Errorf("kind %q, but no step is left in this turn; answer the user", KindDelegate)

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,9 +119,7 @@ func (x *exchange) summarise(ctx context.Context, in *prompt.Input, turns int) (
 	if text = strings.TrimSpace(prompt.CleanText(text, limit)); text != "" {
 		return text, model, nil
 	}
-	if err == nil {
-		err = fmt.Errorf("%w: nothing that can be shown", ErrEmpty)
-	}
+	err = cmp.Or(err, fmt.Errorf("%w: nothing that can be shown", ErrEmpty))
 	return "", "", err
 }
 

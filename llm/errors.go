@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -57,9 +58,7 @@ func (e *Error) Error() string {
 		b.WriteString(who + ": ")
 	}
 	kind, message := e.Kind, e.Message
-	if kind == nil {
-		kind = errUnknown
-	}
+	kind = cmp.Or(kind, errUnknown)
 	if message == "" && e.Err != nil {
 		message = e.Err.Error()
 	}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"math"
 	"sync"
 )
@@ -76,9 +77,7 @@ const defaultAnswer = 4096
 // room returns how many tokens a prompt may have to leave room for an answer of this many tokens, at most a quarter of the window; 0 stands for the
 // default. A tenth of the window is reserved, since tokens are estimated.
 func (o *DeciderOptions) room(answer int) int {
-	if answer <= 0 {
-		answer = defaultAnswer
-	}
+	answer = cmp.Or(max(answer, 0), defaultAnswer)
 	return max(0, o.Window-(o.Window+9)/10-min(answer, o.Window/4))
 }
 

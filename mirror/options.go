@@ -99,9 +99,7 @@ func parse(text string) (*pgx.ConnConfig, error) {
 		return nil, errURL
 	}
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, 10*time.Second)
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "cortex mirror"
-	}
+	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "cortex mirror")
 	return c, nil
 }
 

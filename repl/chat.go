@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Config: cfg, contextID: cfg.ContextID, present: newPresence(), waiting: map[a2a.TaskID]*delegation{}, others: others{look: make(chan struct{}, 1)},
 		ui: &ui{screen: cfg.screen(cfg.Stdout, true), interrupts: interrupts}, interrupts: interrupts,
 	}
-	if c.contextID == "" {
-		c.contextID = c.Client.NextID()
-	}
+	c.contextID = cmp.Or(c.contextID, c.Client.NextID())
 	return c.run(ctx)
 }
 

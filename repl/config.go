@@ -150,15 +150,7 @@ type screen struct {
 
 // withDefaults returns c with its zero values replaced.
 func (c Config) withDefaults() Config {
-	if c.Stdin == nil {
-		c.Stdin = os.Stdin
-	}
-	if c.Stdout == nil {
-		c.Stdout = os.Stdout
-	}
-	if c.Stderr == nil {
-		c.Stderr = os.Stderr
-	}
+	c.Stdin, c.Stdout, c.Stderr = cmp.Or(c.Stdin, io.Reader(os.Stdin)), cmp.Or(c.Stdout, io.Writer(os.Stdout)), cmp.Or(c.Stderr, io.Writer(os.Stderr))
 	c.Name = cmp.Or(c.Name, "cortex")
 	return c
 }

@@ -2,6 +2,7 @@ package repl
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -386,9 +387,7 @@ func (k *keyboard) feed(b []byte) {
 			k.held = b
 			return
 		}
-		if n == 0 {
-			n = len(b)
-		}
+		n = cmp.Or(n, len(b))
 		key := b[:n]
 		b = b[n:]
 		search = search || key[0] == ctrlR || key[0] == ctrlS

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,7 @@ var errNoEditor = errors.New("no editor is set: EDITOR names one, as in EDITOR=n
 // outside opens text in the user's editor, and returns the edited text.
 func (c *chat) outside(ctx context.Context, text string) (string, error) {
 	name := os.Getenv("VISUAL")
-	if name == "" {
-		name = os.Getenv("EDITOR")
-	}
+	name = cmp.Or(name, os.Getenv("EDITOR"))
 	if strings.TrimSpace(name) == "" {
 		return text, errNoEditor
 	}

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 		return errors.New("repl: Config.Client is missing")
 	}
 	contextID := cfg.ContextID
-	if contextID == "" {
-		contextID = cfg.Client.NextID()
-	}
+	contextID = cmp.Or(contextID, cfg.Client.NextID())
 	track, end := cfg.progress()
 	defer end("")
 	for e, err := range cfg.Say(ctx, contextID, text) {

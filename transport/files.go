@@ -235,9 +235,7 @@ func (r *fileReader) Read(b []byte) (int, error) {
 }
 
 func (r *fileReader) Close() error {
-	if r.err == nil {
-		r.err = io.ErrClosedPipe
-	}
+	r.err = cmp.Or(r.err, io.ErrClosedPipe)
 	r.rest = nil
 	return nil
 }

@@ -143,7 +143,7 @@ func (a *Agent) refresh(ctx context.Context) error {
 	f, err := a.fetch(ctx, etag)
 	if err != nil {
 		plain := errors.New(a.credentials().hide(err.Error()))
-		if refused := (*refusedError)(nil); errors.As(err, &refused) || errors.Is(err, errNoCard) {
+		if _, ok := errors.AsType[*refusedError](err); ok || errors.Is(err, errNoCard) {
 			return &unreadableError{plain}
 		}
 		return plain
@@ -312,8 +312,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		var unreadable *unreadableError
-		if errors.As(err, &unreadable) {
+		if _, ok := errors.AsType[*unreadableError](err); ok {
 			a.log.Warn("card cannot be used, and the last one stays", "err", err)
 			err = nil
 		}

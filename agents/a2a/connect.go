@@ -195,8 +195,7 @@ func rpcError(err error) error {
 
 // isAway reports whether err means that the peer could not be reached or did not answer, and whether it did not get the request.
 func isAway(err error) (away, unsent bool) {
-	var e *awayError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*awayError](err); ok {
 		return true, e.unsent
 	}
 	var refused *refusedError

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -522,7 +523,7 @@ func (w *work) explain(err error) error {
 		text = "the agent speaks another version of A2A: "
 	}
 	plain := errors.New(text + said(w.a.credentials().hide(plainURL(err).Error()), 2<<10))
-	if refused := (*refusal)(nil); errors.As(err, &refused) || isRejected(err) {
+	if _, ok := errors.AsType[*refusal](err); ok || isRejected(err) {
 		return agents.Rejected(plain)
 	}
 	return plain
@@ -535,15 +536,10 @@ func (r *refusal) Unwrap() error { return r.error }
 
 // isRejected reports whether the peer has refused a message, so that nothing was begun.
 func isRejected(err error) bool {
-	for _, is := range []error{
+	return slices.ContainsFunc([]error{
 		a2a.ErrUnsupportedContentType, a2a.ErrExtensionSupportRequired, a2a.ErrVersionNotSupported, a2a.ErrInvalidParams, a2a.ErrInvalidRequest, a2a.ErrMethodNotFound,
 		a2a.ErrUnauthenticated, a2a.ErrUnauthorized,
-	} {
-		if errors.Is(err, is) {
-			return true
-		}
-	}
-	return false
+	}, func(is error) bool { return errors.Is(err, is) })
 }
 
 // isCutOff reports whether a connection has broken.

@@ -115,7 +115,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := x.next.RoundTrip(r)
 	if err != nil {
 		var dial *net.OpError
-		if refused := (*refusedError)(nil); errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*refusedError](err); ok {
 			return nil, refused
 		}
 		if r.Context().Err() != nil {
@@ -262,8 +262,7 @@ func heardOf(ctx context.Context) func() {
 
 // plainURL removes the query of the URL in an error, and its method.
 func plainURL(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("%s: %w", shownURL(of.URL), of.Err)
 	}
 	return err

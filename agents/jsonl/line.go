@@ -137,8 +137,7 @@ func (l *Line) Ends() bool {
 func Parse(b []byte) (*Line, error) {
 	var l *Line
 	if err := json.Unmarshal(b, &l); err != nil {
-		var of *json.UnmarshalTypeError
-		if errors.As(err, &of) && of.Field != "" {
+		if of, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && of.Field != "" {
 			var about struct{ ID string }
 			_ = json.Unmarshal(b, &about) // the id itself may be wrong
 			return &Line{ID: about.ID}, fmt.Errorf("%s cannot be a %s", of.Field, of.Value)

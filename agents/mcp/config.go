@@ -162,8 +162,7 @@ func (c *Config) entry(name string) (*entry, error) {
 	}
 	e := &entry{}
 	if err := json.Unmarshal(raw, e); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil, fmt.Errorf("%s: want %s, not %s", wrong.Field, wanted(wrong), wrong.Value)
 		}
 		return nil, errors.New("it is not written as a server is")
@@ -379,8 +378,7 @@ func plainJSON(b []byte) []byte {
 
 // explainJSON adds the line to a syntax error.
 func explainJSON(b []byte, err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at := min(int(syntax.Offset), len(b))
 		return fmt.Errorf("it is not JSON: line %d: %w", 1+bytes.Count(b[:at], []byte("\n")), err)
 	}

@@ -217,8 +217,7 @@ func (l *login) handler(o *LoginOptions, c *callback) *auth.AuthorizationCodeHan
 // plainAuth returns an error of a login for the user: bounded, printable, and without what an authorization server has answered where that may be a
 // secret.
 func plainAuth(err error) error {
-	var answered *oauth2.RetrieveError
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		if answered.ErrorCode == "" {
 			return fmt.Errorf("the authorization server says %s", answered.Response.Status)
 		}

@@ -229,8 +229,7 @@ func isScoped(err error) bool {
 
 // plainURL removes the query of the URL in an error.
 func plainURL(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("%s: %w", shownURL(of.URL), of.Err)
 	}
 	return err

@@ -96,7 +96,7 @@ func (a *Agent) Tools() (has, foreign []string) {
 func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
 	return func(yield func(a2a.Event, error) bool) {
 		r, err := a.do(ctx, t)
-		if no := (*refusal)(nil); errors.As(err, &no) {
+		if no, ok := errors.AsType[*refusal](err); ok {
 			m := &a2a.Message{Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{no.part}}
 			yield(&a2a.TaskStatusUpdateEvent{TaskID: t.ID, ContextID: t.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateFailed, Message: m}}, nil)
 			return

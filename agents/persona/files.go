@@ -112,7 +112,7 @@ func local(name string) string {
 
 // plainError returns an error without the path of the machine.
 func plainError(err error) error {
-	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", filepath.ToSlash(of.Path), of.Err)
 	}
 	return err

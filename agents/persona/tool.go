@@ -2,10 +2,12 @@ package persona
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -186,12 +188,7 @@ func delegateTool(p *Persona) *tool {
 }
 
 func contains(all []string, name string) bool {
-	for _, one := range all {
-		if strings.EqualFold(one, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(one string) bool { return strings.EqualFold(one, name) })
 }
 
 // describe returns a tool for the prompt.
@@ -201,9 +198,7 @@ func (t *tool) describe() string {
 		notes = " The user is asked for consent first."
 	}
 	schema := string(t.schema)
-	if schema == "" {
-		schema = `{"type":"object"}`
-	}
+	schema = cmp.Or(schema, `{"type":"object"}`)
 	var short bytes.Buffer
 	if json.Compact(&short, []byte(schema)) == nil {
 		schema = short.String()

@@ -124,9 +124,7 @@ func admit(w http.ResponseWriter, r *http.Request, identify Identify) (user stri
 	}
 	if user == "" || err != nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		if err == nil {
-			err = errors.New("the token is nobody's")
-		}
+		err = cmp.Or(err, errors.New("the token is nobody's"))
 		return refuse(http.StatusUnauthorized, "UNAUTHENTICATED", err.Error())
 	}
 	return user, func() error { _, err := identify(token); return err }, true

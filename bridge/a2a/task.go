@@ -131,9 +131,7 @@ func (s *Server) artifacts(ctx context.Context, c *caller, r *record, files *roo
 	if r.state() != a2a.TaskStateCompleted || last.answer == nil {
 		return nil, nil
 	}
-	if files == nil {
-		files = &room{maxFiles, maxFiles}
-	}
+	files = cmp.Or(files, &room{maxFiles, maxFiles})
 	if c.agent != "" {
 		for _, of := range last.artifacts {
 			if of == nil || of.ID == "" || len(of.Parts) == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -146,10 +148,7 @@ func (b *broker) session(ctx context.Context) (up bool, err error) {
 func (b *broker) presence(up bool) {
 	b.mu.Lock()
 	b.up = up
-	var names []string
-	for name := range b.known {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(b.known))
 	b.mu.Unlock()
 	for _, name := range names {
 		if up {

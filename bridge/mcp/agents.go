@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -54,10 +55,7 @@ func (s *Server) listAgents(ctx context.Context, _ *sdk.CallToolRequest, in list
 		return nil, listOutput{}, err
 	}
 	limit := in.Limit
-	if limit <= 0 {
-		limit = defaultAgents
-	}
-	limit = min(limit, mostAgents)
+	limit = min(cmp.Or(max(limit, 0), defaultAgents), mostAgents)
 	var found []*a2a.AgentCard
 	for _, c := range cards {
 		if idOf(c) == in.Query {

@@ -39,9 +39,7 @@ type Server struct {
 
 // New returns a Server.
 func New(cfg Config) *Server {
-	if cfg.Wait <= 0 {
-		cfg.Wait = DefaultWait
-	}
+	cfg.Wait = cmp.Or(max(cfg.Wait, 0), DefaultWait)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{cfg: cfg}
 }

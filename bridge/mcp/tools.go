@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,9 +95,7 @@ func (s *Server) askAgent(ctx context.Context, req *sdk.CallToolRequest, in askA
 	}
 	to := &transport.Direct{Agent: in.Agent, Skill: in.Skill, Input: raw.Input}
 	text := in.Text
-	if text == "" {
-		text = string(raw.Input)
-	}
+	text = cmp.Or(text, string(raw.Input))
 	return s.begin(ctx, req, &client.Message{ContextID: in.ContextID, Parts: a2a.ContentParts{a2a.NewTextPart(text)}, To: to}, in.Key, in.WaitSeconds)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -138,12 +139,7 @@ func (fs *faces) refresh() {
 func (fs *faces) all() []*face {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	all := make([]*face, 0, len(fs.by))
-	for _, f := range fs.by {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(a, b *face) int { return strings.Compare(a.name, b.name) })
-	return all
+	return slices.SortedFunc(maps.Values(fs.by), func(a, b *face) int { return strings.Compare(a.name, b.name) })
 }
 
 // attach takes the tasks of all that is seen, on a connection. A queue that cannot be used is left out, and tried again with the next card.

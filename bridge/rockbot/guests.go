@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -107,11 +109,7 @@ func (gs *guests) known(id string) *guest {
 func (gs *guests) all() []*guest {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	all := make([]*guest, 0, len(gs.by))
-	for _, g := range gs.by {
-		all = append(all, g)
-	}
-	return all
+	return slices.Collect(maps.Values(gs.by))
 }
 
 // hear takes a card from RockBot. It never refuses one: the queue is read by nobody else.

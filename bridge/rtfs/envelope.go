@@ -83,8 +83,7 @@ func decode(params json.RawMessage, to any) error {
 
 // jsonError returns the text of an error of package json without its prefixes.
 func jsonError(err error) string {
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("%s must not be a %s", kind.Field, kind.Value)
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
@@ -157,8 +156,7 @@ func readRequest(body []byte) (*request, *rpcError) {
 
 // fault returns what is told of an error.
 func (b *bridge) fault(method string, err error) *rpcError {
-	var known *rpcError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*rpcError](err); ok {
 		return known
 	}
 	b.at.Logger.Warn("a request to the RTFS registry failed", "method", method, "err", err)

@@ -75,8 +75,7 @@ func (b *bridge) register(ctx context.Context, params json.RawMessage) (any, err
 	if err == nil {
 		err = b.leases.put(ctx, l)
 	}
-	var refused *refusedError
-	if errors.As(err, &refused) {
+	if _, ok := errors.AsType[*refusedError](err); ok {
 		return nil, newError(codeRefused, "Registration failed: %v", err)
 	}
 	if err != nil {

@@ -125,8 +125,7 @@ func (p *poster) post(ctx context.Context, to string, header http.Header, body [
 	}
 	answer, err := client.Do(r)
 	if err != nil {
-		var of *url.Error
-		if errors.As(err, &of) {
+		if of, ok := errors.AsType[*url.Error](err); ok {
 			err = of.Err
 		}
 		return nil, connected.Load(), err

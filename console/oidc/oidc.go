@@ -174,7 +174,7 @@ func (p *Provider) Finish(ctx context.Context, f *console.Flow, callback, code s
 	}
 	ctx = oidc.ClientContext(ctx, p.cfg.HTTP)
 	tokens, err := p.oauth(at, callback).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
-	if refused := (*oauth2.RetrieveError)(nil); errors.As(err, &refused) { // its text has what the provider answered
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text has what the provider answered
 		return nobody, fmt.Errorf("%s does not accept the code: %s", p.Name(), prompt.Clean(refused.ErrorCode+" "+refused.ErrorDescription, 200))
 	}
 	if err != nil {

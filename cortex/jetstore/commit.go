@@ -81,8 +81,7 @@ func isConflict(err error) bool {
 
 // passes reports whether err is temporary: the server is running, but the stream is not available now, for example while a cluster elects a leader.
 func passes(err error) bool {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch api.ErrorCode {
 		case 10008, // JetStream system temporarily unavailable
 			10009, // JetStream cluster can not handle request

@@ -58,8 +58,7 @@ func (s *Store) Load(ctx context.Context, tenant, contextID string, after conver
 	return func(yield func(*conversation.Entry, error) bool) {
 		subject := subjectOf(tenant, contextID)
 		err := s.load(ctx, subject, uint64(after), func(e *conversation.Entry) bool { return yield(e, nil) })
-		var d *damage
-		if errors.As(err, &d) {
+		if d, ok := errors.AsType[*damage](err); ok {
 			err = s.confirm(ctx, tenant, contextID, d)
 		}
 		if err != nil {

@@ -243,8 +243,7 @@ func (s *Store) ensure(ctx context.Context, config func(replicas int) jetstream.
 
 // replicasError explains an error that is about the number of replicas.
 func replicasError(replicas int, err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch api.ErrorCode {
 		case 10074:
 			return fmt.Errorf("%w: --replicas %d: the server is in no cluster, where only 1 is possible: %w", transport.ErrIncompatible, replicas, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -70,15 +71,7 @@ func (p *Policy) Repeat(from, agent, skill string) *Repeat {
 
 // Counted reports whether any rule is about how often something is called.
 func (p *Policy) Counted() bool {
-	if p == nil {
-		return false
-	}
-	for _, r := range p.rules {
-		if r.calls != nil || r.repeat != nil {
-			return true
-		}
-	}
-	return false
+	return p != nil && slices.ContainsFunc(p.rules, func(r *rule) bool { return r.calls != nil || r.repeat != nil })
 }
 
 func (r *rule) readCalls(raw json.RawMessage) error {

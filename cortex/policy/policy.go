@@ -125,12 +125,7 @@ func (p *Policy) Confirms(from, agent, skill string) bool {
 // Waives reports whether a rule waives the consent that an agent's card asks for, for from's requests for one of its skills. Without a skill it
 // ignores rules about skills.
 func (p *Policy) Waives(from, agent, skill string) bool {
-	for _, r := range p.about(agent) {
-		if r.waive && r.forSkill(skill) && r.isFrom(from) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.waive && r.forSkill(skill) && r.isFrom(from) })
 }
 
 // AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is unlimited.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -193,12 +194,7 @@ func tagged(r *Record, tag string) bool {
 			return true
 		}
 	}
-	for i := range r.Card.Skills {
-		if slices.ContainsFunc(r.Card.Skills[i].Tags, same) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Card.Skills, func(s a2a.AgentSkill) bool { return slices.ContainsFunc(s.Tags, same) })
 }
 
 // word is a word to search for in many texts, ignoring case.
@@ -299,10 +295,5 @@ func foldsTo(s, lower string) bool {
 }
 
 func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }

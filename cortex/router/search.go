@@ -41,9 +41,7 @@ type scratch struct {
 // Search returns the agents that fit text best, the best first, equal ones ordered by id. The result depends only on the agents, the evidence and
 // text, not on the order in which agents were added. o may be nil.
 func (x *Index) Search(text string, o *SearchOptions) []Hit {
-	if o == nil {
-		o = &SearchOptions{}
-	}
+	o = cmp.Or(o, &SearchOptions{})
 	sc := x.pool.Get().(*scratch)
 	defer x.pool.Put(sc)
 	now := x.now()

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,9 +174,7 @@ func (n *node) run(stage int, f func(context.Context) error) {
 		if s.ctx.Err() != nil {
 			return nil
 		}
-		if err == nil {
-			err = errors.New("a part of Cortex stopped by itself")
-		}
+		err = cmp.Or(err, errors.New("a part of Cortex stopped by itself"))
 		n.stop(err)
 		return err
 	})

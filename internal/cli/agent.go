@@ -128,8 +128,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 	f.add(c)
 	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		words := cmd.Flags().Args()
-		var unknown *pflag.NotExistError
-		if errors.As(err, &unknown) && len(words) > 0 && (cmd == c || cmd.Name() == "exec") {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(words) > 0 && (cmd == c || cmd.Name() == "exec") {
 			name := "--" + unknown.GetSpecifiedName()
 			if unknown.GetSpecifiedShortnames() != "" {
 				name = "-" + unknown.GetSpecifiedName()

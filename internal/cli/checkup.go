@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -384,12 +385,7 @@ func (c *checkup) keys(runs bool) {
 
 // anyWrong reports whether something is wrong.
 func anyWrong(all []check) bool {
-	for _, c := range all {
-		if c.State == isWrong {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(c check) bool { return c.State == isWrong })
 }
 
 // showChecks prints each check, followed by what to do about it.

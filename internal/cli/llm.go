@@ -201,8 +201,7 @@ func (s *settings) listLLMs() []endpointJSON {
 
 // missing returns in short what an endpoint lacks.
 func missing(err error) string {
-	var lack *llms.LackError
-	if errors.As(err, &lack) {
+	if lack, ok := errors.AsType[*llms.LackError](err); ok {
 		return lack.Short
 	}
 	return strings.TrimSpace(strings.TrimPrefix(err.Error(), "llms."))

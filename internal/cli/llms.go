@@ -49,8 +49,7 @@ func (s *settings) checkLLM() error {
 
 // notReady adds to an endpoint's error the name of the setting that selected it.
 func (s *settings) notReady(err error) error {
-	var lack *llms.LackError
-	if errors.As(err, &lack) {
+	if _, ok := errors.AsType[*llms.LackError](err); ok {
 		return s.wrong("llm", " %w", err)
 	}
 	return usage.New(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -45,9 +46,7 @@ func (m *mcpStarts) started() {
 // failed waits until it is known whether the server is tried again, for which it returns nil. It is called once for each server that does not start at first.
 func (m *mcpStarts) failed(ctx context.Context, err error) error {
 	m.mu.Lock()
-	if m.first == nil {
-		m.first = err
-	}
+	m.first = cmp.Or(m.first, err)
 	if m.left--; m.left == 0 && !m.up {
 		close(m.none)
 	}

@@ -46,8 +46,7 @@ var wanted = map[string]string{
 
 // flagError describes the values that a flag accepts, instead of the error of its parser.
 func flagError(err error) error {
-	var wrong *pflag.InvalidValueError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return fmt.Errorf("--%s%w", wrong.GetFlag().Name, valueError(wrong.GetFlag(), wrong.GetValue(), wrong.Unwrap()))
 	}
 	return err

@@ -329,9 +329,7 @@ func (n *node) Wait(ctx context.Context) error {
 	case err := <-n.roles.Failed():
 		return err
 	case err := <-failed:
-		if err == nil {
-			err = errors.New("the orchestrator stopped by itself")
-		}
+		err = cmp.Or(err, errors.New("the orchestrator stopped by itself"))
 		return err
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,12 +31,7 @@ var errForgotten = errors.New("no such task is remembered: `cortex tasks --all` 
 func (e *env) showTask(ctx context.Context, b *backend, given string, asJSON bool) error {
 	t, err := e.findTask(given, errForgotten, func(of func(view.Task) bool) (int, error) {
 		return view.Latest(ctx, b.reader(), func(conv *conversation.Conversation, _ time.Time) bool {
-			for _, t := range view.Remembered(conv) {
-				if !of(t) {
-					return false
-				}
-			}
-			return true
+			return !slices.ContainsFunc(view.Remembered(conv), func(t view.Task) bool { return !of(t) })
 		})
 	})
 	if err != nil {

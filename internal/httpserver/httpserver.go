@@ -68,9 +68,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 		opts = *o
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	if opts.Body <= 0 {
-		opts.Body = maxBody
-	}
+	opts.Body = cmp.Or(max(opts.Body, 0), maxBody)
 	guarded := newListener(l, max(opts.Connections, 1), opts.Logger)
 	s := &http.Server{
 		Handler:           guarded.mark(http.MaxBytesHandler(h, opts.Body)),

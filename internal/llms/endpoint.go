@@ -226,8 +226,7 @@ func ExplainJSON(err error) string {
 		}
 		return ": unknown key " + key
 	}
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf(".%s: want %s, not %s", wrong.Field, kindWord(wrong.Type), valueWord(wrong.Value))
 	}
 	return ": " + text

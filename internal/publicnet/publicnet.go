@@ -2,7 +2,10 @@
 // check each address that a name is resolved to, when they dial it, since a name may lead elsewhere the next time.
 package publicnet
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // nat64 are addresses of IPv6 by which hosts without IPv4 reach those of IPv4: the last four bytes are the address (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
@@ -37,12 +40,7 @@ func Is(ip netip.Addr) bool {
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.Is6() && !global.Contains(ip) {
 		return false
 	}
-	for _, p := range special {
-		if p.Contains(ip) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // IsLoopback reports whether a host, a name or an address without a port, is this machine to itself.

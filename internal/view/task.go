@@ -120,12 +120,7 @@ func Latest(ctx context.Context, r *Reader, f func(*conversation.Conversation, t
 // OpenTasks calls f for each open task of the latest conversations, until f returns false.
 func OpenTasks(ctx context.Context, r *Reader, f func(Task) bool) (damaged int, err error) {
 	return Latest(ctx, r, func(conv *conversation.Conversation, _ time.Time) bool {
-		for _, t := range openOf(conv) {
-			if !f(t) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(openOf(conv), func(t Task) bool { return !f(t) })
 	})
 }
 

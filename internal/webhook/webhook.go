@@ -4,6 +4,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,7 @@ type Options struct {
 // receiver has. It uses no proxy of the environment: an address could not be checked behind it.
 func New(o *Options) *Client {
 	c := &Client{agent: o.Agent, timeout: o.Timeout, hosts: slices.Clone(o.Hosts)}
-	if c.timeout <= 0 {
-		c.timeout = 15 * time.Second
-	}
+	c.timeout = cmp.Or(max(c.timeout, 0), 15*time.Second)
 	c.public, c.free = transport(onlyPublic), transport(nil)
 	return c
 }

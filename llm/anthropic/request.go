@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -27,10 +28,7 @@ var images = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 // only the last message has what changes between two calls of a conversation.
 func (c *Client) params(r *llm.Request) (anthropic.MessageNewParams, error) {
 	p := anthropic.MessageNewParams{Model: c.cfg.Model, MaxTokens: int64(r.MaxTokens)}
-	if p.MaxTokens <= 0 {
-		p.MaxTokens = maxTokens
-	}
-	p.MaxTokens += int64(c.budget)
+	p.MaxTokens = cmp.Or(max(p.MaxTokens, 0), maxTokens) + int64(c.budget)
 	p.Thinking = c.thinking()
 	if r.System != "" {
 		p.System = []anthropic.TextBlockParam{{Text: r.System, CacheControl: anthropic.NewCacheControlEphemeralParam()}}

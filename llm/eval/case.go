@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -221,9 +222,7 @@ func (c *Case) complete(known map[string]prompt.Agent) error {
 	}
 	names := c.Agents
 	if len(names) == 0 {
-		for id := range known {
-			names = append(names, id)
-		}
+		names = slices.Collect(maps.Keys(known))
 	}
 	for _, id := range names {
 		a, ok := known[id]

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -74,12 +75,7 @@ func (m *matcher) mayBeTypo(word string, first bool) bool {
 		return false
 	}
 	term := []byte(stem(word))
-	for _, v := range m.cards {
-		if v.has(term) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has(term) })
 }
 
 // mendVerb corrects the first word of a piece, if the agent's card begins with a word one slip away: small agents read it as a command.

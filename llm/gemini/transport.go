@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"strings"
@@ -31,9 +32,7 @@ type transport struct{ base http.RoundTripper }
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := t.base
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	base = cmp.Or(base, http.DefaultTransport)
 	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
 	if !ok {
 		return base.RoundTrip(r)

@@ -167,8 +167,7 @@ func hasNoRoom(err error) bool {
 
 // isUnavailable reports whether err says that the server did not answer, or cannot yet; a later attempt may succeed.
 func isUnavailable(err error) bool {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && slices.Contains(passing, api.ErrorCode) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && slices.Contains(passing, api.ErrorCode) {
 		return true
 	}
 	for _, e := range []error{

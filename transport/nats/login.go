@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -156,10 +157,6 @@ func dialError(o *Options, err error, reached bool) error {
 
 // refusesLogin reports whether err is a server's refusal of the credentials.
 func refusesLogin(err error) bool {
-	for _, e := range []error{natsgo.ErrAuthorization, natsgo.ErrAuthExpired, natsgo.ErrAuthRevoked, natsgo.ErrAccountAuthExpired} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	refusals := []error{natsgo.ErrAuthorization, natsgo.ErrAuthExpired, natsgo.ErrAuthRevoked, natsgo.ErrAccountAuthExpired}
+	return slices.ContainsFunc(refusals, func(e error) bool { return errors.Is(err, e) })
 }

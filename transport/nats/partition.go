@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -166,12 +167,7 @@ func (p *partition) nak(m *natsgo.Msg, delay time.Duration) {
 func (p *partition) all() []*delivery {
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
-	all := make([]*delivery, 0, len(p.held))
-	for _, d := range p.held {
-		all = append(all, d)
-	}
-	slices.SortFunc(all, func(a, b *delivery) int { return cmp.Compare(a.seq, b.seq) })
-	return all
+	return slices.SortedFunc(maps.Values(p.held), func(a, b *delivery) int { return cmp.Compare(a.seq, b.seq) })
 }
 
 // giveBack returns all held events for other subscribers. The next owner of a partition gets them again by its reset, and needs only their delivery

@@ -216,8 +216,7 @@ const (
 
 // placementError is streamError for a request that sets the number of replicas.
 func placementError(want jetstream.StreamConfig, err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch api.ErrorCode {
 		case errNotClustered:
 			return fmt.Errorf("%w: --replicas %d: the server is in no cluster, where only 1 is possible: %w", transport.ErrIncompatible, want.Replicas, err)

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,9 +45,7 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	if o != nil {
 		opts = *o
 	}
-	if opts.Concurrency <= 0 {
-		opts.Concurrency = transport.DefaultConcurrency
-	}
+	opts.Concurrency = cmp.Or(max(opts.Concurrency, 0), transport.DefaultConcurrency)
 	if err := b.checkSender(whose(t), t.Tenant); err != nil {
 		return nil, err
 	}

@@ -143,10 +143,7 @@ func difference(known map[string]*prompt.Agent, agents []prompt.Agent) prompt.Up
 		}
 		delete(known, a.ID)
 	}
-	for id := range known {
-		u.Left = append(u.Left, id)
-	}
-	slices.Sort(u.Left)
+	u.Left = slices.Sorted(maps.Keys(known))
 	return u
 }
 

@@ -49,10 +49,7 @@ type Candidates struct {
 // Candidates returns candidates from agents, which are sorted by id and can be given work, and from unavailable ones. limit bounds the agents that a
 // prompt shows because they fit; 0 stands for 20.
 func (cat *Catalog) Candidates(index *router.Index, agents []prompt.Agent, unavailable []prompt.Unavailable, limit int) *Candidates {
-	if limit <= 0 {
-		limit = defaultShortlist
-	}
-	c := &Candidates{index: index, agents: agents, limit: min(limit, maxShortlist), catalog: cat, unavailable: unavailable}
+	c := &Candidates{index: index, agents: agents, limit: min(cmp.Or(max(limit, 0), defaultShortlist), maxShortlist), catalog: cat, unavailable: unavailable}
 	if len(unavailable) > 0 {
 		c.busy = make(map[string]prompt.Unavailable, len(unavailable))
 		for _, u := range unavailable {

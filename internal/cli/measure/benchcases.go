@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -89,9 +90,7 @@ func (b *bencher) cases(ctx context.Context, cfg bench.CasesConfig) error {
 	}
 	figures, err := bench.Cases(ctx, cfg)
 	bar.Erase()
-	if err == nil {
-		err = failed
-	}
+	err = cmp.Or(err, failed)
 	if err != nil {
 		return err
 	}

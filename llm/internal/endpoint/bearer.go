@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,7 @@ func NewBearer(c *http.Client, token Token) *Bearer {
 		return nil
 	}
 	b := &Bearer{token: token, next: c.Transport}
-	if b.next == nil {
-		b.next = http.DefaultTransport
-	}
+	b.next = cmp.Or(b.next, http.DefaultTransport)
 	c.Transport = b
 	return b
 }

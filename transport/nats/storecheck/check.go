@@ -101,9 +101,7 @@ func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Memory == nil {
-		o.Memory = &Memory{}
-	}
+	o.Memory = cmp.Or(o.Memory, &Memory{})
 	began := o.Now()
 	c := &check{dir: dir, o: o}
 	err := c.run(ctx)

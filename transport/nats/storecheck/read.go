@@ -111,8 +111,7 @@ func advised(err error) error {
 
 // plain returns err without its path.
 func plain(err error) error {
-	var failed *fs.PathError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return failed.Err
 	}
 	return err
