@@ -43,17 +43,8 @@ type decision struct {
 // Decide sets the entry's decision, or its failure when no decision is possible. An error means that nothing was decided: the orchestrator is
 // stopping, or the conversation has to be loaded again when the error is a [LeftBehind].
 func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry, lost *Lost) error {
-	if why := conv.OverLimit(turn); why != "" {
+	if why := m.bar(conv, turn, entry); why != "" {
 		entry.Failure = why
-		return nil
-	}
-	if why := m.overOwnRate(conv, turn, entry); why != "" {
-		entry.Failure = why
-		return nil
-	}
-	if m.policy().DeniesTenant(conv.Tenant) {
-		m.denied.Tenant.Add(1)
-		entry.Failure = notServed
 		return nil
 	}
 	if lost != nil {
@@ -76,7 +67,27 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		m.log.InfoContext(ctx, "decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
 		return nil
 	}
+	return d.decide(ctx)
+}
 
+// bar returns why there is no decision at all, or "".
+func (m *Maker) bar(conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) string {
+	if why := conv.OverLimit(turn); why != "" {
+		return why
+	}
+	if why := m.overOwnRate(conv, turn, entry); why != "" {
+		return why
+	}
+	if m.policy().DeniesTenant(conv.Tenant) {
+		m.denied.Tenant.Add(1)
+		return notServed
+	}
+	return ""
+}
+
+// decide has the decider decide, when there is room for one more decision and within the time for it.
+func (d *decision) decide(ctx context.Context) error {
+	m, conv, turn, entry := d.m, d.conv, d.turn, d.entry
 	dctx, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
@@ -109,20 +120,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	if dctx.Err() != nil && (err != nil || errors.Is(context.Cause(dctx), errCanceled)) {
 		err = context.Cause(dctx)
 	}
-	if err != nil && decided != nil {
-		d.pay(decided.Usage)
-	}
-	unpaid := d.paid
-	if err == nil {
-		unpaid = unpaid.Add(decided.Usage)
-	}
-	m.cfg.Spending.Spend(ctx, unpaid)
-	if err == nil || unpaid != (llm.Usage{}) { // what a model that is away does not cost says nothing
-		m.cfg.Spending.Learn(unpaid)
-	}
-	if err != nil && (entry.Omitted > 0 || errors.Is(err, llm.ErrTooLong)) { // only a successful decision shows what can be left out
-		entry.Summary, entry.Omitted = nil, 0
-	}
+	d.spend(ctx, decided, err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -131,26 +129,54 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 			d.unmake(d.gated(decided))
 		}
 		entry.Failure = conversation.AnswerCanceled
-		return nil
 	case err != nil:
-		m.failures.Add(1)
-		attrs := []any{"context_id", conv.ContextID, "turn", turn.ID, "err", err}
-		if p, ok := errors.AsType[*panicError](err); ok {
-			attrs = append(attrs, "stack", string(p.stack))
-		}
-		m.log.WarnContext(ctx, "no decision", attrs...) // the user gets the failure
-		entry.Failure, entry.Shortlist = d.explain(err), d.shortlist
-		return nil
+		d.fail(ctx, err)
+	default:
+		d.set(decided)
+		m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
+			slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
+			slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
 	}
-	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
+	return nil
+}
+
+// spend records what the decision has cost, which may have failed with err.
+func (d *decision) spend(ctx context.Context, decided *llm.Decision, err error) {
+	unpaid := d.paid
+	switch {
+	case err == nil:
+		unpaid = unpaid.Add(decided.Usage)
+	case decided != nil:
+		d.pay(decided.Usage)
+		unpaid = d.paid
+	}
+	d.m.cfg.Spending.Spend(ctx, unpaid)
+	if err == nil || unpaid != (llm.Usage{}) { // what a model that is away does not cost says nothing
+		d.m.cfg.Spending.Learn(unpaid)
+	}
+	if err != nil && (d.entry.Omitted > 0 || errors.Is(err, llm.ErrTooLong)) { // only a successful decision shows what can be left out
+		d.entry.Summary, d.entry.Omitted = nil, 0
+	}
+}
+
+// fail logs why there is no decision, and sets the failure that the user gets.
+func (d *decision) fail(ctx context.Context, err error) {
+	d.m.failures.Add(1)
+	attrs := []any{"context_id", d.conv.ContextID, "turn", d.turn.ID, "err", err}
+	if p, ok := errors.AsType[*panicError](err); ok {
+		attrs = append(attrs, "stack", string(p.stack))
+	}
+	d.m.log.WarnContext(ctx, "no decision", attrs...)
+	d.entry.Failure, d.entry.Shortlist = d.explain(err), d.shortlist
+}
+
+// set sets the entry's decision and what comes with it.
+func (d *decision) set(decided *llm.Decision) {
+	d.entry.Decision, d.entry.Roster, d.entry.Shortlist = decided, d.roster, d.shortlist
 	if d.endSwarm(decided); !decided.Kind.Answers() {
 		d.ended = ""
 	}
-	entry.Terms, entry.Consent, entry.Patterns = d.inSwarm(d.terms(decided), decided), d.consent(decided), d.patterns()
-	m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
-		slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
-		slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
-	return nil
+	d.entry.Terms, d.entry.Consent, d.entry.Patterns = d.inSwarm(d.terms(decided), decided), d.consent(decided), d.patterns()
 }
 
 // goOn decides about the next round of a swarm, if the turn has one that goes on, and reports whether it did.

@@ -15,6 +15,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -163,6 +164,7 @@ func (d *decision) repeated(ctx context.Context, all []gated, n int) (say string
 
 // countCalls returns why agents cannot be given their calls now, by agent; if they can, and count is set, it counts the calls.
 func (d *decision) countCalls(ctx context.Context, all []gated, count bool) (full map[string]string, err error) {
+	full = map[string]string{}
 	more := map[string]int{} // calls of this decision, by note
 	for i := range all {
 		for _, l := range all[i].limits {
@@ -172,9 +174,6 @@ func (d *decision) countCalls(ctx context.Context, all []gated, count bool) (ful
 				return nil, err
 			}
 			if !fits {
-				if full == nil {
-					full = map[string]string{}
-				}
 				full[all[i].del.Agent] = fmt.Sprintf("a rule allows %d calls in %v", l.Most, l.Per)
 			}
 			if !count {
@@ -249,10 +248,8 @@ func (m *Maker) GiveBack(ctx context.Context, conv *conversation.Conversation, e
 }
 
 func (d *decision) skillOf(del *llm.Delegation) string {
-	for i := range d.all {
-		if d.all[i].ID == del.Agent {
-			return del.SkillOf(d.all[i].Card)
-		}
+	if a, ok := catalog.Find(d.all, del.Agent); ok {
+		return del.SkillOf(a.Card)
 	}
 	return del.Skill
 }
@@ -262,7 +259,7 @@ func (d *decision) repeats(ctx context.Context, g *gated) (result string, err er
 	if g.repeat == nil {
 		return "", nil
 	}
-	n, err := d.m.callsOf(ctx, d.conv.Tenant, d.repeatKey(g.del))
+	_, n, err := d.m.callsOf(ctx, d.conv.Tenant, d.repeatKey(g.del))
 	if err != nil {
 		return "", err
 	}
@@ -353,17 +350,16 @@ func hashOf(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:18])
 }
 
-func (m *Maker) callsOf(ctx context.Context, tenant, key string) (n callsNote, err error) {
-	note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
+// callsOf returns a note, and the calls in it.
+func (m *Maker) callsOf(ctx context.Context, tenant, key string) (note storage.Note, n callsNote, err error) {
+	note, err = m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
+	if err == nil && len(note.Value) > 0 {
+		err = json.Unmarshal(note.Value, &n)
+	}
 	if err != nil {
-		return n, fmt.Errorf("count calls: %w", err)
+		err = fmt.Errorf("count calls: %w", err)
 	}
-	if len(note.Value) > 0 {
-		if err := json.Unmarshal(note.Value, &n); err != nil {
-			return n, fmt.Errorf("count calls: %w", err)
-		}
-	}
-	return n, nil
+	return note, n, err
 }
 
 // call reports whether one more call fits a limit, which counts those of the last span of time; with count it is counted, as a call of this moment: the
@@ -377,15 +373,9 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 		defer unlock()
 	}
 	for range gateTries {
-		note, err := m.cfg.Notes.Note(ctx, tenant, storage.NoteCalls, key)
+		note, n, err := m.callsOf(ctx, tenant, key)
 		if err != nil {
-			return false, fmt.Errorf("count calls: %w", err)
-		}
-		var n callsNote
-		if len(note.Value) > 0 {
-			if err := json.Unmarshal(note.Value, &n); err != nil {
-				return false, fmt.Errorf("count calls: %w", err)
-			}
+			return false, err
 		}
 		c.Time = m.cfg.Now()
 		n.Calls = slices.DeleteFunc(n.Calls, func(o callNote) bool { return o.ID == c.ID || !o.within(per, c.Time) })

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -123,11 +124,5 @@ func (m *Maker) Deciding() (deciding, waiting int) {
 
 // Trouble returns a line each about decisions that do not end, and turns that wait for one.
 func (m *Maker) Trouble() []string {
-	var lines []string
-	for _, line := range []string{m.stuck.trouble(), m.inFlight.trouble()} {
-		if line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+	return slices.DeleteFunc([]string{m.stuck.trouble(), m.inFlight.trouble()}, func(line string) bool { return line == "" })
 }

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -57,8 +58,8 @@ func (m *Maker) copyOf(ctx context.Context, tenant string, e *transport.Event, r
 				continue
 			}
 			one := *a
-			c.word(&one.Name)
-			c.word(&one.Description)
+			c.word(&one.Name, false)
+			c.word(&one.Description, false)
 			redactWord(c, &one.ID)
 			redactWords(c, &one.Extensions)
 			c.meta(&one.Metadata, nil)
@@ -98,8 +99,8 @@ func (m *Maker) copyParts(ctx context.Context, tenant string, c *copied, of a2a.
 		}
 		one := *p
 		of[i] = &one
-		c.word(&one.Filename)
-		c.asideWord(&one.MediaType)
+		c.word(&one.Filename, false)
+		c.word(&one.MediaType, true)
 		if transport.IsFileRef(&one) {
 			c.meta(&one.Metadata, transport.IsFileMeta)
 		} else {
@@ -185,9 +186,7 @@ func (m *Maker) textOf(ctx context.Context, tenant string, p *a2a.Part, room int
 
 // fail keeps the first reason why a result cannot be checked. Its stored files are not checked then: they take long, and the log has their names only.
 func (c *copied) fail(err error) {
-	if c.unread == nil {
-		c.unread = err
-	}
+	c.unread = cmp.Or(c.unread, err)
 	c.slots = slices.DeleteFunc(c.slots, func(s slot) bool { return s.stored })
 }
 
@@ -203,17 +202,10 @@ func (c *copied) add(text string, aside bool, set func(text, by string) error) {
 	}
 }
 
-// word adds a name or a description.
-func (c *copied) word(s *string) {
+// word adds a name or a description, or, aside, a word that says nothing about the work.
+func (c *copied) word(s *string, aside bool) {
 	if *s != "" {
-		c.add(*s, false, func(text, _ string) error { *s = text; return nil })
-	}
-}
-
-// asideWord adds a word that says nothing about the work.
-func (c *copied) asideWord(s *string) {
-	if *s != "" {
-		c.add(*s, true, func(text, _ string) error { *s = text; return nil })
+		c.add(*s, aside, func(text, _ string) error { *s = text; return nil })
 	}
 }
 

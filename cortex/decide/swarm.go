@@ -103,17 +103,13 @@ func (d *decision) nextRound(ctx context.Context) (*llm.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	full := d.admit(decided, true)
+	full, say := d.admit(decided, true), ""
 	if len(full) == 0 {
-		var say string
 		if full, say, err = d.gate(ctx, decided, true); err != nil {
 			return nil, err
-		} else if say != "" {
-			d.ended = conversation.SwarmAlone
-			return nil, nil
 		}
 	}
-	if len(full) > 0 {
+	if len(full) > 0 || say != "" {
 		d.ended = conversation.SwarmAlone
 		return nil, nil
 	}

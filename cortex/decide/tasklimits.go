@@ -112,22 +112,19 @@ func (p *taskLimits) admit(k conversation.Key, requester string, tasks map[a2a.T
 	for _, agent := range tasks {
 		wanted[agent]++
 	}
-	var full map[string]string
+	full := map[string]string{}
 	for agent, n := range wanted {
 		limit := most(agent)
 		has := p.count(agent, now)
 		if limit == 0 || has+n <= limit {
 			continue
 		}
-		if full == nil {
-			full = map[string]string{}
-		}
 		full[agent] = underWay(has, limit)
 		if has < limit {
 			full[agent] += fmt.Sprintf(", and %d more would be too many", n)
 		}
 	}
-	if full == nil {
+	if len(full) == 0 {
 		for id, agent := range tasks {
 			p.put(k, id, agent, until, requester)
 		}
