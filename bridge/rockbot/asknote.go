@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // How long tasks of callers are remembered.
@@ -66,14 +67,10 @@ func (as *asks) store(ctx context.Context, q *ask) error {
 
 // forget forgets tasks that were answered a while ago, until ctx ends.
 func (as *asks) forget(ctx context.Context) error {
-	tick := time.NewTicker(forgetEach)
-	defer tick.Stop()
 	for {
 		as.sweep(ctx, as.b.now())
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest.For(ctx, forgetEach); err != nil {
+			return err
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -406,16 +407,10 @@ func (k *book) waiting(agent string) (n int) {
 
 // run forgets tasks a while after their end, until ctx ends.
 func (k *book) run(ctx context.Context) error {
-	tick := time.NewTicker(sweepEach)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			k.sweep(ctx, k.b.now())
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	for rest.For(ctx, sweepEach) == nil {
+		k.sweep(ctx, k.b.now())
 	}
+	return ctx.Err()
 }
 
 func (k *book) sweep(ctx context.Context, now time.Time) {

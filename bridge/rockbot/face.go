@@ -15,6 +15,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -165,18 +166,14 @@ func (fs *faces) attach(ctx context.Context, s *session) {
 
 // run shows what there is to be seen, again and again, until ctx ends.
 func (fs *faces) run(ctx context.Context) error {
-	tick := time.NewTicker(fs.b.times.change)
-	defer tick.Stop()
 	for {
 		fs.refresh()
 		if s := fs.b.line.now(); s != nil {
 			fs.attach(ctx, s)
 			fs.show(ctx, s)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest.For(ctx, fs.b.times.change); err != nil {
+			return err
 		}
 	}
 }

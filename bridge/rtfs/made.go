@@ -9,6 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // How long calls are remembered.
@@ -71,18 +72,14 @@ func (m *made) run(ctx context.Context) error {
 		return nil
 	}
 	var next time.Time
-	tick := time.NewTicker(madeEach)
-	defer tick.Stop()
 	for {
 		if now := m.at.Client.Clock(); m.at.Leads() && !now.Before(next) {
 			next = now.Add(lostEach)
 			m.forgetLost(ctx, now)
 		}
 		m.forget(ctx, m.at.Client.Clock())
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest.For(ctx, madeEach); err != nil {
+			return err
 		}
 	}
 }

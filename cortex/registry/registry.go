@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -110,16 +111,10 @@ func (r *Registry) Run(ctx context.Context, tr transport.Transport) error {
 		})
 	})
 	g.Go(func() error {
-		tick := time.NewTicker(sweepEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx2.Done():
-				return nil
-			case <-tick.C:
-				r.Sweep(r.cfg.Now())
-			}
+		for rest.For(ctx2, sweepEvery) == nil {
+			r.Sweep(r.cfg.Now())
 		}
+		return nil
 	})
 	if r.cfg.Keep != nil {
 		g.Go(func() error { return r.keep(ctx2) })

@@ -20,6 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/internal/garbage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -187,8 +188,6 @@ const pollEvery = 5 * time.Millisecond
 func (n *node) await(limit time.Duration, what string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(n.ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
 	for {
 		ok, err := done(ctx)
 		if ok {
@@ -197,9 +196,7 @@ func (n *node) await(limit time.Duration, what string, done func(context.Context
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if rest.For(ctx, pollEvery) != nil {
 			if n.ctx.Err() != nil {
 				return context.Cause(n.ctx)
 			}

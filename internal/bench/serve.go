@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 const (
@@ -121,8 +123,6 @@ func (p *process) read(logs io.Reader, health chan<- string) (last string) {
 func awaitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	tick := time.NewTicker(askReady)
-	defer tick.Stop()
 	var why []byte
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -137,10 +137,8 @@ func awaitReady(ctx context.Context, url string) error {
 				return nil
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("cortex serve is not ready: %w: %s", ctx.Err(), bytes.TrimSpace(why))
+		if err := rest.For(ctx, askReady); err != nil {
+			return fmt.Errorf("cortex serve is not ready: %w: %s", err, bytes.TrimSpace(why))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -68,8 +69,6 @@ func soakCard(id string, revision int) *a2a.AgentCard {
 func (s *soak) comeAndGo(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var leave []context.CancelFunc
-	tick := time.NewTicker(passEvery)
-	defer tick.Stop()
 	for i := 0; ; i++ {
 		if len(leave) == passingIn {
 			leave[0]()
@@ -82,9 +81,7 @@ func (s *soak) comeAndGo(ctx context.Context) error {
 			defer s.came.Add(1)
 			return s.serve(stay, soakCard(passingID(i), i), func(_ context.Context, t *agents.Task) (*agents.Result, error) { return agents.Text(t.Text()), nil })
 		})
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if rest.For(ctx, passEvery) != nil {
 			return g.Wait()
 		}
 	}
@@ -92,12 +89,8 @@ func (s *soak) comeAndGo(ctx context.Context) error {
 
 // change changes the cards of the fleet one after the other, and removes some for a while.
 func (s *soak) change(ctx, more context.Context) error {
-	tick := time.NewTicker(passEvery)
-	defer tick.Stop()
 	for i := 0; ; i++ {
-		select {
-		case <-tick.C:
-		case <-more.Done():
+		if rest.For(more, passEvery) != nil {
 			return ctx.Err()
 		}
 		card := fleetCard(i % soakFleet)

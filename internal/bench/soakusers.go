@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // talker has one conversation after the other, each with this many turns.
@@ -88,12 +90,8 @@ func (s *soak) unanswered(ctx, more context.Context, t *talker, patience func() 
 // visit talks to the passing agents, whether they are present or not.
 func (s *soak) visit(ctx, more context.Context) error {
 	t := &talker{s: s, name: "visit", turns: 5 * newTurns}
-	tick := time.NewTicker(passEvery / 4)
-	defer tick.Stop()
 	for i := 0; ; i++ {
-		select {
-		case <-tick.C:
-		case <-more.Done():
+		if rest.For(more, passEvery/4) != nil {
 			return errors.Join(ctx.Err(), t.end(ctx))
 		}
 		if err := t.say(ctx, saying{to: []string{passingID(i)}, any: true}); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -283,19 +284,13 @@ func (b *backend) delivered(ctx context.Context, waits *conversation.Task, conte
 	}
 	ctx, cancel := context.WithTimeout(ctx, deliveredTimeout)
 	defer cancel()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for ctx.Err() == nil {
+	for {
 		conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
 		if err != nil {
 			return
 		}
-		if turn := conv.Turn(waits.Turn); turn == nil || turn.Delivered {
+		if turn := conv.Turn(waits.Turn); turn == nil || turn.Delivered || rest.For(ctx, 20*time.Millisecond) != nil {
 			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-poll.C:
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,13 +97,13 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
-	b, place, warning, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
+	b, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
 		return err
 	}
 	contextID, err := w.find(ctx, b.link)
 	if err != nil {
-		closeAll() //nolint:errcheck // nothing was said
+		b.close() //nolint:errcheck // nothing was said
 		return err
 	}
 	user := b.client()
@@ -112,14 +111,14 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	cfg := repl.Config{
 		Client: user, Backend: b.repl(), ContextID: contextID,
 		Color: e.settings.color.value, Theme: e.settings.theme.value, Keys: e.settings.keys.value, MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
-		Version: buildVersion(), Where: place, Decides: e.settings.decidesHere(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
+		Version: buildVersion(), Where: b.where, Decides: e.settings.decidesHere(ctx), Warning: b.warning, History: filepath.Join(e.settings.data, "history"),
 	}
 	cfg.Backend.Model = e.settings.decides
-	err = talk(ctx, b, cfg)
+	err = talk(ctx, b.backend, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // the reason why ctx ended
 	}
-	if cerr := closeAll(); err == nil {
+	if cerr := b.close(); err == nil {
 		err = cerr
 	}
 	if errors.Is(err, repl.ErrFailed) {
@@ -160,109 +159,122 @@ func (e *env) notify(notices chan<- string) func(line string) {
 	}
 }
 
-// attach joins the running Cortex, or starts one in this process; the latter only on the data folder, never on an external server. warning names
-// settings that have no effect.
-func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (b *backend, where, warning string, closeAll func() error, err error) {
+// attached is a Cortex that a chat talks to.
+type attached struct {
+	*backend
+	where, warning string // warning names settings that have no effect
+	close          func() error
+}
+
+// attach joins the running Cortex, or starts one in this process; the latter only on the data folder, never on an external server.
+func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (*attached, error) {
 	s := &e.settings
 	s.node.passing = true
-	fail := func(err error) (*backend, string, string, func() error, error) { return nil, "", "", nil, err }
-	s.takeOnlyModel(ctx)
-	// Report wrong settings also when the running Cortex uses its own.
-	if err := s.checkLLM(); err != nil {
-		return fail(err)
-	}
-	if _, err := s.builtin(); err != nil {
-		return fail(err)
-	}
-	if _, err := s.loadPolicy(log); err != nil {
-		return fail(err)
-	}
-	given, err := s.handover()
+	given, err := s.checkAll(ctx, log)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	before := s.creds
 	turn := e.newTurn()
-	for late := time.Now().Add(syncTimeout); ; {
+	late := time.Now().Add(syncTimeout)
+	for {
 		s.creds, s.node.joined, s.node.strict = before, "", given.Of("strict-abilities") == "true" // the other server's credentials are of no use
 		if s.inFolder() {
 			if err := turn.await(ctx); err != nil {
-				return fail(err)
+				return nil, err
 			}
 		}
-		conn := new(outage)
-		again := func(err error) bool { // the other Cortex is just ending: retry, to start one or join the next
-			return errors.Is(err, transport.ErrUnavailable) && s.inFolder() && !refusesTLS(err) && time.Now().Before(late) && rest.For(ctx, 50*time.Millisecond) == nil
+		joined, leaving, err := e.joinRunning(ctx, given, log, onConn)
+		if leaving && s.inFolder() && !refusesTLS(err) && time.Now().Before(late) && rest.For(ctx, 50*time.Millisecond) == nil {
+			continue // to start one, or to join the next
 		}
-		joining, end := context.WithCancel(ctx)
-		defer end()
-		in := &entrance{end: end}
-		l, err := s.joinEntering(joining, in, log, func(up bool, err error) {
-			conn.onConn(up, err)
-			if onConn != nil {
-				onConn(up, err)
-			}
-		})
-		if again(err) {
-			continue
-		}
-		if err != nil {
-			return fail(cmp.Or(ctx.Err(), err))
-		}
-		if s.remote() { // the server is reachable: check that an orchestrator runs on it
-			if err := l.awaitCortex(ctx); err != nil {
-				l.Close()
-				return fail(err)
-			}
-		}
-		if l != nil {
-			unused, err := s.unused(ctx, given)
-			if err != nil {
-				l.Close()
-				return fail(err)
-			}
-			abdicate := s.prepareTakeover(ctx, log)
-			b, unwatch, err := s.watch(joining, l, log)
-			if err = in.settle(err); err != nil {
-				if b != nil {
-					err = errors.Join(err, unwatch())
-				}
-				l.Close()
-				if err = errors.Join(err, abdicate()); again(err) {
-					continue
-				}
-				return fail(cmp.Or(ctx.Err(), err))
-			}
-			conn.tell(b.registry)
-			decides, other := s.whoDecides(ctx)
-			warning = strings.Join(slices.DeleteFunc([]string{other, unused}, func(s string) bool { return s == "" }), "; ")
-			where := "joined " + l.url
-			if !s.inFolder() || !e.onTerminal() { // otherwise the chat shows it in a line of its own
-				where += decides
-			}
-			if warning != "" && !e.onTerminal() { // the chat shows the warning itself
-				e.say("cortex: %s: %s", where, warning)
-			}
-			return b, where, warning, func() error { return errors.Join(unwatch(), abdicate()) }, nil
+		if err != nil || joined != nil {
+			return joined, err
 		}
 		n, err := s.startNode(ctx, log, nil)
 		if errors.Is(err, datadir.ErrLocked) {
 			continue // another process was faster: join it
 		}
 		if err != nil {
-			return fail(err)
+			return nil, err
 		}
-		where = "started on " + n.url
 		own := func(context.Context) (*datadir.Handover, error) { return n.set, nil }
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
 		watched.Go(func() { s.report(watching, n) })
-		return &backend{link: n.link, registry: n.Registry, node: n, isSet: own, index: n.Index}, where, "", func() error {
+		return &attached{&backend{link: n.link, registry: n.Registry, node: n, isSet: own, index: n.Index}, "started on " + n.url, "", func() error {
 			unwatch()
 			watched.Wait()
 			return n.Close()
-		}, nil
+		}}, nil
 	}
+}
+
+// checkAll returns the settings. It reports wrong ones also when the running Cortex uses its own.
+func (s *settings) checkAll(ctx context.Context, log *slog.Logger) (*datadir.Handover, error) {
+	s.takeOnlyModel(ctx)
+	if err := s.checkLLM(); err != nil {
+		return nil, err
+	}
+	if _, err := s.builtin(); err != nil {
+		return nil, err
+	}
+	if _, err := s.loadPolicy(log); err != nil {
+		return nil, err
+	}
+	return s.handover()
+}
+
+// joinRunning joins the running Cortex; nil when none runs. leaving says that it is just ending, which is the error then.
+func (e *env) joinRunning(ctx context.Context, given *datadir.Handover, log *slog.Logger, onConn func(up bool, err error)) (a *attached, leaving bool, err error) {
+	s := &e.settings
+	conn := new(outage)
+	joining, end := context.WithCancel(ctx)
+	defer end()
+	in := &entrance{end: end}
+	l, err := s.joinEntering(joining, in, log, func(up bool, err error) {
+		conn.onConn(up, err)
+		if onConn != nil {
+			onConn(up, err)
+		}
+	})
+	if err != nil {
+		return nil, errors.Is(err, transport.ErrUnavailable), cmp.Or(ctx.Err(), err)
+	}
+	if l == nil {
+		return nil, false, nil
+	}
+	if s.remote() { // the server is reachable: check that an orchestrator runs on it
+		if err := l.awaitCortex(ctx); err != nil {
+			l.Close()
+			return nil, false, err
+		}
+	}
+	unused, err := s.unused(ctx, given)
+	if err != nil {
+		l.Close()
+		return nil, false, err
+	}
+	abdicate := s.prepareTakeover(ctx, log)
+	b, unwatch, err := s.watch(joining, l, log)
+	if err = in.settle(err); err != nil {
+		if b != nil {
+			err = errors.Join(err, unwatch())
+		}
+		l.Close()
+		err = errors.Join(err, abdicate())
+		return nil, errors.Is(err, transport.ErrUnavailable), cmp.Or(ctx.Err(), err)
+	}
+	conn.tell(b.registry)
+	decides, other := s.whoDecides(ctx)
+	a = &attached{b, "joined " + l.url, strings.Trim(other+"; "+unused, "; "), func() error { return errors.Join(unwatch(), abdicate()) }}
+	if !s.inFolder() || !e.onTerminal() { // otherwise the chat shows it in a line of its own
+		a.where += decides
+	}
+	if a.warning != "" && !e.onTerminal() { // the chat shows the warning itself
+		e.say("cortex: %s: %s", a.where, a.warning)
+	}
+	return a, false, nil
 }
 
 // entrance is the period until this process has joined a running Cortex.
@@ -383,14 +395,7 @@ func (s *settings) prepareTakeover(ctx context.Context, log *slog.Logger) (abdic
 // repeatedly.
 func (s *settings) takeOver(ctx context.Context, log *slog.Logger, enter func()) error {
 	var told string
-	poll := time.NewTicker(100 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-poll.C:
-		}
+	for rest.For(ctx, 100*time.Millisecond) == nil {
 		enter()
 		if datadir.Held(s.data) || datadir.Locked(datadir.QueueFile(s.data)) {
 			continue
@@ -425,6 +430,7 @@ func (s *settings) takeOver(ctx context.Context, log *slog.Logger, enter func())
 		next.report(ctx, n)
 		return n.Close()
 	}
+	return nil
 }
 
 // takeoverPause is the pause after a failed takeover, which may have started a server.
@@ -477,10 +483,8 @@ func persist(ctx context.Context, run func(context.Context) error) error {
 		if ctx.Err() != nil || !errors.Is(err, transport.ErrUnavailable) {
 			return err
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest.For(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

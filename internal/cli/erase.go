@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -141,8 +142,6 @@ func (l *link) cancelAll(ctx context.Context, contextID string) error {
 func (l *link) until(ctx context.Context, contextID string, is func(*conversation.Conversation) bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
 	defer cancel()
-	poll := time.NewTicker(cancelPoll)
-	defer poll.Stop()
 	for {
 		conv, err := storage.Load(ctx, l.store, l.tenant, contextID)
 		switch {
@@ -152,13 +151,10 @@ func (l *link) until(ctx context.Context, contextID string, is func(*conversatio
 		case is(conv):
 			return true, nil
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return false, nil
-			}
-			return false, ctx.Err()
+		if err := rest.For(ctx, cancelPoll); errors.Is(err, context.DeadlineExceeded) {
+			return false, nil
+		} else if err != nil {
+			return false, err
 		}
 	}
 }

@@ -59,9 +59,9 @@ type node struct {
 
 // stage is what runs in a node until it is stopped.
 type stage struct {
-	*errgroup.Group
-	ctx  context.Context // ends when the stage is stopped, or when a part of the work has failed
+	run  func(part func(context.Context) error) // in a goroutine; its context ends when the stage is stopped, or when a part of the work has failed
 	stop context.CancelFunc
+	wait func() error
 }
 
 // startNode starts the node of this process, and returns when it accepts work. It claims the data folder unless an external server is used; errLocked
@@ -96,8 +96,8 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	for _, k := range kits {
-		n.agents.Go(func() error {
-			return agents.Serve(n.agents.ctx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, Tracer: s.node.tracer, MaxFile: int64(s.node.maxFile), Logger: log})
+		n.agents.run(func(ctx context.Context) error {
+			return agents.Serve(ctx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, Tracer: s.node.tracer, MaxFile: int64(s.node.maxFile), Logger: log})
 		})
 	}
 	if err := n.await(ctx, kits); err != nil {
@@ -115,16 +115,18 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 // newNode returns a node without parts. The parts that run in it end with Close, not with ctx: the orchestrator stops before the agents leave, so that it does
 // not answer that there are none.
 func newNode(ctx context.Context, log *slog.Logger) *node {
-	of := func() stage {
+	of := func(together bool) stage {
 		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		return stage{new(errgroup.Group), ctx, stop}
+		g := new(errgroup.Group)
+		if together { // when one part fails, the others end, and wait returns the reason
+			g, ctx = errgroup.WithContext(ctx)
+		}
+		return stage{func(part func(context.Context) error) { g.Go(func() error { return part(ctx) }) }, stop, g.Wait}
 	}
-	n := &node{
+	return &node{
 		log: log, roles: new(roles.Group), release: func() {}, closeLLM: func() error { return nil }, returns: &returns{log: log, now: time.Now},
-		work: of(), agents: of(), watch: of(),
+		work: of(true), agents: of(false), watch: of(false),
 	}
-	n.work.Group, n.work.ctx = errgroup.WithContext(n.work.ctx) // when one part fails, the others end, and Wait returns the reason
-	return n
 }
 
 // assemble opens the server or the link to one, the store and the model, and makes the registry and the orchestrator.
@@ -310,13 +312,13 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 // is stored already. Close must be called once.
 func (n *node) Close() error {
 	n.work.stop()
-	err := n.work.Wait()
+	err := n.work.wait()
 	n.agents.stop()
 	n.guests.end()
 	n.roles.End(n.log) // events of roles are in the inbox; their agents stay until the orchestrator gives no more work
-	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
+	err = errors.Join(err, n.agents.wait(), n.closeLLM())
 	n.watch.stop()
-	n.watch.Wait() //nolint:errcheck // the work was told
+	n.watch.wait() //nolint:errcheck // the work was told
 	n.leave()
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -16,21 +16,21 @@ import (
 
 // runRegistry runs the registry, and waits until it knows the agents that are there.
 func (n *node) runRegistry(ctx context.Context) error {
-	n.watch.Go(func() error {
-		garbage.Gather(n.watch.ctx)
+	n.watch.run(func(ctx context.Context) error {
+		garbage.Gather(ctx)
 		return nil
 	})
 	unwatched := make(chan error, 1)
-	n.watch.Go(func() error {
-		err := persist(n.watch.ctx, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
+	n.watch.run(func(ctx context.Context) error {
+		err := persist(ctx, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
 		unwatched <- err
 		return err
 	})
-	n.work.Go(func() error {
+	n.work.run(func(ctx context.Context) error {
 		select {
 		case err := <-unwatched: // not that of watch, whose other part ends only when the node does
 			return err
-		case <-n.work.ctx.Done():
+		case <-ctx.Done():
 			return nil
 		}
 	})
@@ -47,21 +47,21 @@ func (n *node) runRegistry(ctx context.Context) error {
 // runWork runs the orchestrator, and what keeps the store, the files and the folder.
 func (n *node) runWork(s *settings, rules *policyfile.File) error {
 	run := func(part func(context.Context)) {
-		n.work.Go(func() error {
-			part(n.work.ctx)
+		n.work.run(func(ctx context.Context) error {
+			part(ctx)
 			return nil
 		})
 	}
-	n.work.Go(func() error { return persist(n.work.ctx, n.orchestrator.Run) })
+	n.work.run(func(ctx context.Context) error { return persist(ctx, n.orchestrator.Run) })
 	run(rules.Watch)
-	n.work.Go(func() error { return announce(n.work.ctx, n.bus, s.tenant) })
+	n.work.run(func(ctx context.Context) error { return announce(ctx, n.bus, s.tenant) })
 	run(func(ctx context.Context) { n.returns.watch(ctx, n.bus, s.tenant) })
 	if n.claim != nil {
-		n.work.Go(n.watchFolder)
+		n.work.run(n.watchFolder)
 	}
 	if n.server != nil {
 		run(func(ctx context.Context) { n.server.Watch(ctx, n.store) })
-		n.work.Go(n.watchServer)
+		n.work.run(n.watchServer)
 	}
 	run(n.clock.Watch)
 	if keeper, ok := n.bus.(transport.FileKeeper); ok {
@@ -87,8 +87,8 @@ func (n *node) runWork(s *settings, rules *policyfile.File) error {
 }
 
 // watchFolder returns an error when the data folder is not this process's any more.
-func (n *node) watchFolder() error {
-	err := n.claim.Watch(n.work.ctx)
+func (n *node) watchFolder(ctx context.Context) error {
+	err := n.claim.Watch(ctx)
 	if err != nil {
 		n.log.Error("the data folder is lost", "err", err)
 	}
@@ -96,13 +96,13 @@ func (n *node) watchFolder() error {
 }
 
 // watchServer returns an error when the server has given up its store: the supervisor of this process restarts it.
-func (n *node) watchServer() error {
+func (n *node) watchServer(ctx context.Context) error {
 	select {
 	case err := <-n.server.Broken():
 		err = whyBroken(err)
 		n.broken.Store(&err)
 		return err
-	case <-n.work.ctx.Done():
+	case <-ctx.Done():
 		return nil
 	}
 }
@@ -118,8 +118,8 @@ func (n *node) leaveAddress(s *settings) error {
 	}
 	datadir.KeepPort(s.data, n.server.URL())
 	if n.claim != nil {
-		n.work.Go(func() error {
-			n.claim.KeepAddress(n.work.ctx, a, n.log)
+		n.work.run(func(ctx context.Context) error {
+			n.claim.KeepAddress(ctx, a, n.log)
 			return nil
 		})
 	}

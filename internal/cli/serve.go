@@ -322,15 +322,14 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 // Wait blocks until ctx ends and returns nil, or until a part of the node fails and returns its error.
 func (n *node) Wait(ctx context.Context) error {
 	failed := make(chan error, 1)
-	go func() { failed <- n.work.Wait() }()
+	go func() { failed <- n.work.wait() }()
 	select {
 	case <-ctx.Done():
 		return nil
 	case err := <-n.roles.Failed():
 		return err
 	case err := <-failed:
-		err = cmp.Or(err, errors.New("the orchestrator stopped by itself"))
-		return err
+		return cmp.Or(err, errors.New("the orchestrator stopped by itself"))
 	}
 }
 

@@ -178,8 +178,6 @@ func Last(data string) (a Address, ok bool) {
 func Find(caller context.Context, data string) (Address, bool, error) {
 	ctx, cancel := context.WithTimeout(caller, 10*time.Second)
 	defer cancel()
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
 	for {
 		if !Held(data) {
 			return Address{}, false, nil
@@ -189,13 +187,11 @@ func Find(caller context.Context, data string) (Address, bool, error) {
 		if err == nil && json.Unmarshal(b, &a) == nil && a.URL != "" {
 			return a, true, nil
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, 50*time.Millisecond) != nil {
 			if caller.Err() != nil {
 				return Address{}, false, caller.Err()
 			}
 			return Address{}, false, fmt.Errorf("%w %s but does not say where it listens: stop it, or choose another folder with --data", ErrSilent, data)
-		case <-poll.C:
 		}
 	}
 }

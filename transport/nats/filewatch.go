@@ -57,20 +57,6 @@ type watchedStream struct {
 	at    time.Time // when it was made
 }
 
-// serve checks the files every filesEvery until done is closed.
-func (w *fileWatch) serve(done <-chan struct{}) {
-	tick := time.NewTicker(filesEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-			w.look()
-		}
-	}
-}
-
 // streams asks the server for its streams.
 func (w *fileWatch) streams() (map[string]watchedStream, error) {
 	details, err := w.ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true, Limit: 1 << 20})

@@ -175,20 +175,6 @@ func (m *memory) accept(accounts []string) {
 	m.write()
 }
 
-// serve updates the memory every rememberEvery until done is closed.
-func (m *memory) serve(done <-chan struct{}) {
-	tick := time.NewTicker(rememberEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case now := <-tick.C:
-			m.look(now)
-		}
-	}
-}
-
 // look records where the streams end now, if something has changed.
 func (m *memory) look(now time.Time) {
 	m.mu.Lock()

@@ -147,19 +147,35 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		wrong: map[string]bool{}, gaveUp: log.gaveUp.Load,
 	}
 	s.memory.look(time.Now()) // the process may be killed soon
-	s.work.Go(func() { s.memory.serve(s.done) })
+	s.every(rememberEvery, s.memory.look)
 	s.files = &fileWatch{ns: asked, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
 	s.files.look() // files that are replaced from now on are noticed
-	s.work.Go(func() { s.files.serve(s.done) })
+	s.every(filesEvery, func(time.Time) { s.files.look() })
 	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
 	if o.Auth != "" {
 		s.trust = newTrustWatch(asked, o, log.logger)
 		s.trust.look() // what is changed from now on is noticed
-		s.work.Go(func() { s.trust.serve(s.done) })
+		s.every(trustEvery, func(time.Time) { s.trust.look() })
 	}
 	s.room.look() // before anybody works
 	s.work.Go(func() { s.room.serve(s.done) })
 	return s, nil
+}
+
+// every calls look once in each period until Shutdown.
+func (s *Server) every(period time.Duration, look func(now time.Time)) {
+	s.work.Go(func() {
+		tick := time.NewTicker(period)
+		defer tick.Stop()
+		for {
+			select {
+			case <-s.done:
+				return
+			case now := <-tick.C:
+				look(now)
+			}
+		}
+	})
 }
 
 // putBack restores streams that the server has deleted because it could not open them.

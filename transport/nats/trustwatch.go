@@ -62,20 +62,6 @@ func (s *Server) Untrusted() error {
 
 var errUntrusted = errors.New("the folder of keys is not in order, and what is revoked may not be noticed")
 
-// serve looks until done is closed.
-func (w *trustWatch) serve(done <-chan struct{}) {
-	tick := time.NewTicker(trustEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-			w.look()
-		}
-	}
-}
-
 // look reads the folder once. An account that lacks revocations that were seen before is an older copy, as from a backup: it gets them again, in the server
 // and in the folder, or else credentials that somebody has stolen would be good again without a word.
 func (w *trustWatch) look() {
