@@ -39,6 +39,9 @@ func Run(ctx context.Context, cfg Config) error {
 		ui: &ui{screen: cfg.screen(cfg.Stdout, true), interrupts: interrupts}, interrupts: interrupts,
 	}
 	c.contextID = cmp.Or(c.contextID, c.Client.NextID())
+	if c.Backend.Agents == nil {
+		c.Backend.Agents = c.present.list
+	}
 	return c.run(ctx)
 }
 
@@ -299,11 +302,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		v.typing(typed)
 		return true
 	})
-	list := c.Backend.Agents // includes agents that can be asked without running
-	if list == nil {
-		list = c.present.list
-	}
-	c.To, c.ReplyTo = addressee(ctx, list, text), c.others.latest()
+	c.To, c.ReplyTo = addressee(ctx, c.Backend.Agents, text), c.others.latest()
 	said, failed := c.Message(ctx, c.contextID, text)
 	var answer *a2a.Message
 	sent, asker := false, *c.Client

@@ -52,11 +52,7 @@ func (c *chat) list(t *table.Table, none string) {
 }
 
 func (c *chat) showAgents(ctx context.Context, _ string) error {
-	list := c.Backend.Agents
-	if list == nil {
-		list = c.present.list
-	}
-	all, err := list(ctx)
+	all, err := c.Backend.Agents(ctx)
 	if err != nil {
 		return err
 	}

@@ -145,11 +145,14 @@ func notPerson(id string) error {
 	return nil
 }
 
+// SenderPrefixes returns what the ids of Cortex, of people and of agents begin with where these are told apart, as in agent:ID.
+func SenderPrefixes() []string { return []string{Cortex, "user", "agent"} }
+
 // PersonName returns the name of a person as people read and type it: without the prefix "user:", unless the rest reads like another sender. Other ids
 // stay as they are.
 func PersonName(from string) string {
 	name := strings.TrimPrefix(from, "user:")
-	if first, _, _ := strings.Cut(name, ":"); slices.Contains([]string{Cortex, "user", "agent"}, first) || name == "" {
+	if first, _, _ := strings.Cut(name, ":"); slices.Contains(SenderPrefixes(), first) || name == "" {
 		return from
 	}
 	return name

@@ -191,14 +191,11 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 // userName returns the name of a person without the prefix that lists show.
 func userName(name string) string { return strings.TrimPrefix(name, "user:") }
 
-// keptNames begin the names of Cortex, of people and of agents where these are told apart, as in agent:ID.
-var keptNames = []string{transport.Cortex, "user", "agent"}
-
-// isKept reports whether a word is one of keptNames or looks like one.
+// isKept reports whether a word begins ids of Cortex, of people or of agents, or looks like one that does.
 func isKept(word string) bool {
 	var set lookalike.Set
-	set.Add(keptNames...)
-	return slices.Contains(keptNames, word) || set.Like(word) != ""
+	set.Add(transport.SenderPrefixes()...)
+	return slices.Contains(transport.SenderPrefixes(), word) || set.Like(word) != ""
 }
 
 // checkPersonName returns an error for the name of a person that could be taken for Cortex, for an agent, or for everybody without a name. Credentials

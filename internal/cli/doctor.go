@@ -124,11 +124,8 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 		return stored(check{"store", isNoted, "it is on a server of its own, whose own tools look at it", ""})
 	}
 	if _, err := os.Stat(datadir.Store(data)); err != nil {
-		if missing := datadir.MissingStore(e.settings.data, e.settings.folder()); missing != nil {
-			return missing
-		}
-		if gone := datadir.GoneStore(e.settings.data, e.settings.folder()); gone != "" {
-			return errors.New(gone)
+		if lost := e.settings.lostStore(); lost != nil {
+			return lost
 		}
 		if !repair && errors.Is(err, fs.ErrNotExist) {
 			return stored(good("store", "nothing is stored yet"))
@@ -138,6 +135,15 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 	err := e.doctorStore(ctx, checks, repair, asJSON)
 	if err == nil && anyWrong(checks) {
 		err = errShown
+	}
+	return err
+}
+
+// lostStore returns an error when there is no store where there was one.
+func (s *settings) lostStore() error {
+	err := datadir.MissingStore(s.data, s.folder())
+	if gone := datadir.GoneStore(s.data, s.folder()); err == nil && gone != "" {
+		err = errors.New(gone)
 	}
 	return err
 }
@@ -160,10 +166,8 @@ func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bo
 		return err
 	}
 	d, err := e.settings.examine(ctx)
-	if missing := datadir.MissingStore(e.settings.data, e.settings.folder()); missing != nil {
-		err = missing
-	} else if gone := datadir.GoneStore(e.settings.data, e.settings.folder()); gone != "" {
-		err = errors.New(gone)
+	if lost := e.settings.lostStore(); lost != nil {
+		err = lost
 	}
 	c.Release()
 	if err == nil && repair && d.Damaged {
@@ -441,10 +445,13 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 	var failed error
 	out := func(_ int, err error) { failed = cmp.Or(failed, err) }
 	line := func(format string, args ...any) { out(screen.Print(e.stdout, format, args...)) }
-	for i, f := range d.Findings {
-		if i == 0 {
+	gap := func(follow int) {
+		if follow > 0 {
 			line("")
 		}
+	}
+	gap(len(d.Findings))
+	for _, f := range d.Findings {
 		where := f.Stream
 		if f.File != "" {
 			where += "/" + f.File
@@ -457,10 +464,8 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			out(fmt.Fprintf(e.stdout, "  kept in %s\n", pathText(f.Archive))) // not shortened, to be copied
 		}
 	}
-	for i, c := range d.Conversations.Damaged {
-		if i == 0 {
-			line("")
-		}
+	gap(len(d.Conversations.Damaged))
+	for _, c := range d.Conversations.Damaged {
 		line("conversation %s: %d entries are good, %d behind them are not: %s", prompt.Clean(c.ContextID, 200), c.Good, c.Rest, prompt.Clean(c.Why, 300))
 	}
 	for i, l := range d.Loose {
@@ -473,16 +478,12 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		}
 		line("  %d of %s, %s", l.Files, of, transport.SizeText(l.Bytes))
 	}
-	for i, r := range d.Repaired {
-		if i == 0 {
-			line("")
-		}
+	gap(len(d.Repaired))
+	for _, r := range d.Repaired {
 		out(fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, pathText(r.Archive)))
 	}
+	gap(len(d.SetAside))
 	for i, a := range d.SetAside {
-		if i == 0 {
-			line("")
-		}
 		if i == maxAsideNamed {
 			line("and %d more", len(d.SetAside)-i)
 			break

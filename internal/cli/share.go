@@ -63,7 +63,7 @@ func sharers(names []string) (ids []string, err error) {
 	for _, name := range names {
 		id, agent := strings.CutPrefix(name, "agent:")
 		if !agent && name != "user" {
-			id = "user:" + strings.TrimPrefix(name, "user:")
+			id = "user:" + userName(name)
 		}
 		if err := transport.CheckID(id); err != nil || id == "user:" || agent && (id == "user" || strings.HasPrefix(id, "user:")) {
 			return nil, usagef("%s is nobody's name: it is as in `cortex auth list`, or agent:ID", prompt.Clean(name, 64))
@@ -128,10 +128,10 @@ func (e *env) warnOfNames(ctx context.Context, conv *conversation.Conversation, 
 	}
 	var alike lookalike.Set
 	for _, id := range slices.Concat(issued, conv.Shared, ids, []string{conv.Owner}) {
-		alike.Add(strings.TrimPrefix(id, "user:"))
+		alike.Add(userName(id))
 	}
 	for _, id := range ids {
-		if mark := alike.Mark(strings.TrimPrefix(id, "user:")); mark != "" {
+		if mark := alike.Mark(userName(id)); mark != "" {
 			e.say("warning: %s %s", prompt.Clean(id, pageWord), prompt.Clean(mark, pageWord))
 		}
 		if issued != nil && !slices.Contains(issued, id) {
