@@ -25,21 +25,11 @@ var closeCases = []testCase{
 			byTransport.drain()
 
 			byContext.cancel()
-			if err := byContext.returned(); !errors.Is(err, context.Canceled) {
-				e.Errorf("%v: Serve = %v after its context ended, want context.Canceled", t, err)
-			}
-			if err := bySubscription.sub.Close(); err != nil {
-				e.Errorf("%v: Subscription.Close = %v, want nil", t, err)
-			}
-			if err := bySubscription.returned(); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("%v: Serve = %v after the subscription's Close, want ErrClosed", t, err)
-			}
-			if err := tr.Close(); err != nil {
-				e.Errorf("Close = %v, want nil", err)
-			}
-			if err := byTransport.returned(); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("%v: Serve = %v after the transport's Close, want ErrClosed", t, err)
-			}
+			e.wantIs(byContext.returned(), context.Canceled, "%v: Serve after its context ended", t)
+			e.wantIs(bySubscription.sub.Close(), nil, "%v: Subscription.Close", t)
+			e.wantIs(bySubscription.returned(), transport.ErrClosed, "%v: Serve after the subscription's Close", t)
+			e.wantIs(tr.Close(), nil, "Close")
+			e.wantIs(byTransport.returned(), transport.ErrClosed, "%v: Serve after the transport's Close", t)
 		}
 	}},
 	{name: "close before Serve", run: func(e *env) {
@@ -54,41 +44,25 @@ var closeCases = []testCase{
 			if t.Kind == transport.KindLive {
 				e.say(t, "c1", "was under way")
 			}
-			if err := sub.Close(); err != nil {
-				e.Errorf("%v: Close = %v, want nil", t, err)
-			}
-			if err := sub.Serve(context.Background(), ignore); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("%v: Serve after Close = %v, want ErrClosed", t, err)
-			}
+			e.wantIs(sub.Close(), nil, "%v: Close", t)
+			e.wantIs(sub.Serve(context.Background(), ignore), transport.ErrClosed, "%v: Serve after Close", t)
 			tr := e.dial()
 			sub = e.subscribe(tr, t, nil)
-			if err := tr.Close(); err != nil {
-				e.Errorf("%v: Close = %v, want nil", t, err)
-			}
-			if err := sub.Serve(context.Background(), ignore); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("%v: Serve after the transport's Close = %v, want ErrClosed", t, err)
-			}
-			if err := sub.Close(); err != nil {
-				e.Errorf("%v: Close after the transport's = %v, want nil", t, err)
-			}
+			e.wantIs(tr.Close(), nil, "%v: Close", t)
+			e.wantIs(sub.Serve(context.Background(), ignore), transport.ErrClosed, "%v: Serve after the transport's Close", t)
+			e.wantIs(sub.Close(), nil, "%v: Close after the transport's", t)
 		}
 	}},
 	{name: "close makes every call fail", run: func(e *env) {
 		tr := e.dial()
-		if err := tr.Close(); err != nil {
-			e.Errorf("Close = %v, want nil", err)
-		}
+		e.wantIs(tr.Close(), nil, "Close")
 		for _, t := range topics {
 			ev := e.message(t, "c1", "x")
 			if t.Kind == transport.KindCards {
 				ev = e.card("", "a", "1", 0)
 			}
-			if err := tr.Publish(context.Background(), t, ev); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Publish(%v) after Close = %v, want ErrClosed", t, err)
-			}
-			if _, err := tr.Subscribe(context.Background(), t, nil); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Subscribe(%v) after Close = %v, want ErrClosed", t, err)
-			}
+			e.wantIs(tr.Publish(context.Background(), t, ev), transport.ErrClosed, "Publish(%v) after Close", t)
+			e.wantIs(errOf(tr.Subscribe(context.Background(), t, nil)), transport.ErrClosed, "Subscribe(%v) after Close", t)
 		}
 		e.desk(e.dial(), worker, nil).nothing("a closed transport stores nothing")
 	}},
@@ -113,15 +87,11 @@ var closeCases = []testCase{
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				if err := tr.Close(); err != nil {
-					e.Errorf("Close = %v, want nil", err)
-				}
+				e.wantIs(tr.Close(), nil, "Close")
 			})
 			for _, s := range subs {
 				wg.Go(func() {
-					if err := s.Close(); err != nil {
-						e.Errorf("Subscription.Close = %v, want nil", err)
-					}
+					e.wantIs(s.Close(), nil, "Subscription.Close")
 				})
 			}
 			wg.Go(func() {
@@ -133,9 +103,7 @@ var closeCases = []testCase{
 		}
 		wg.Wait()
 		for _, s := range servers {
-			if err := s.returned(); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Serve = %v, want ErrClosed", err)
-			}
+			e.wantIs(s.returned(), transport.ErrClosed, "Serve")
 		}
 	}},
 	{name: "close from inside a handler", run: func(e *env) {
@@ -150,20 +118,14 @@ var closeCases = []testCase{
 				return sub.Close()
 			})
 			e.say(t, "c1", "x")
-			if err := s.returned(); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Serve = %v after its handler closed the %s, want ErrClosed", err, end)
-			}
+			e.wantIs(s.returned(), transport.ErrClosed, "Serve after its handler closed the %s", end)
 		}
 	}},
 	{name: "close of a context", run: func(e *env) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := e.tr.Publish(ctx, worker, e.message(worker, "c1", "x")); !errors.Is(err, context.Canceled) {
-			e.Errorf("Publish with an ended context = %v, want context.Canceled", err)
-		}
-		if _, err := e.tr.Subscribe(ctx, worker, nil); !errors.Is(err, context.Canceled) {
-			e.Errorf("Subscribe with an ended context = %v, want context.Canceled", err)
-		}
+		e.wantIs(e.tr.Publish(ctx, worker, e.message(worker, "c1", "x")), context.Canceled, "Publish with an ended context")
+		e.wantIs(errOf(e.tr.Subscribe(ctx, worker, nil)), context.Canceled, "Subscribe with an ended context")
 		d := e.desk(e.tr, worker, nil)
 		d.nothing("its Publish failed")
 

@@ -36,12 +36,8 @@ var deadCases = []testCase{
 			if l, err := all.DeadLetter(ctx, strange.tenant, strange.id); !errors.Is(err, transport.ErrNotFound) {
 				e.Errorf("DeadLetter(%q, %q) = %v, %v, want ErrNotFound", strange.tenant, strange.id, l, err)
 			}
-			if err := all.ReplayDead(ctx, strange.tenant, strange.id); !errors.Is(err, transport.ErrNotFound) {
-				e.Errorf("ReplayDead(%q, %q) = %v, want ErrNotFound", strange.tenant, strange.id, err)
-			}
-			if err := all.RemoveDead(ctx, strange.tenant, strange.id); err != nil {
-				e.Errorf("RemoveDead(%q, %q) = %v, want nil", strange.tenant, strange.id, err)
-			}
+			e.wantIs(all.ReplayDead(ctx, strange.tenant, strange.id), transport.ErrNotFound, "ReplayDead(%q, %q)", strange.tenant, strange.id)
+			e.wantIs(all.RemoveDead(ctx, strange.tenant, strange.id), nil, "RemoveDead(%q, %q)", strange.tenant, strange.id)
 		}
 		if n := len(e.dead(e.tr, "")); n != 2 {
 			e.Errorf("%d dead letters, want both still there", n)
@@ -75,9 +71,7 @@ var deadCases = []testCase{
 		d.take("again")
 		e.publish(e.tr, worker, letter.Event)
 		d.nothing("its id was published before")
-		if err := all.ReplayDead(ctx, "", second.ID); !errors.Is(err, transport.ErrNotFound) {
-			e.Errorf("ReplayDead for a second time = %v, want ErrNotFound", err)
-		}
+		e.wantIs(all.ReplayDead(ctx, "", second.ID), transport.ErrNotFound, "ReplayDead for a second time")
 	}},
 	{name: "dead letter that waited for its time", needs: keepsDead, run: func(e *env) {
 		d := e.desk(e.dial(), worker, nil)
@@ -95,17 +89,13 @@ var deadCases = []testCase{
 		d := e.desk(e.dial(), worker, nil)
 		letters := e.bury(d, worker, "c1", "gone", "kept")
 		for range 2 {
-			if err := all.RemoveDead(ctx, "", letters[0].ID); err != nil {
-				e.Errorf("RemoveDead = %v, want nil", err)
-			}
+			e.wantIs(all.RemoveDead(ctx, "", letters[0].ID), nil, "RemoveDead")
 		}
 		left := e.dead(e.tr, "")
 		if len(left) != 1 || left[0].ID != letters[1].ID {
 			e.Errorf("%d dead letters, want the other one only", len(left))
 		}
-		if err := all.ReplayDead(ctx, "", letters[0].ID); !errors.Is(err, transport.ErrNotFound) {
-			e.Errorf("ReplayDead of a removed one = %v, want ErrNotFound", err)
-		}
+		e.wantIs(all.ReplayDead(ctx, "", letters[0].ID), transport.ErrNotFound, "ReplayDead of a removed one")
 		d.nothing("it was removed")
 	}},
 	{name: "dead letter that cannot be read", needs: keepsDead, run: func(e *env) {
@@ -116,9 +106,7 @@ var deadCases = []testCase{
 		e.publish(e.tr, worker, bad)
 		e.eventually("a dead letter", func() bool { return len(e.dead(e.tr, "")) == 1 })
 		id := e.dead(e.tr, "")[0].ID
-		if err := all.ReplayDead(ctx, "", id); !errors.Is(err, transport.ErrInvalid) {
-			e.Errorf("ReplayDead of what cannot be read = %v, want ErrInvalid", err)
-		}
+		e.wantIs(all.ReplayDead(ctx, "", id), transport.ErrInvalid, "ReplayDead of what cannot be read")
 		d.nothing("nobody can read it")
 		if n := len(e.dead(e.tr, "")); n != 1 {
 			e.Errorf("%d dead letters, want it to stay", n)

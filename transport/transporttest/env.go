@@ -3,6 +3,7 @@ package transporttest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -255,6 +256,17 @@ func (e *env) nobody(why string, desks ...*desk) {
 
 // asBytes compares byte slices fast.
 var asBytes = cmp.FilterValues(func(x, y []byte) bool { return len(x) > 0 && len(y) > 0 }, cmp.Comparer(bytes.Equal))
+
+// wantIs checks that a call, which format describes, has returned want, or an error that wraps it; nil: no error.
+func (e *env) wantIs(err, want error, format string, args ...any) {
+	e.Helper()
+	if !errors.Is(err, want) {
+		e.Errorf("%s = %v, want %v", fmt.Sprintf(format, args...), err, want)
+	}
+}
+
+// errOf returns the error of a call.
+func errOf[T any](_ T, err error) error { return err }
 
 // same fails the case unless got equals want as published, with times to the nanosecond.
 func (e *env) same(got, want *transport.Event) {

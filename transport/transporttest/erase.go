@@ -82,9 +82,7 @@ var eraseCases = []testCase{
 			w.done(nil)
 			e.drained(worker)
 			_ = e.tr.Close()
-			if err := e.tr.(transport.Eraser).Erase(context.Background(), "", "c1"); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Erase after Close = %v, want ErrClosed", err)
-			}
+			e.wantIs(e.tr.(transport.Eraser).Erase(context.Background(), "", "c1"), transport.ErrClosed, "Erase after Close")
 		},
 	},
 }

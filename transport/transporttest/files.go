@@ -82,15 +82,11 @@ var fileCases = []testCase{
 		ctx, f := context.Background(), e.tr.(transport.Files)
 		broken := errors.New("broken")
 		half := io.MultiReader(bytes.NewReader(pattern(2*transport.FileChunk+1)), iotest.ErrReader(broken))
-		if _, err := transport.PutFile(ctx, f, "", "c", "user", half, 1<<30); !errors.Is(err, broken) {
-			e.Errorf("PutFile of what cannot be read = %v, want the error", err)
-		}
+		e.wantIs(errOf(transport.PutFile(ctx, f, "", "c", "user", half, 1<<30)), broken, "PutFile of what cannot be read")
 		ended, end := context.WithCancel(ctx)
 		stops := readerFunc(func(b []byte) (int, error) { end(); return len(b), nil })
 		whole := io.MultiReader(bytes.NewReader(pattern(2*transport.FileChunk)), stops)
-		if _, err := transport.PutFile(ended, f, "", "c", "user", whole, 1<<30); !errors.Is(err, context.Canceled) {
-			e.Errorf("PutFile that is stopped = %v, want context.Canceled", err)
-		}
+		e.wantIs(errOf(transport.PutFile(ended, f, "", "c", "user", whole, 1<<30)), context.Canceled, "PutFile that is stopped")
 		keeper, ok := e.tr.(transport.FileKeeper)
 		if !ok {
 			return
@@ -118,36 +114,22 @@ var fileCases = []testCase{
 			e.Errorf("Chunk again = %d bytes, %v, want what was stored", len(got), err)
 		}
 		for _, n := range []int{0, 2, 4, -1} {
-			if _, err := f.Chunk(ctx, o, n); !errors.Is(err, transport.ErrNotFound) {
-				e.Errorf("Chunk %d = %v, want ErrNotFound", n, err)
-			}
+			e.wantIs(errOf(f.Chunk(ctx, o, n)), transport.ErrNotFound, "Chunk %d", n)
 		}
-		if err := f.PutChunk(ctx, o, 0, pattern(transport.FileChunk+100)); !errors.Is(err, transport.ErrTooLarge) {
-			e.Errorf("PutChunk of too much = %v, want ErrTooLarge", err)
-		}
+		e.wantIs(f.PutChunk(ctx, o, 0, pattern(transport.FileChunk+100)), transport.ErrTooLarge, "PutChunk of too much")
 		for name, c := range map[string]struct {
 			o transport.Object
 			n int
 		}{"no conversation": {transport.Object{From: "user", ID: "1"}, 0}, "no sender": {transport.Object{ContextID: "c", ID: "1"}, 0}, "-1": {o, -1}} {
-			if err := f.PutChunk(ctx, c.o, c.n, pattern(100)); !errors.Is(err, transport.ErrInvalid) {
-				e.Errorf("PutChunk with %s = %v, want ErrInvalid", name, err)
-			}
+			e.wantIs(f.PutChunk(ctx, c.o, c.n, pattern(100)), transport.ErrInvalid, "PutChunk with %s", name)
 		}
 		ended, end := context.WithCancel(ctx)
 		end()
-		if err := f.PutChunk(ended, o, 0, pattern(100)); !errors.Is(err, context.Canceled) {
-			e.Errorf("PutChunk whose context has ended = %v, want context.Canceled", err)
-		}
-		if _, err := f.Chunk(ended, o, 3); !errors.Is(err, context.Canceled) {
-			e.Errorf("Chunk whose context has ended = %v, want context.Canceled", err)
-		}
+		e.wantIs(f.PutChunk(ended, o, 0, pattern(100)), context.Canceled, "PutChunk whose context has ended")
+		e.wantIs(errOf(f.Chunk(ended, o, 3)), context.Canceled, "Chunk whose context has ended")
 		_ = e.tr.Close()
-		if err := f.PutChunk(ctx, o, 0, pattern(100)); !errors.Is(err, transport.ErrClosed) {
-			e.Errorf("PutChunk after Close = %v, want ErrClosed", err)
-		}
-		if _, err := f.Chunk(ctx, o, 3); !errors.Is(err, transport.ErrClosed) {
-			e.Errorf("Chunk after Close = %v, want ErrClosed", err)
-		}
+		e.wantIs(f.PutChunk(ctx, o, 0, pattern(100)), transport.ErrClosed, "PutChunk after Close")
+		e.wantIs(errOf(f.Chunk(ctx, o, 3)), transport.ErrClosed, "Chunk after Close")
 	}},
 	{name: "files go with their conversation", needs: eraseFiles, run: func(e *env) {
 		gone, alike := "c.1", "c"
@@ -190,9 +172,7 @@ var fileCases = []testCase{
 			break
 		}
 		for range 2 {
-			if err := keeper.RemoveObject(ctx, large.Object); err != nil {
-				e.Errorf("RemoveObject = %v, want nil", err)
-			}
+			e.wantIs(keeper.RemoveObject(ctx, large.Object), nil, "RemoveObject")
 		}
 		if d := cmp.Diff(map[transport.Object]bool{small.Object: true}, list()); d != "" {
 			e.Errorf("the files that are left differ (-want +got):\n%s", d)

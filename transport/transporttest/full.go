@@ -40,9 +40,7 @@ var fullCases = []testCase{
 		}
 		share := e.message(orchestrator, "c0", "")
 		share.Payload = &transport.Share{With: []string{"user:bob"}}
-		if err := tr.Publish(context.Background(), orchestrator, share); !errors.Is(err, transport.ErrFull) {
-			e.Errorf("a share: Publish to a full inbox = %v, want ErrFull", err)
-		}
+		e.wantIs(tr.Publish(context.Background(), orchestrator, share), transport.ErrFull, "a share: Publish to a full inbox")
 		// Events of work in progress are accepted.
 		task := &a2a.Task{ID: "t1", ContextID: "c0", Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
 		agent := e.message(orchestrator, "c0", "")
@@ -53,18 +51,12 @@ var fullCases = []testCase{
 		for what, payload := range map[string]transport.Payload{"a result": task, "a cancellation": &transport.Cancel{Reason: "enough"}} {
 			ev := e.message(orchestrator, "c0", "")
 			ev.Payload = payload
-			if err := tr.Publish(context.Background(), orchestrator, ev); err != nil {
-				e.Errorf("%s: Publish to a full inbox = %v, want nil", what, err)
-			}
+			e.wantIs(tr.Publish(context.Background(), orchestrator, ev), nil, "%s: Publish to a full inbox", what)
 		}
 		for what, ev := range map[string]*transport.Event{"an agent's message": agent, "a deadline": timer} {
-			if err := tr.Publish(context.Background(), orchestrator, ev); err != nil {
-				e.Errorf("%s: Publish to a full inbox = %v, want nil", what, err)
-			}
+			e.wantIs(tr.Publish(context.Background(), orchestrator, ev), nil, "%s: Publish to a full inbox", what)
 		}
-		if err := tr.Publish(context.Background(), worker, e.message(worker, "c0", "a task")); err != nil {
-			e.Errorf("a task: Publish = %v while the orchestrator's inbox is full, want nil", err)
-		}
+		e.wantIs(tr.Publish(context.Background(), worker, e.message(worker, "c0", "a task")), nil, "a task: Publish while the orchestrator's inbox is full")
 
 		// There is room again when some of it is done.
 		d := e.desk(tr, orchestrator, nil)
@@ -96,9 +88,7 @@ var fullCases = []testCase{
 		// Other inboxes are not affected.
 		other := transport.Inbox("", "other")
 		for _, t := range []transport.Topic{other, orchestrator} {
-			if err := tr.Publish(context.Background(), t, e.message(t, "c1", "now")); err != nil {
-				e.Errorf("Publish to %s = %v while the inbox of %s is full, want nil", t.ID, err, worker.ID)
-			}
+			e.wantIs(tr.Publish(context.Background(), t, e.message(t, "c1", "now")), nil, "Publish to %s while the inbox of %s is full", t.ID, worker.ID)
 		}
 
 		// There is room again when some of it is done, and no accepted event is lost.

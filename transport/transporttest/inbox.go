@@ -142,9 +142,7 @@ var inboxCases = []testCase{
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				if err := e.tr.Publish(context.Background(), worker, ev); err != nil {
-					e.Errorf("Publish = %v, want nil", err)
-				}
+				e.wantIs(e.tr.Publish(context.Background(), worker, ev), nil, "Publish")
 			})
 		}
 		wg.Wait()

@@ -162,9 +162,7 @@ var invalidCases = []testCase{
 			transport.Inbox("", ""), transport.Live("", ""), transport.Inbox("", "a b"),
 			transport.Inbox("a b", "x"), transport.Cards("a\nb"),
 		} {
-			if _, err := e.tr.Subscribe(context.Background(), t, nil); !errors.Is(err, transport.ErrInvalid) {
-				e.Errorf("Subscribe(%+v) = %v, want ErrInvalid", t, err)
-			}
+			e.wantIs(errOf(e.tr.Subscribe(context.Background(), t, nil)), transport.ErrInvalid, "Subscribe(%+v)", t)
 		}
 	}},
 	{name: "invalid id may be used again", run: func(e *env) {

@@ -61,9 +61,7 @@ var optionalCases = []testCase{
 				if n, err := tr.Untaken(context.Background(), worker); n != 5 || err != nil {
 					e.Errorf("Untaken = %d, %v after five events without a subscriber, want 5", n, err)
 				}
-				if _, err := tr.Untaken(context.Background(), transport.Live("", "c")); !errors.Is(err, transport.ErrInvalid) {
-					e.Errorf("Untaken of what is no inbox = %v, want ErrInvalid", err)
-				}
+				e.wantIs(errOf(tr.Untaken(context.Background(), transport.Live("", "c"))), transport.ErrInvalid, "Untaken of what is no inbox")
 			}
 			d := e.desk(e.dial(), worker, nil)
 			v := d.next()
@@ -130,13 +128,9 @@ var optionalCases = []testCase{
 				held, err := search.Holds(context.Background(), worker, &about)
 				return !held && err == nil
 			})
-			if _, err := search.Holds(context.Background(), transport.Live("", "c"), &about); !errors.Is(err, transport.ErrInvalid) {
-				e.Errorf("Holds of what is no inbox = %v, want ErrInvalid", err)
-			}
+			e.wantIs(errOf(search.Holds(context.Background(), transport.Live("", "c"), &about)), transport.ErrInvalid, "Holds of what is no inbox")
 			_ = e.tr.Close()
-			if _, err := search.Holds(context.Background(), worker, &about); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Holds after Close = %v, want ErrClosed", err)
-			}
+			e.wantIs(errOf(search.Holds(context.Background(), worker, &about)), transport.ErrClosed, "Holds after Close")
 		},
 	},
 	{
@@ -190,18 +184,10 @@ var optionalCases = []testCase{
 			watch.Remove(inbox(0))
 			e.say(inbox(2), "c", "x")
 			wakes(inbox(2))
-			if err := watch.Add(ctx, transport.Live("", "c")); !errors.Is(err, transport.ErrInvalid) {
-				e.Errorf("Add of what is no inbox = %v, want ErrInvalid", err)
-			}
-			if err := errors.Join(watch.Close(), watch.Close()); err != nil {
-				e.Errorf("Close = %v", err)
-			}
-			if err := <-served; !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Serve = %v after Close, want ErrClosed", err)
-			}
-			if err := watch.Add(ctx, inbox(4)); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Add = %v after Close, want ErrClosed", err)
-			}
+			e.wantIs(watch.Add(ctx, transport.Live("", "c")), transport.ErrInvalid, "Add of what is no inbox")
+			e.wantIs(errors.Join(watch.Close(), watch.Close()), nil, "Close")
+			e.wantIs(<-served, transport.ErrClosed, "Serve after Close")
+			e.wantIs(watch.Add(ctx, inbox(4)), transport.ErrClosed, "Add after Close")
 		},
 	},
 	{
@@ -236,21 +222,15 @@ var optionalCases = []testCase{
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			h := e.tr.(transport.Health)
-			if err := h.Healthy(ctx); err != nil {
-				e.Errorf("Healthy = %v, want nil", err)
-			}
+			e.wantIs(h.Healthy(ctx), nil, "Healthy")
 			_ = e.tr.Close()
-			if err := h.Healthy(ctx); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Healthy after Close = %v, want ErrClosed", err)
-			}
+			e.wantIs(h.Healthy(ctx), transport.ErrClosed, "Healthy after Close")
 		},
 	},
 	{name: "questions after close", run: func(e *env) {
 		_ = e.tr.Close()
 		if tr, ok := e.tr.(transport.InboxDepth); ok {
-			if _, err := tr.Waiting(context.Background(), worker); !errors.Is(err, transport.ErrClosed) {
-				e.Errorf("Waiting after Close = %v, want ErrClosed", err)
-			}
+			e.wantIs(errOf(tr.Waiting(context.Background(), worker)), transport.ErrClosed, "Waiting after Close")
 		}
 		if tr, ok := e.tr.(transport.DeadLetters); ok {
 			n := 0

@@ -2,7 +2,6 @@ package transporttest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -297,13 +296,9 @@ var ownershipCases = []testCase{
 			e.Errorf("Owners = %v, %v of an inbox without order, want none", list, err)
 		}
 		for _, t := range []transport.Topic{transport.Cards(""), transport.Live("", "c1")} {
-			if _, err := o.Owners(context.Background(), t); !errors.Is(err, transport.ErrInvalid) {
-				e.Errorf("Owners(%v) = %v, want ErrInvalid", t, err)
-			}
+			e.wantIs(errOf(o.Owners(context.Background(), t)), transport.ErrInvalid, "Owners(%v)", t)
 		}
 		_ = e.tr.Close()
-		if _, err := o.Owners(context.Background(), orchestrator); !errors.Is(err, transport.ErrClosed) {
-			e.Errorf("Owners after Close = %v, want ErrClosed", err)
-		}
+		e.wantIs(errOf(o.Owners(context.Background(), orchestrator)), transport.ErrClosed, "Owners after Close")
 	}},
 }

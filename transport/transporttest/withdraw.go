@@ -2,7 +2,6 @@ package transporttest
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -16,9 +15,7 @@ func withdraws(_ Node, tr transport.Transport) bool {
 // withdraw withdraws ev.
 func (e *env) withdraw(t transport.Topic, ev *transport.Event) {
 	e.Helper()
-	if err := e.tr.(transport.Withdrawer).Withdraw(context.Background(), t, ev.ContextID, ev.From, ev.ID); err != nil {
-		e.Errorf("Withdraw(%s) = %v, want nil", ev.ID, err)
-	}
+	e.wantIs(e.tr.(transport.Withdrawer).Withdraw(context.Background(), t, ev.ContextID, ev.From, ev.ID), nil, "Withdraw(%s)", ev.ID)
 }
 
 // waiting returns the depth of an inbox, or -1 if the transport does not report it.
@@ -111,12 +108,8 @@ var withdrawCases = []testCase{
 	}},
 	{name: "withdraw from what is no inbox", needs: withdraws, run: func(e *env) {
 		w := e.tr.(transport.Withdrawer)
-		if err := w.Withdraw(context.Background(), transport.Cards(""), "c1", "user", "x"); !errors.Is(err, transport.ErrInvalid) {
-			e.Errorf("Withdraw from the cards = %v, want ErrInvalid", err)
-		}
+		e.wantIs(w.Withdraw(context.Background(), transport.Cards(""), "c1", "user", "x"), transport.ErrInvalid, "Withdraw from the cards")
 		_ = e.tr.Close()
-		if err := w.Withdraw(context.Background(), worker, "c1", "user", "x"); !errors.Is(err, transport.ErrClosed) {
-			e.Errorf("Withdraw after Close = %v, want ErrClosed", err)
-		}
+		e.wantIs(w.Withdraw(context.Background(), worker, "c1", "user", "x"), transport.ErrClosed, "Withdraw after Close")
 	}},
 }
