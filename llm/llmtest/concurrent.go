@@ -4,23 +4,29 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
+// together returns what each of n calls does when it arrives, and a channel that is closed when all are under way.
+func together(n int) (arrive func(), all chan struct{}) {
+	all = make(chan struct{})
+	var arrived atomic.Int64
+	return func() {
+		if arrived.Add(1) == int64(n) {
+			close(all)
+		}
+	}, all
+}
+
 var concurrentCases = []testCase{
 	{name: "own answers", run: func(e *env) {
 		const n = 32
-		var mu sync.Mutex
-		arrived, all := 0, make(chan struct{}) // closed when all calls are under way
+		arrive, all := together(n)
 		c := e.wire.Dial(e.T, func(c *Call) *Reply {
-			mu.Lock()
-			defer mu.Unlock()
-			if arrived++; arrived == n {
-				close(all)
-			}
+			arrive()
 			text := c.Messages[len(c.Messages)-1].Text()
 			return &Reply{Pieces: []string{"you ", "said ", text}, Hold: all}
 		}, Options{Key: key})
@@ -34,15 +40,10 @@ var concurrentCases = []testCase{
 	}},
 	{name: "own ends", run: func(e *env) {
 		const n = 32
-		var mu sync.Mutex
-		arrived, all := 0, make(chan struct{}) // closed when all calls are under way
-		rest := make(chan struct{})            // closed when the calls that fail have ended
+		arrive, all := together(n)
+		rest := make(chan struct{}) // closed when the calls that fail have ended
 		c := e.wire.Dial(e.T, func(c *Call) *Reply {
-			mu.Lock()
-			defer mu.Unlock()
-			if arrived++; arrived == n {
-				close(all)
-			}
+			arrive()
 			text := c.Messages[len(c.Messages)-1].Text()
 			switch kind, _, _ := strings.Cut(text, " "); kind {
 			case "fail":

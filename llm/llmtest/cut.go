@@ -1,61 +1,36 @@
 package llmtest
 
-import "github.com/cortex-orchestrator/cortex/llm"
+import (
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
 
 var cutCases = []testCase{
-	{name: "with pieces", run: func(e *env) {
-		c, s := e.serve(&Reply{Pieces: []string{"Once ", "upon ", "a"}, Cut: true})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrTruncated)
-		if got := a.text(); got != "Once upon a" {
-			e.Errorf("before the cut came %q, want %q", got, "Once upon a")
-		}
-		e.wantOnce(s)
-	}},
-	{name: "after one piece", run: func(e *env) {
-		c, _ := e.serve(&Reply{Pieces: []string{"Once"}, Cut: true})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrTruncated)
-		if got := a.text(); got != "Once" {
-			e.Errorf("before the cut came %q, want %q", got, "Once")
-		}
-	}},
-	{name: "in good order", run: func(e *env) {
-		c, s := e.serve(&Reply{Pieces: []string{"Once ", "upon ", "a"}, Cut: true, Orderly: true})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrTruncated)
-		if got := a.text(); got != "Once upon a" {
-			e.Errorf("before the cut came %q, want %q", got, "Once upon a")
-		}
-		e.wantOnce(s)
-	}},
+	{name: "with pieces", run: func(e *env) { e.cutShort(&Reply{Pieces: []string{"Once ", "upon ", "a"}, Cut: true}) }},
+	{name: "after one piece", run: func(e *env) { e.cutShort(&Reply{Pieces: []string{"Once"}, Cut: true}) }},
+	{name: "in good order", run: func(e *env) { e.cutShort(&Reply{Pieces: []string{"Once ", "upon ", "a"}, Cut: true, Orderly: true}) }},
 	{name: "usage", run: func(e *env) {
-		c, _ := e.serve(&Reply{Pieces: []string{"Once ", "upon ", "a"}, Cut: true, Usage: spent, Early: true})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrTruncated)
-		e.wantSpent(a.err)
+		e.fallsShort(&Reply{Pieces: []string{"Once ", "upon ", "a"}, Cut: true, Usage: spent, Early: true}, llm.ErrTruncated)
 	}},
-	{name: "without pieces", run: func(e *env) {
-		c, s := e.serve(&Reply{Cut: true})
-		// Not every protocol distinguishes this from an unreachable server.
-		e.wantError(e.ask(c, request("hi")), llm.ErrTruncated, llm.ErrUnavailable)
-		e.wantOnce(s)
-	}},
+	// Not every protocol distinguishes this from an unreachable server.
+	{name: "without pieces", run: func(e *env) { e.fallsShort(&Reply{Cut: true}, llm.ErrTruncated, llm.ErrUnavailable) }},
 	{name: "after thoughts", run: func(e *env) {
-		c, _ := e.serve(&Reply{Thoughts: "Let me see.", Cut: true})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrTruncated, llm.ErrUnavailable)
-		e.wantStart(a, "")
+		e.fallsShort(&Reply{Thoughts: "Let me see.", Cut: true}, llm.ErrTruncated, llm.ErrUnavailable)
 	}},
 	{name: "inside of a frame", needs: []Feature{NoCutFrame}, run: func(e *env) {
-		c, s := e.serve(&Reply{Pieces: []string{"Once ", "upon ", "a"}, CutFrame: true})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrTruncated)
-		e.wantStart(a, "Once upon a")
-		e.wantOnce(s)
+		e.fallsShort(&Reply{Pieces: []string{"Once ", "upon ", "a"}, CutFrame: true}, llm.ErrTruncated)
 	}},
 	{name: "inside of the first frame", needs: []Feature{NoCutFrame}, run: func(e *env) {
-		c, _ := e.serve(&Reply{CutFrame: true})
-		e.wantError(e.ask(c, request("hi")), llm.ErrTruncated, llm.ErrUnavailable)
+		e.fallsShort(&Reply{CutFrame: true}, llm.ErrTruncated, llm.ErrUnavailable)
 	}},
+}
+
+// cutShort checks that the whole text of r, which is cut, is yielded before the error.
+func (e *env) cutShort(r *Reply) {
+	e.Helper()
+	a, _ := e.fallsShort(r, llm.ErrTruncated)
+	if got, want := a.text(), strings.Join(r.Pieces, ""); got != want {
+		e.Errorf("before the cut came %q, want %q", got, want)
+	}
 }

@@ -25,11 +25,7 @@ func (e *env) fails(f Fault, want error) *llm.Error {
 	if f.Message == "" && f.Kind == Plain {
 		f.Message = words
 	}
-	c, s := e.serve(&Reply{Error: &f})
-	a := e.ask(c, request("hi"))
-	err := e.wantError(a, want)
-	e.wantStart(a, "")
-	e.wantOnce(s)
+	_, err := e.fallsShort(&Reply{Error: &f}, want)
 	if err.Status != f.Status && (!e.lacks(NoStatus) || err.Status != 0) {
 		e.Errorf("the error has the status %d, want %d", err.Status, f.Status)
 	}
@@ -86,10 +82,7 @@ func errorCases(w Wire) []testCase {
 			e.failsAfter(Fault{Status: 429, Message: words}, llm.ErrRateLimited)
 		}},
 		testCase{name: "usage after pieces", run: func(e *env) {
-			c, _ := e.serve(&Reply{Pieces: []string{"Once ", "upon"}, Error: &Fault{Status: 503}, Usage: spent, Early: true})
-			a := e.ask(c, request("hi"))
-			e.wantError(a, llm.ErrUnavailable)
-			e.wantSpent(a.err)
+			e.fallsShort(&Reply{Pieces: []string{"Once ", "upon"}, Error: &Fault{Status: 503}, Usage: spent, Early: true}, llm.ErrUnavailable)
 		}},
 		testCase{name: "quota after pieces", run: func(e *env) { e.failsAfter(Fault{Kind: Quota, Status: 429}, llm.ErrQuota) }},
 		testCase{name: "usable after an error", run: usableAfterErrors},
@@ -106,16 +99,13 @@ func (e *env) failsUncleanly(f Fault, want error) {
 // failsAfter makes the endpoint return f in the middle of an answer.
 func (e *env) failsAfter(f Fault, want error) {
 	e.Helper()
-	c, s := e.serve(&Reply{Pieces: []string{"Once ", "upon"}, Error: &f})
-	a := e.ask(c, request("hi"))
-	err := e.wantError(a, want)
+	a, err := e.fallsShort(&Reply{Pieces: []string{"Once ", "upon"}, Error: &f}, want)
 	if got := a.text(); got != "Once upon" {
 		e.Errorf("before the error came %q, want %q", got, "Once upon")
 	}
 	if err.Message == "" || !strings.Contains(err.Message, f.Message) {
 		e.Errorf("the error has the message %q, want %q", err.Message, f.Message)
 	}
-	e.wantOnce(s)
 }
 
 // usableAfterErrors fails in many ways, and calls the same client again after each.

@@ -25,79 +25,43 @@ func (e *env) wantStart(a *answer, sent string) {
 	}
 }
 
+// fallsShort has the endpoint send r, which is no complete answer, and checks that the call fails with one of these errors and is not repeated: what was
+// yielded is a beginning of the text, and the error has the usage of r.
+func (e *env) fallsShort(r *Reply, want ...error) (*answer, *llm.Error) {
+	e.Helper()
+	c, s := e.serve(r)
+	a := e.ask(c, request("hi"))
+	err := e.wantError(a, want...)
+	e.wantStart(a, strings.Join(r.Pieces, ""))
+	if r.Usage == spent {
+		e.wantSpent(a.err)
+	}
+	e.wantOnce(s)
+	return a, err
+}
+
 var finishCases = []testCase{
 	{name: "length", run: func(e *env) {
-		c, s := e.serve(&Reply{Pieces: []string{"Once ", "upon"}, Finish: Length, Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrLength)
-		e.wantStart(a, "Once upon")
-		e.wantSpent(a.err)
-		e.wantOnce(s)
+		e.fallsShort(&Reply{Pieces: []string{"Once ", "upon"}, Finish: Length, Usage: spent}, llm.ErrLength)
 	}},
 	{name: "length of thoughts", run: func(e *env) {
-		c, _ := e.serve(&Reply{Thoughts: "Well, let me see", Finish: Length, Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrLength)
-		e.wantStart(a, "")
-		e.wantSpent(a.err)
+		e.fallsShort(&Reply{Thoughts: "Well, let me see", Finish: Length, Usage: spent}, llm.ErrLength)
 	}},
 	{name: "filtered", run: func(e *env) {
-		c, s := e.serve(&Reply{Pieces: []string{"Once ", "upon"}, Finish: Filtered, Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrRefused)
-		e.wantStart(a, "Once upon")
-		e.wantSpent(a.err)
-		e.wantOnce(s)
+		e.fallsShort(&Reply{Pieces: []string{"Once ", "upon"}, Finish: Filtered, Usage: spent}, llm.ErrRefused)
 	}},
-	{name: "filtered at once", run: func(e *env) {
-		c, _ := e.serve(&Reply{Finish: Filtered, Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrRefused)
-		e.wantSpent(a.err)
-	}},
+	{name: "filtered at once", run: func(e *env) { e.fallsShort(&Reply{Finish: Filtered, Usage: spent}, llm.ErrRefused) }},
 	{name: "refused", needs: []Feature{NoRefusal}, run: func(e *env) {
-		c, s := e.serve(&Reply{Pieces: []string{"That is ", "nothing for me."}, Finish: Refused})
-		a := e.ask(c, request("hi"))
-		if err := e.wantError(a, llm.ErrRefused); !strings.Contains(err.Message, "That is nothing for me.") {
+		a, err := e.fallsShort(&Reply{Pieces: []string{"That is ", "nothing for me."}, Finish: Refused}, llm.ErrRefused)
+		if !strings.Contains(err.Message, "That is nothing for me.") {
 			e.Errorf("the error has the message %q, want the model's words", err.Message)
 		}
 		e.wantStart(a, "")
-		e.wantOnce(s)
 	}},
-	{name: "blocked prompt", needs: []Feature{NoPromptBlock}, run: func(e *env) {
-		c, s := e.serve(&Reply{Finish: Blocked})
-		e.wantError(e.ask(c, request("hi")), llm.ErrRefused)
-		e.wantOnce(s)
-	}},
-	{name: "unreadable call", run: func(e *env) {
-		c, _ := e.serve(&Reply{Finish: BadCall, Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrEmpty)
-		e.wantSpent(a.err)
-	}},
-	{name: "nothing", run: func(e *env) {
-		c, s := e.serve(&Reply{Finish: Nothing, Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrEmpty)
-		e.wantSpent(a.err)
-		e.wantOnce(s)
-	}},
-	{name: "empty", run: func(e *env) {
-		c, s := e.serve(&Reply{Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrEmpty)
-		e.wantSpent(a.err)
-		e.wantOnce(s)
-	}},
-	{name: "thoughts alone", run: func(e *env) {
-		c, _ := e.serve(&Reply{Thoughts: "Better say nothing.", Usage: spent})
-		a := e.ask(c, request("hi"))
-		e.wantError(a, llm.ErrEmpty)
-		e.wantSpent(a.err)
-		e.wantStart(a, "")
-	}},
-	{name: "never seen", run: func(e *env) {
-		c, _ := e.serve(&Reply{Pieces: []string{"Hel", "lo."}, Finish: NeverSeen})
-		e.wantText(e.ask(c, request("hi")), "Hello.")
-	}},
+	{name: "blocked prompt", needs: []Feature{NoPromptBlock}, run: func(e *env) { e.fallsShort(&Reply{Finish: Blocked}, llm.ErrRefused) }},
+	{name: "unreadable call", run: func(e *env) { e.fallsShort(&Reply{Finish: BadCall, Usage: spent}, llm.ErrEmpty) }},
+	{name: "nothing", run: func(e *env) { e.fallsShort(&Reply{Finish: Nothing, Usage: spent}, llm.ErrEmpty) }},
+	{name: "empty", run: func(e *env) { e.fallsShort(&Reply{Usage: spent}, llm.ErrEmpty) }},
+	{name: "thoughts alone", run: func(e *env) { e.fallsShort(&Reply{Thoughts: "Better say nothing.", Usage: spent}, llm.ErrEmpty) }},
+	{name: "never seen", run: func(e *env) { e.says(&Reply{Pieces: []string{"Hel", "lo."}, Finish: NeverSeen}) }},
 }

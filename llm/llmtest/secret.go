@@ -51,8 +51,7 @@ func (e *env) wantHidden(what, text string) {
 func (e *env) wantNoKey(err error) {
 	e.Helper()
 	texts := []string{fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)}
-	var failed *llm.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*llm.Error](err); ok {
 		texts = append(texts, fmt.Sprintf("%+v", *failed))
 	}
 	for _, text := range texts {

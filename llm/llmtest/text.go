@@ -18,34 +18,31 @@ var odd = []string{
 	"line\u2028separator\u0085next\ttab\u00a0\ufeff",
 }
 
+// says has the endpoint send r, and checks that the call yields its text. It returns the last chunk.
+func (e *env) says(r *Reply) llm.Chunk {
+	e.Helper()
+	c, _ := e.serve(r)
+	return e.wantText(e.ask(c, request("hi")), strings.Join(r.Pieces, ""))
+}
+
 var textCases = []testCase{
 	{name: "plain", run: func(e *env) {
-		c, _ := e.serve(&Reply{Pieces: []string{"Hello, ", "you."}})
-		if done := e.wantText(e.ask(c, request("hi")), "Hello, you."); done.Model != Model {
+		if done := e.says(&Reply{Pieces: []string{"Hello, ", "you."}}); done.Model != Model {
 			e.Errorf("Done has the model %q, want %q", done.Model, Model)
 		}
 	}},
-	{name: "one piece", run: func(e *env) {
-		c, _ := e.serve(&Reply{Pieces: []string{"Hello."}})
-		e.wantText(e.ask(c, request("hi")), "Hello.")
-	}},
+	{name: "one piece", run: func(e *env) { e.says(&Reply{Pieces: []string{"Hello."}}) }},
 	{name: "many pieces", run: func(e *env) {
 		var pieces []string
 		for i := range 500 {
 			pieces = append(pieces, fmt.Sprintf("%d ", i))
 		}
-		c, _ := e.serve(&Reply{Pieces: pieces})
-		e.wantText(e.ask(c, request("count")), strings.Join(pieces, ""))
+		e.says(&Reply{Pieces: pieces})
 	}},
 	{name: "small pieces", run: func(e *env) {
-		pieces := []string{"", " ", "\n", "", "a", "\t", "", "b", " ", "\n", ""}
-		c, _ := e.serve(&Reply{Pieces: pieces})
-		e.wantText(e.ask(c, request("hi")), strings.Join(pieces, ""))
+		e.says(&Reply{Pieces: []string{"", " ", "\n", "", "a", "\t", "", "b", " ", "\n", ""}})
 	}},
-	{name: "odd characters", run: func(e *env) {
-		c, _ := e.serve(&Reply{Pieces: odd})
-		e.wantText(e.ask(c, request("hi")), strings.Join(odd, ""))
-	}},
+	{name: "odd characters", run: func(e *env) { e.says(&Reply{Pieces: odd}) }},
 	{name: "streamed", run: func(e *env) {
 		hold := make(chan struct{})
 		c, _ := e.serve(&Reply{Pieces: []string{"one ", "two ", "three"}, Hold: hold})
@@ -54,30 +51,23 @@ var textCases = []testCase{
 		close(hold)
 		e.wantText(e.await(k), "one two three")
 	}},
-	{name: "big piece", run: func(e *env) {
-		big := strings.Repeat("0123456789abcdef", 1<<16)
-		c, _ := e.serve(&Reply{Pieces: []string{"<", big, ">"}})
-		e.wantText(e.ask(c, request("hi")), "<"+big+">")
-	}},
+	{name: "big piece", run: func(e *env) { e.says(&Reply{Pieces: []string{"<", strings.Repeat("0123456789abcdef", 1<<16), ">"}}) }},
 	{name: "model and usage", run: func(e *env) {
 		usage := llm.Usage{Input: 1234, Cached: 1024, Output: 56}
-		c, _ := e.serve(&Reply{Pieces: []string{"Hello."}, Model: "test-model-2026-11-01", Usage: usage})
-		done := e.wantText(e.ask(c, request("hi")), "Hello.")
+		done := e.says(&Reply{Pieces: []string{"Hello."}, Model: "test-model-2026-11-01", Usage: usage})
 		if diff := cmp.Diff(llm.Chunk{Done: true, Model: "test-model-2026-11-01", Usage: usage}, done); diff != "" {
 			e.Errorf("the last chunk (-want +got):\n%s", diff)
 		}
 	}},
 	{name: "nothing from the cache", run: func(e *env) {
 		usage := llm.Usage{Input: 10, Output: 2}
-		c, _ := e.serve(&Reply{Pieces: []string{"Hello."}, Usage: usage})
-		if done := e.wantText(e.ask(c, request("hi")), "Hello."); done.Usage != usage {
+		if done := e.says(&Reply{Pieces: []string{"Hello."}, Usage: usage}); done.Usage != usage {
 			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
 		}
 	}},
 	{name: "thoughts", run: func(e *env) {
 		usage := llm.Usage{Input: 10, Output: 90, Reasoning: 40}
-		c, _ := e.serve(&Reply{Thoughts: "The user greets me. I greet back.", Pieces: []string{"Hel", "lo."}, Usage: usage})
-		if done := e.wantText(e.ask(c, request("hi")), "Hello."); done.Usage != usage {
+		if done := e.says(&Reply{Thoughts: "The user greets me. I greet back.", Pieces: []string{"Hel", "lo."}, Usage: usage}); done.Usage != usage {
 			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
 		}
 	}},
@@ -97,8 +87,7 @@ var textCases = []testCase{
 	}},
 	{name: "unknown", needs: []Feature{NoUnknown}, run: func(e *env) {
 		usage := llm.Usage{Input: 10, Output: 2}
-		c, _ := e.serve(&Reply{Unknown: true, Thoughts: "Hm.", Pieces: []string{"Hel", "lo", "."}, Usage: usage})
-		if done := e.wantText(e.ask(c, request("hi")), "Hello."); done.Usage != usage {
+		if done := e.says(&Reply{Unknown: true, Thoughts: "Hm.", Pieces: []string{"Hel", "lo", "."}, Usage: usage}); done.Usage != usage {
 			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
 		}
 	}},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
@@ -31,7 +30,7 @@ func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
 	s := &stream{w: w, c: c, r: r}
 	s.flush()
 	if r.Endless {
-		s.endless()
+		c.Endless(w, `event: content_block_delta`+"\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`)
 		return
 	}
 	s.start()
@@ -189,18 +188,6 @@ func (s *stream) finish() {
 	}
 	s.event("message_delta", object{"type": "message_delta", "delta": delta, "usage": s.usage()})
 	s.event("message_stop", object{"type": "message_stop"})
-}
-
-// endless sends a line without end.
-func (s *stream) endless() {
-	const most = 64 << 20
-	block := strings.Repeat("0123456789abcdef", 4<<10)
-	_, err := io.WriteString(s.w, `event: content_block_delta`+"\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`)
-	for sent := 0; sent < most && err == nil; sent += len(block) {
-		_, err = io.WriteString(s.w, block)
-	}
-	s.flush()
-	<-s.c.Gone
 }
 
 // unknown sends something that clients do not know, if the reply asks for it; n selects what.

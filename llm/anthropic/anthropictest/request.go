@@ -1,7 +1,6 @@
 package anthropictest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,9 +67,7 @@ const maxBreakpoints = 4
 // decode decodes body into c. It returns the API's message for an invalid request, or "".
 func decode(body []byte, c *llmtest.Call) (refusal string) {
 	var r request
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := llmtest.Decode(body, &r); err != nil {
 		return "The request body is not valid JSON: " + err.Error()
 	}
 	switch {

@@ -15,12 +15,7 @@ import (
 // It rejects requests that Anthropic would reject: without a key or a version, with another method, with an unknown field, or with a thinking model that
 // must call a function.
 func Serve(t testing.TB, h llmtest.Handler) *httptest.Server {
-	s := httptest.NewServer(server{h})
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s
+	return llmtest.Serve(t, server{h})
 }
 
 type server struct{ h llmtest.Handler }

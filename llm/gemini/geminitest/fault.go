@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
 )
@@ -23,11 +22,8 @@ const Shapes = 6
 
 // fail sends f instead of an answer.
 func fail(w http.ResponseWriter, f *llmtest.Fault, c *llmtest.Call) {
-	f.Header(w.Header(), time.Now())
 	body, kind := render(f, c)
-	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(f.Status)
-	_, _ = w.Write(body)
+	f.Write(w, body, kind)
 }
 
 // fault sends f in the middle of an answer, where a page or a text would not be valid.

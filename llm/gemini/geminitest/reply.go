@@ -31,7 +31,7 @@ func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
 	s := &stream{w: w, c: c, r: r}
 	s.flush()
 	if r.Endless {
-		s.endless()
+		c.Endless(w, `data: {"candidates": [{"content": {"parts": [{"text": "`)
 		return
 	}
 	s.unknown(0)
@@ -179,18 +179,6 @@ func (s *stream) finish() {
 	}
 	e["candidates"] = []object{last}
 	s.event(e)
-}
-
-// endless sends a line without end.
-func (s *stream) endless() {
-	const most = 64 << 20
-	block := strings.Repeat("0123456789abcdef", 4<<10)
-	_, err := io.WriteString(s.w, `data: {"candidates": [{"content": {"parts": [{"text": "`)
-	for sent := 0; sent < most && err == nil; sent += len(block) {
-		_, err = io.WriteString(s.w, block)
-	}
-	s.flush()
-	<-s.c.Gone
 }
 
 // unknown sends something that clients do not know, if the reply asks for it; n selects what.

@@ -1,7 +1,6 @@
 package geminitest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -49,9 +48,7 @@ type content struct {
 // decode decodes body into c. It returns Google's message for an invalid request, or "".
 func decode(body []byte, c *llmtest.Call) (refusal string) {
 	var r request
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := llmtest.Decode(body, &r); err != nil {
 		return "Invalid JSON payload received. " + err.Error()
 	}
 	if len(r.Contents) == 0 {

@@ -18,12 +18,7 @@ import (
 // It rejects requests that Google would reject: without a key, with another method, or with an unknown field. See [Shapes] for the errors of a
 // [llmtest.Fault].
 func Serve(t testing.TB, h llmtest.Handler) *httptest.Server {
-	s := httptest.NewServer(server{h})
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s
+	return llmtest.Serve(t, server{h})
 }
 
 type server struct{ h llmtest.Handler }

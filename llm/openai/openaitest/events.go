@@ -24,7 +24,7 @@ func (x *exchange) streamResponse() {
 	x.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	x.w.WriteHeader(http.StatusOK)
 	if r.Endless {
-		s.endless(`event: response.output_text.delta` + "\n" + `data: {"type":"response.output_text.delta","output_index":0,"delta":"`)
+		x.call.Endless(x.w, `event: response.output_text.delta`+"\n"+`data: {"type":"response.output_text.delta","output_index":0,"delta":"`)
 		return
 	}
 	s.event("response.created", object{"response": s.response("in_progress")})
@@ -95,7 +95,7 @@ func (s *eventStream) item(done object, steps []step) bool {
 			s.event("response.in_progress", object{"response": s.response("in_progress")})
 		}
 		if st.hold {
-			if !s.wait() {
+			if !s.exchange.call.Wait(r) {
 				return false
 			}
 			s.unknown()

@@ -1,7 +1,6 @@
 package openaitest
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -56,16 +55,19 @@ type part struct {
 }
 
 func (c *content) UnmarshalJSON(b []byte) error {
+	return decodeParts(b, (*[]part)(c), func(text string) part { return part{Type: "text", Text: text} })
+}
+
+// decodeParts decodes a list of parts, or a string, which becomes the only one.
+func decodeParts[P any](b []byte, to *[]P, plain func(text string) P) error {
 	if len(b) > 0 && b[0] == '[' {
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.DisallowUnknownFields()
-		return d.Decode((*[]part)(c))
+		return llmtest.Decode(b, to)
 	}
 	var text *string
 	if err := json.Unmarshal(b, &text); err != nil || text == nil {
 		return err
 	}
-	*c = content{{Type: "text", Text: *text}}
+	*to = []P{plain(*text)}
 	return nil
 }
 
@@ -128,9 +130,7 @@ var names = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 // decode decodes a request into c, and returns whether the stream ends with the usage. An error has OpenAI's message.
 func decode(body []byte, c *llmtest.Call) (usage bool, err error) {
 	var r request
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := llmtest.Decode(body, &r); err != nil {
 		return false, fmt.Errorf("we could not parse the JSON body of your request: %w", err)
 	}
 	if err := r.check(); err != nil {

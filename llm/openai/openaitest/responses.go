@@ -1,7 +1,6 @@
 package openaitest
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -66,17 +65,7 @@ type schemaTool struct {
 const plainText = "text"
 
 func (c *inputContent) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '[' {
-		d := json.NewDecoder(bytes.NewReader(b))
-		d.DisallowUnknownFields()
-		return d.Decode((*[]inputPart)(c))
-	}
-	var text *string
-	if err := json.Unmarshal(b, &text); err != nil || text == nil {
-		return err
-	}
-	*c = inputContent{{Type: plainText, Text: *text}}
-	return nil
+	return decodeParts(b, (*[]inputPart)(c), func(text string) inputPart { return inputPart{Type: plainText, Text: text} })
 }
 
 // parts returns the parts of a message. An error has OpenAI's message.
@@ -116,9 +105,7 @@ func (m *inputItem) parts() ([]llm.Part, error) {
 // decodeResponse decodes a request to the Responses API into c. An error has OpenAI's message.
 func decodeResponse(body []byte, c *llmtest.Call) error {
 	var r responseRequest
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := llmtest.Decode(body, &r); err != nil {
 		return fmt.Errorf("we could not parse the JSON body of your request: %w", err)
 	}
 	if err := r.check(); err != nil {

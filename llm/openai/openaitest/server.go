@@ -104,7 +104,7 @@ func (x *exchange) serve(r *http.Request) {
 
 func (x *exchange) answer() {
 	r := x.reply
-	if len(r.Pieces) == 0 && !x.wait() {
+	if len(r.Pieces) == 0 && !x.call.Wait(r) {
 		return
 	}
 	x.w.Header().Set("X-Request-Id", "req_0123456789")
@@ -127,19 +127,6 @@ func (x *exchange) answer() {
 		x.stream()
 	default:
 		writeJSON(x.w, http.StatusOK, x.whole())
-	}
-}
-
-// wait waits for Hold. It returns false when the client is gone.
-func (x *exchange) wait() bool {
-	if x.reply.Hold == nil {
-		return true
-	}
-	select {
-	case <-x.reply.Hold:
-		return true
-	case <-x.gone.Done():
-		return false
 	}
 }
 

@@ -18,7 +18,7 @@ func (x *exchange) stream() {
 	x.w.Header().Set("Cache-Control", "no-cache")
 	x.w.WriteHeader(http.StatusOK)
 	if r.Endless {
-		x.endless(`data: {"id":"` + id + `","choices":[{"index":0,"delta":{"content":"`)
+		x.call.Endless(x.w, `data: {"id":"`+id+`","choices":[{"index":0,"delta":{"content":"`)
 		return
 	}
 	if r.Finish == llmtest.Nothing {
@@ -35,7 +35,7 @@ func (x *exchange) stream() {
 			x.unknown()
 		}
 		x.delta(text(piece))
-		if i == 0 && !x.wait() {
+		if i == 0 && !x.call.Wait(r) {
 			return
 		}
 	}
@@ -110,17 +110,6 @@ func (x *exchange) unknown() {
 	chunk := x.chunk(object{"annotations": []any{object{"type": "mood"}}, "audio": nil, "images": []any{}}, nil, nil)
 	chunk["obfuscation"], chunk["service_tier"], chunk["x_mood"] = "aQ9x", "default", object{"colour": 7}
 	x.send(chunk)
-}
-
-// endless sends the beginning of a frame, which never ends.
-func (x *exchange) endless(begin string) {
-	const most, piece = 64 << 20, 64 << 10
-	x.write([]byte(begin))
-	filler := bytes.Repeat([]byte("x"), piece)
-	for sent := 0; sent < most && x.gone.Err() == nil; sent += piece {
-		x.write(filler)
-	}
-	<-x.gone.Done()
 }
 
 // close sends the end of a stream.

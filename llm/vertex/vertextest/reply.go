@@ -32,7 +32,7 @@ func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 		pieces = nil
 	}
 	if len(pieces) == 0 {
-		hold(ctx, r.Hold)
+		c.Wait(r)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -58,7 +58,7 @@ func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 		s.part(&pb.Part{Data: text(piece)})
 		s.unknown()
 		if i == 0 && s.err == nil {
-			hold(ctx, r.Hold)
+			c.Wait(r)
 			s.err = ctx.Err() // the client does not wait for the rest
 		}
 	}

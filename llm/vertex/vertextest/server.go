@@ -1,7 +1,6 @@
 package vertextest
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
@@ -118,15 +117,4 @@ func (s *Server) certificate() *httptest.Server {
 	s.Roots = x509.NewCertPool()
 	s.Roots.AddCert(donor.Certificate())
 	return donor
-}
-
-// hold waits for h, or until the client is gone.
-func hold(ctx context.Context, h <-chan struct{}) {
-	if h == nil {
-		return
-	}
-	select {
-	case <-h:
-	case <-ctx.Done():
-	}
 }
