@@ -8,6 +8,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -117,7 +118,7 @@ func (h *inherited) take(agent string) (all []conversation.Key) {
 
 // inherit searches the store after each takeover, until ctx ends.
 func (o *Orchestrator) inherit(ctx context.Context) {
-	for pause(ctx, inheritDelay) {
+	for rest.For(ctx, inheritDelay) == nil {
 		select {
 		case <-ctx.Done():
 			return
@@ -127,7 +128,7 @@ func (o *Orchestrator) inherit(ctx context.Context) {
 		o.inherited.end(err)
 		if err != nil && ctx.Err() == nil {
 			o.log.Info("running tasks of other processes are not all found, the search is repeated", "err", err)
-			pause(ctx, inheritRetry)
+			_ = rest.For(ctx, inheritRetry)
 		}
 	}
 }
@@ -155,8 +156,8 @@ func (o *Orchestrator) searchInherited(ctx context.Context) error {
 		if agents := o.missing(conv); len(agents) > 0 {
 			o.inherited.put(k, agents)
 		}
-		if !pause(ctx, time.Since(began)) { // turns have priority at the store
-			return ctx.Err()
+		if err := rest.For(ctx, time.Since(began)); err != nil { // turns have priority at the store
+			return err
 		}
 	}
 	return nil

@@ -198,25 +198,19 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
 	g.Go(func() error { return control.Serve(gctx, o.controlled) })
-	if queue != nil {
-		g.Go(func() error { return queue.Serve(gctx, o.queued) })
+	tend := func(f func(context.Context)) { // f cannot fail
 		g.Go(func() error {
-			o.queue.serve(gctx)
+			f(gctx)
 			return nil
 		})
 	}
-	g.Go(func() error {
-		o.departures.serve(gctx, o.publishGone)
-		return nil
-	})
-	g.Go(func() error {
-		o.inherit(gctx)
-		return nil
-	})
-	g.Go(func() error {
-		o.outlines.serve(gctx)
-		return nil
-	})
+	if queue != nil {
+		g.Go(func() error { return queue.Serve(gctx, o.queued) })
+		tend(o.queue.serve)
+	}
+	tend(func(ctx context.Context) { o.departures.serve(ctx, o.publishGone) })
+	tend(o.inherit)
+	tend(o.outlines.serve)
 	return g.Wait()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -96,7 +97,7 @@ func (w *outlines) serve(ctx context.Context) {
 	var filling sync.WaitGroup
 	defer filling.Wait()
 	filling.Go(func() {
-		for wait := 2 * outlineEvery; pause(ctx, wait); wait = outlineAgain { // after the collected ones
+		for wait := 2 * outlineEvery; rest.For(ctx, wait) == nil; wait = outlineAgain { // after the collected ones
 			select {
 			case <-ctx.Done():
 				continue
@@ -106,7 +107,7 @@ func (w *outlines) serve(ctx context.Context) {
 			w.fill(ctx)
 		}
 	})
-	for pause(ctx, outlineEvery) {
+	for rest.For(ctx, outlineEvery) == nil {
 		w.mu.Lock()
 		due := w.due
 		w.due = map[string]storage.Outline{}
@@ -162,17 +163,5 @@ func (w *outlines) put(ctx context.Context, contextID string, make func() (stora
 	if err != nil && ctx.Err() == nil {
 		w.log.Debug("outline not put", "context_id", contextID, "err", err)
 	}
-	return pause(ctx, min(outlineRest*time.Since(began), outlineEvery)) && !errors.Is(err, transport.ErrUnavailable)
-}
-
-// pause waits for d, and returns false when ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	next := time.NewTimer(d)
-	defer next.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-next.C:
-		return true
-	}
+	return rest.For(ctx, min(outlineRest*time.Since(began), outlineEvery)) == nil && !errors.Is(err, transport.ErrUnavailable)
 }

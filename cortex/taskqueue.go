@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/decide"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -453,10 +454,8 @@ func (q *taskQueue) releaseLoop(ctx context.Context, agent string) {
 		if gone > 0 {
 			pause = lookEvery
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

@@ -57,19 +57,18 @@ func (c *Conversation) meaningOfPost(e *transport.Event, p *transport.Post) stri
 // boardAfter returns the board without what gives way to an agent's post.
 func (chain *Chain) boardAfter(agent string, p *transport.Post) []transport.BoardPost {
 	board := slices.DeleteFunc(slices.Clone(chain.Board), func(b transport.BoardPost) bool { return b.Agent == agent && b.Name == p.Name })
-	own := 0
+	surplus := 1 - maxPostsOf
 	for i := range board {
 		if board[i].Agent == agent {
-			own++
+			surplus++
 		}
 	}
-	for i := 0; own >= maxPostsOf; i++ {
-		if board[i].Agent == agent {
-			board = slices.Delete(board, i, i+1)
-			i, own = i-1, own-1
+	return slices.DeleteFunc(board, func(b transport.BoardPost) bool {
+		if b.Agent == agent {
+			surplus--
 		}
-	}
-	return board
+		return b.Agent == agent && surplus >= 0
+	})
 }
 
 // post puts what e brings on the board.

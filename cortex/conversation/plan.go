@@ -55,8 +55,6 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 		if err := transport.CheckRequest(m); err != nil {
 			return Plan{Do: Refuse, Why: "Nothing was done: " + err.Error() + "."}
 		}
-	}
-	if ok {
 		if why := c.whyLate(e.From, m, now); why != "" {
 			return Plan{Do: Refuse, Why: why}
 		}

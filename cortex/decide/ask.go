@@ -24,7 +24,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := d.m.newDraft(ctx, d.conv, d.turn)
+	text := &draft{m: d.m, ctx: ctx, topic: transport.Live(d.conv.Tenant, d.conv.ContextID), turn: d.turn}
 	decided, err := within(ctx, d, func() (*llm.Decision, error) {
 		dec, err := d.m.cfg.Decider.Decide(ctx, t, text.write)
 		if err == nil && dec == nil {

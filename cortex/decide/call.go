@@ -187,10 +187,6 @@ type draft struct {
 	first   time.Time     // when text was first sent, by the clock of Config.Now
 }
 
-func (m *Maker) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
-	return &draft{m: m, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn}
-}
-
 func (d *draft) write(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -223,14 +223,10 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		if d.swarm(decided); d.round == nil {
 			d.auction(ctx, decided)
 		}
-		sent := d.consent(decided) == ""
-		full, say := d.admit(decided, sent), ""
-		if len(full) == 0 {
-			if full, say, err = d.gate(ctx, decided, sent); err != nil {
-				return decided, err
-			}
-		}
+		full, say, err := d.limit(ctx, decided)
 		switch {
+		case err != nil:
+			return decided, err
 		case say != "":
 			d.m.denied.Limit.Add(1)
 			d.round, d.auctions = nil, nil
@@ -245,6 +241,16 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		d.pay(decided.Usage)
 		d.markUnavailable(full)
 	}
+}
+
+// limit asks the limits for room for the delegations of a decision, and then the gates of the policy, and returns the agents that have none, with the
+// reasons. With say nothing is to be done, since that is the answer already.
+func (d *decision) limit(ctx context.Context, decided *llm.Decision) (full map[string]string, say string, err error) {
+	sent := d.consent(decided) == ""
+	if full = d.admit(decided, sent); len(full) > 0 {
+		return full, "", nil
+	}
+	return d.gate(ctx, decided, sent)
 }
 
 // fit asks the decider, summarising the conversation until it fits.

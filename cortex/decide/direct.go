@@ -68,12 +68,9 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	sent := d.consent(decided) == ""
-	full, say := d.admit(decided, sent), ""
-	if len(full) == 0 {
-		if full, say, err = d.gate(ctx, decided, sent); err != nil {
-			return nil, err
-		}
+	full, say, err := d.limit(ctx, decided)
+	if err != nil {
+		return nil, err
 	}
 	if say != "" {
 		return asLogged(&llm.Decision{Kind: llm.KindRespond, Say: say, Reason: "a rule has the first result answer a repeated call"})

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,9 +43,7 @@ func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, e
 		return nil
 	}
 	reject := func(why string) {
-		if entry.Rejected == "" {
-			entry.Rejected = shorten.Line(why, maxRejected)
-		}
+		entry.Rejected = cmp.Or(entry.Rejected, shorten.Line(why, maxRejected))
 	}
 	defer func() { entry.Rejected = redacted(rules, entry.Rejected) }()
 	c := m.copyOf(ctx, conv.Tenant, entry.Cause, rules)

@@ -55,10 +55,6 @@ type deciding struct {
 	cancel context.CancelCauseFunc
 }
 
-func newInterrupts() *interrupts {
-	return &interrupts{deciding: map[conversation.Key]deciding{}}
-}
-
 // begin registers cancel to be called by a Cancel for turn from a permitted sender, until done is called. It calls cancel at once for a remembered
 // Cancel.
 func (in *interrupts) begin(conv *conversation.Conversation, turn *conversation.Turn, may func(from string) bool, cancel context.CancelCauseFunc) (done func()) {

@@ -77,7 +77,7 @@ type Denied struct {
 // New returns a Maker. It does no I/O.
 func New(cfg Config) *Maker {
 	return &Maker{
-		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: newInterrupts(), inFlight: newInFlight(&cfg),
+		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: &interrupts{deciding: map[conversation.Key]deciding{}}, inFlight: newInFlight(&cfg),
 		callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }

@@ -103,13 +103,11 @@ func (d *decision) nextRound(ctx context.Context) (*llm.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	full, say := d.admit(decided, true), ""
-	if len(full) == 0 {
-		if full, say, err = d.gate(ctx, decided, true); err != nil {
-			return nil, err
-		}
-	}
-	if len(full) > 0 || say != "" {
+	full, say, err := d.limit(ctx, decided)
+	switch {
+	case err != nil:
+		return nil, err
+	case say != "" || len(full) > 0:
 		d.ended = conversation.SwarmAlone
 		return nil, nil
 	}
