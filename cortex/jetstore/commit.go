@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 const (
@@ -61,9 +62,7 @@ func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, 
 				wait *= 2
 			}
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
+		if rest.For(ctx, retryPause) != nil {
 			return 0, err
 		}
 		if !time.Now().Before(end) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,14 +93,9 @@ const maxBroken = 10_000
 func (s *Store) Damaged() []Damaged {
 	s.broken.mu.Lock()
 	defer s.broken.mu.Unlock()
-	all := make([]Damaged, 0, len(s.broken.all))
-	for _, d := range s.broken.all {
-		all = append(all, d)
-	}
-	slices.SortFunc(all, func(a, b Damaged) int {
+	return slices.SortedFunc(maps.Values(s.broken.all), func(a, b Damaged) int {
 		return strings.Compare(a.Tenant+"\x00"+a.ContextID, b.Tenant+"\x00"+b.ContextID)
 	})
-	return all
 }
 
 // NoteDamaged records that a conversation is damaged, and logs it once. It drops the conversation's outline, which does not show the damage, so

@@ -50,8 +50,8 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 	if err != nil || end == 0 {
 		return err
 	}
-	all, err := s.sequences(ctx, subject)
-	if err != nil {
+	var all []uint64 // the sequences of the conversation's entries
+	if err := s.readAll(ctx, Stream, subject, func(m *stored) { all = append(all, m.seq) }); err != nil {
 		return err
 	}
 	if err := s.recordErased(ctx, all...); err != nil {
@@ -99,12 +99,6 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 		}
 	}
 	return fmt.Errorf("%w: others appended %d entries in the meantime", storage.ErrConflict, eraseTries)
-}
-
-// sequences returns the sequences of a conversation's entries.
-func (s *Store) sequences(ctx context.Context, subject string) (all []uint64, err error) {
-	err = s.readAll(ctx, Stream, subject, func(m *stored) { all = append(all, m.seq) })
-	return all, err
 }
 
 // eraseMessage removes a message from a stream and overwrites it.

@@ -101,18 +101,9 @@ func (k *keyring) drop(at string) {
 	delete(k.notes, at)
 }
 
-// keysConfig is the required configuration of the stream of keys. It must allow deletions.
-func keysConfig(replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: Keys, Description: "Cortex: what notes are sealed with", Subjects: []string{keySubject + ">"},
-		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardNew,
-		AllowDirect: true,
-	}
-}
-
 // openKeys opens the stream of keys, with as many replicas as the log.
 func (s *Store) openKeys(ctx context.Context) error {
-	stream, err := s.ensure(ctx, keysConfig, s.stream.CachedInfo().Config.Replicas)
+	stream, err := s.ensure(ctx, Keys, "Cortex: what notes are sealed with", keySubject, s.stream.CachedInfo().Config.Replicas)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -125,10 +126,7 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 		if lag += lagStep; lag > s.timeout {
 			return fmt.Errorf("the replica that answers is behind: it has nothing from %d on, the last is %d", r.next, want)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lagStep):
-		}
+		_ = rest.For(ctx, lagStep)
 	}
 }
 

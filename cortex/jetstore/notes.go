@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -185,10 +186,8 @@ func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string
 		if lag += lagStep; lag > s.timeout {
 			return fmt.Errorf("the replica that answers is behind: it has nothing from %d on, the last is %d", r.next, last.seq)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lagStep):
+		if err := rest.For(ctx, lagStep); err != nil {
+			return err
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -87,10 +88,8 @@ func (s *Store) spend(ctx context.Context, key string, u llm.Usage) (llm.Usage, 
 		if revision = 0; remembered {
 			continue
 		}
-		select { // let the others go first
-		case <-ctx.Done():
+		if rest.For(ctx, rand.N(10*time.Millisecond)) != nil { // let the others go first
 			return llm.Usage{}, ctx.Err()
-		case <-time.After(rand.N(10 * time.Millisecond)):
 		}
 	}
 	return llm.Usage{}, fmt.Errorf("%w: others wrote %d times in between", storage.ErrConflict, spendTries)

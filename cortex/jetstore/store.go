@@ -19,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/puback"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -148,9 +149,7 @@ func (s *Store) ask(ctx context.Context, step func(context.Context) error) error
 		if !errors.Is(err, transport.ErrUnavailable) || s.api != directAPI || s.nc.IsClosed() || time.Now().After(end) {
 			return err
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
+		if rest.For(ctx, retryPause) != nil {
 			return err
 		}
 	}
@@ -191,33 +190,27 @@ func away(ctx context.Context, err error) error {
 	return err
 }
 
-// streamConfig is the required configuration of the stream of conversations. It has no limits, since a limit would discard the oldest entries; with
-// a limit that an operator sets, the server refuses new entries instead. Erase needs deletion; a stream of an older version, which denies it, is
-// accepted as well.
-func streamConfig(replicas int) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: Stream, Description: "Cortex: the log of every conversation", Subjects: []string{subject + ">"},
-		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Replicas: max(1, replicas), Discard: jetstream.DiscardNew,
-		AllowDirect: true,
-	}
-}
-
 // openStream opens the stream of conversations.
 func (s *Store) openStream(ctx context.Context, replicas int) (err error) {
-	if s.stream, err = s.ensure(ctx, streamConfig, replicas); err != nil {
+	if s.stream, err = s.ensure(ctx, Stream, "Cortex: the log of every conversation", subject, replicas); err != nil {
 		return err
 	}
 	s.replicated = s.stream.CachedInfo().Config.Replicas > 1
 	return nil
 }
 
-// ensure makes a missing stream, sets its number of replicas, and refuses one whose configuration could lose messages. With 0 replicas an existing
-// stream keeps its number.
-func (s *Store) ensure(ctx context.Context, config func(replicas int) jetstream.StreamConfig, replicas int) (jetstream.Stream, error) {
-	name := config(replicas).Name
+// ensure makes a missing stream of all below subject, sets its number of replicas, and refuses one whose configuration could lose messages. With 0 replicas
+// an existing stream keeps its number. The stream has no limits, since a limit would discard the oldest messages; with a limit that an operator sets, the
+// server refuses new ones instead. Erase needs deletion; a stream of conversations of an older version, which denies it, is accepted as well.
+func (s *Store) ensure(ctx context.Context, name, description, subject string, replicas int) (jetstream.Stream, error) {
+	want := jetstream.StreamConfig{
+		Name: name, Description: description, Subjects: []string{subject + ">"},
+		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Replicas: max(1, replicas), Discard: jetstream.DiscardNew,
+		AllowDirect: true,
+	}
 	stream, err := s.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = s.js.CreateStream(ctx, config(replicas))
+		stream, err = s.js.CreateStream(ctx, want)
 		err = replicasError(replicas, err)
 	}
 	if err != nil {
@@ -234,7 +227,8 @@ func (s *Store) ensure(ctx context.Context, config func(replicas int) jetstream.
 		}
 		got = stream.CachedInfo().Config
 	}
-	if wrong := differences(config(got.Replicas), got); len(wrong) > 0 {
+	want.Replicas = got.Replicas
+	if wrong := differences(want, got); len(wrong) > 0 {
 		return nil, fmt.Errorf("%w: its configuration would not keep what is in it: %s; change it with `nats stream edit %s`, or let Cortex use another server",
 			transport.ErrIncompatible, strings.Join(wrong, ", "), name)
 	}

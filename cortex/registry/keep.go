@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -102,10 +103,8 @@ func (r *Registry) keep(ctx context.Context) error {
 		if r.write(ctx) == nil {
 			continue
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, keepRetry) != nil {
 			return nil
-		case <-time.After(keepRetry):
 		}
 	}
 }
