@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,9 +27,7 @@ func NewAsker(c Client, o *DeciderOptions) *Asker {
 // of r when it corrects the model. budget bounds all calls of this Ask. When no reply is accepted, the error wraps [ErrInvalidDecision]; other errors are
 // those of [Decider.Decide]. The cost is right with an error, too.
 func (a *Asker) Ask(ctx context.Context, r *Request, budget Budget, accept func(reply string) error) (Usage, error) {
-	if r.Temperature == nil {
-		r.Temperature = a.decider.options.Temperature
-	}
+	r.Temperature = cmp.Or(r.Temperature, a.decider.options.Temperature)
 	want := a.decider.options.MaxTokens
 	if r.MaxTokens > 0 && (want == 0 || r.MaxTokens < want) {
 		want = r.MaxTokens

@@ -57,8 +57,7 @@ func (e *Error) Error() string {
 	if who := strings.TrimSpace(e.Provider + " " + prompt.Clean(e.Model, 64)); who != "" {
 		b.WriteString(who + ": ")
 	}
-	kind, message := e.Kind, e.Message
-	kind = cmp.Or(kind, errUnknown)
+	kind, message := cmp.Or(e.Kind, errUnknown), e.Message
 	if message == "" && e.Err != nil {
 		message = e.Err.Error()
 	}

@@ -134,7 +134,7 @@ func readDelegation(raw json.RawMessage) (d Delegation, err error) {
 		to  any
 	}{{"id", &d.ID}, {"agent", &d.Agent}, {"skill", &d.Skill}, {"task", &d.Task}, {"files", &d.Files}, {"depends_on", &d.DependsOn}} {
 		if raw := fields[f.key]; len(raw) > 0 {
-			if bad := (*json.UnmarshalTypeError)(nil); errors.As(json.Unmarshal(raw, f.to), &bad) {
+			if bad, ok := errors.AsType[*json.UnmarshalTypeError](json.Unmarshal(raw, f.to)); ok {
 				return d, fmt.Errorf("%q cannot be a JSON %s", f.key, bad.Value)
 			}
 		}

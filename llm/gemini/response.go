@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 )
 
@@ -59,9 +60,7 @@ func (x *exchange) reduce(data []byte) ([]byte, error) {
 			if p == nil || p.FunctionCall == nil {
 				continue
 			}
-			if x.arguments == "" {
-				x.arguments = compact(p.FunctionCall.Args)
-			}
+			x.arguments = cmp.Or(x.arguments, compact(p.FunctionCall.Args))
 			p.FunctionCall.Args = nil
 		}
 	}

@@ -31,8 +31,7 @@ type transport struct{ base http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	base := t.base
-	base = cmp.Or(base, http.DefaultTransport)
+	base := cmp.Or(t.base, http.DefaultTransport)
 	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
 	if !ok {
 		return base.RoundTrip(r)

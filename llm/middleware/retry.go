@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -110,14 +111,7 @@ func (t *retried) pause(ctx context.Context, random time.Duration, err error) bo
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return rest.For(ctx, wait) == nil && ctx.Err() == nil
 }
 
 // mayPass reports whether err is of a temporary kind, and of no permanent kind.

@@ -98,9 +98,7 @@ func New(cfg Config) (*Client, error) {
 			cfg.MaxTokensField = maxCompletionTokens
 		}
 	}
-	if cfg.PromptCacheKey == nil {
-		cfg.PromptCacheKey = &own
-	}
+	cfg.PromptCacheKey = cmp.Or(cfg.PromptCacheKey, &own)
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}

@@ -103,9 +103,7 @@ func (w *words) readObject(v map[string]any) {
 		if _, ok := v[key].(map[string]any); ok && key == "message" {
 			continue // in a choice it is the model's message
 		}
-		if w.message == "" {
-			w.message = flat(v[key])
-		}
+		w.message = cmp.Or(w.message, flat(v[key]))
 	}
 	if s, ok := v["type"].(string); ok && w.kind == "" && s != eventError {
 		w.kind = s

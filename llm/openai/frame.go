@@ -28,7 +28,7 @@ func (c *chatFormat) frame(event string, data []byte) (reading, bool) {
 		return reading{}, false
 	case h.says(event):
 		return reading{failed: data}, true
-	case data[0] != '{', !h.hasAnswer():
+	case data[0] != '{', h.Choices == nil && h.Usage == nil:
 		return reading{}, true
 	}
 	r := h.reading()
@@ -197,9 +197,6 @@ func (h *head) says(event string) bool {
 	}
 	return len(h.Choices) == 0 && (h.Object == "error" || h.Type == "error" || event == eventError)
 }
-
-// hasAnswer reports whether the frame is a part of an answer, not another kind of event.
-func (h *head) hasAnswer() bool { return h.Choices != nil || h.Usage != nil }
 
 // reading returns what a part of an answer means.
 func (h *head) reading() reading {

@@ -75,10 +75,6 @@ func (c *Client) newCall(r *llm.Request) (*call, error) {
 
 type callKey struct{}
 
-func withCall(ctx context.Context, k *call) context.Context {
-	return context.WithValue(ctx, callKey{}, k)
-}
-
 // callOf returns nil when ctx does not belong to a call of this package.
 func callOf(ctx context.Context) *call {
 	k, _ := ctx.Value(callKey{}).(*call)

@@ -73,7 +73,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 			return
 		}
 		defer k.close()
-		running, cancel := context.WithCancel(withCall(ctx, k))
+		running, cancel := context.WithCancel(context.WithValue(ctx, callKey{}, k))
 		defer cancel()
 		defer context.AfterFunc(c.calls, cancel)()
 		if c.closed.Load() || ctx.Err() != nil {
