@@ -78,7 +78,7 @@ func newBridge(at *role.Site, prefix string, t times, l line) (*bridge, error) {
 		return nil, transport.Permanent(err)
 	}
 	b.guests = &guests{b: b, by: map[string]*guest{}, streams: map[string]int{}}
-	b.chats = newChats(b)
+	b.chats = &chats{b: b, open: map[string]*chat{}}
 	b.names = kit.NewNames(hostName, func(id string) { b.wg.Go(func() { b.guests.changed(b.ctx, id) }) })
 	b.names.Said = l.agent
 	return b, nil
@@ -93,10 +93,8 @@ func (b *bridge) run(ctx context.Context, serve func(context.Context) error) err
 	g.Go(func() error { return b.names.Run(ctx, b.at.Transport, b.at.Tenant) })
 	g.Go(func() error { return b.host.Serve(ctx) })
 	g.Go(func() error {
-		select {
-		case <-b.names.Synced():
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := b.names.Synced(ctx); err != nil {
+			return err
 		}
 		if err := b.chats.resume(ctx); err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -86,10 +87,8 @@ func (b *broker) connect(ctx context.Context, address string) error {
 			b.at.Logger.Warn("AgentHub's broker is away, and is tried again and again", "address", address, "err", err)
 			told = true
 		}
-		select {
-		case <-time.After(pauses.NextBackOff()):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest.For(ctx, pauses.NextBackOff()); err != nil {
+			return err
 		}
 	}
 }
@@ -206,9 +205,7 @@ func (b *broker) message(e *hubpb.AgentEvent) {
 			if err == nil {
 				return
 			}
-			select {
-			case <-time.After(chatPause):
-			case <-ctx.Done():
+			if rest.For(ctx, chatPause) != nil {
 				b.at.Logger.Warn("message is lost: it could not be stored", "peer", r.FromAgentId, "err", err)
 				return
 			}
@@ -292,9 +289,7 @@ func (b *broker) answer(ctx context.Context, c *chat, r *reply, sent func()) (re
 			return nil, nil
 		}
 		kind = taskResult
-		select {
-		case <-time.After(chatPause):
-		case <-ctx.Done():
+		if rest.For(ctx, chatPause) != nil {
 			return nil, err
 		}
 	}

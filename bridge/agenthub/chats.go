@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -65,8 +66,6 @@ func (r receipt) holds() bool {
 	}
 	return r == nil
 }
-
-func newChats(b *bridge) *chats { return &chats{b: b, open: map[string]*chat{}} }
 
 // newChat returns the chat that a peer's message begins.
 func newChat(m *hubpb.Message, from, as string) *chat {
@@ -201,9 +200,7 @@ func (cs *chats) answer(c *chat, events turn) *a2a.Message {
 		if c.err != nil {
 			return nil
 		}
-		select {
-		case <-time.After(chatPause):
-		case <-ctx.Done():
+		if rest.For(ctx, chatPause) != nil {
 			return nil
 		}
 		events = cs.watch(c)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -22,7 +23,7 @@ type guest struct {
 	name   string // as its programs know it
 	id     string // as Cortex does
 
-	turn chan struct{} // holds one while nobody changes what Cortex knows of the agent
+	turn *semaphore.Weighted // of who changes what Cortex knows of the agent
 
 	mu      sync.Mutex
 	card    *a2a.AgentCard
@@ -72,9 +73,8 @@ func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard
 			gs.mu.Unlock()
 			return fmt.Errorf("%d agents are registered: no more are allowed", maxGuests)
 		}
-		g = &guest{bridge: gs.b, name: name, id: id, turn: make(chan struct{}, 1), streams: gs.streams[name]}
+		g = &guest{bridge: gs.b, name: name, id: id, turn: semaphore.NewWeighted(1), streams: gs.streams[name]}
 		g.came = g.streams > 0
-		g.turn <- struct{}{}
 		gs.by[name] = g
 	}
 	g.mu.Lock()
@@ -151,12 +151,10 @@ func (gs *guests) changed(ctx context.Context, id string) {
 
 // settle makes Cortex know what there is to know of the agent: that it is there, its card, or that it is not.
 func (g *guest) settle(ctx context.Context) error {
-	select {
-	case <-g.turn:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := g.turn.Acquire(ctx, 1); err != nil {
+		return err
 	}
-	defer func() { g.turn <- struct{}{} }()
+	defer g.turn.Release(1)
 	b := g.bridge
 	wanted := b.guests.keep(g)
 	g.mu.Lock()

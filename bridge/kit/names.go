@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -38,8 +39,15 @@ func NewNames(host string, free func(id string)) *Names {
 	return &Names{host: host, free: free, synced: make(chan struct{}), of: map[string]map[string]string{}}
 }
 
-// Synced returns a channel that is closed when all announcements are known.
-func (n *Names) Synced() <-chan struct{} { return n.synced }
+// Synced waits until all announcements are known, or ctx has ended, and returns ctx's error then.
+func (n *Names) Synced(ctx context.Context) error {
+	select {
+	case <-n.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // By returns who has announced an agent with that id, a host or an instance; "" if nobody has.
 func (n *Names) By(id string) string {
@@ -68,10 +76,7 @@ func (n *Names) Run(ctx context.Context, tr transport.Transport, tenant string) 
 		if err != nil && !errors.Is(err, transport.ErrUnavailable) {
 			return fmt.Errorf("follow the announcements: %w", err)
 		}
-		select {
-		case <-time.After(renewPause):
-		case <-ctx.Done():
-		}
+		_ = rest.For(ctx, renewPause)
 	}
 }
 

@@ -24,7 +24,9 @@ func TestNames(t *testing.T) {
 	names := kit.NewNames("mine", func(id string) { free <- id })
 	ended := make(chan error, 1)
 	go func() { ended <- names.Run(ctx, bus, "") }()
-	<-names.Synced()
+	if err := names.Synced(ctx); err != nil {
+		t.Fatal(err)
+	}
 
 	join := func(serve func(context.Context) error) (leave func()) {
 		ctx, cancel := context.WithCancel(t.Context())

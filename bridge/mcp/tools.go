@@ -94,8 +94,7 @@ func (s *Server) askAgent(ctx context.Context, req *sdk.CallToolRequest, in askA
 		return nil, nil, err
 	}
 	to := &transport.Direct{Agent: in.Agent, Skill: in.Skill, Input: raw.Input}
-	text := in.Text
-	text = cmp.Or(text, string(raw.Input))
+	text := cmp.Or(in.Text, string(raw.Input))
 	return s.begin(ctx, req, &client.Message{ContextID: in.ContextID, Parts: a2a.ContentParts{a2a.NewTextPart(text)}, To: to}, in.Key, in.WaitSeconds)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -35,9 +36,7 @@ func (as *asks) run(q *ask, events turn, stored func(error) bool) {
 		return
 	}
 	// A caller of the first generation notes a task only after it has sent it.
-	select {
-	case <-time.After(time.Until(q.came.Add(as.b.times.soonest))):
-	case <-ctx.Done():
+	if rest.For(ctx, time.Until(q.came.Add(as.b.times.soonest))) != nil {
 		return
 	}
 	free, err := as.changing.Lock(ctx, q.key())
@@ -94,9 +93,7 @@ func (as *asks) follow(ctx context.Context, q *ask, events turn, stored func(err
 				as.status(q, say("agent", shorten.Line(transport.Text(p.Status.Message.Parts), 1000)))
 			}
 		}
-		select {
-		case <-time.After(as.b.times.pause):
-		case <-ctx.Done():
+		if rest.For(ctx, as.b.times.pause) != nil {
 			return nil
 		}
 		events = as.watch(q)

@@ -31,10 +31,6 @@ type asks struct {
 	wg   sync.WaitGroup
 }
 
-func newAsks(b *bridge, notes storage.Notes) *asks {
-	return &asks{b: b, notes: notes, open: map[string]*ask{}}
-}
-
 // request takes a caller's task. It is noted and stored as a message to Cortex before it is acknowledged.
 func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 	came := time.Now()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
@@ -90,25 +91,19 @@ type book struct {
 	b     *bridge
 	notes storage.Notes
 
-	turn chan struct{} // holds one while nobody stores a note
+	turn *semaphore.Weighted // of who stores a note
 
 	mu   sync.Mutex
 	by   map[string]*sent
 	scan time.Time // when the notes were read last
 }
 
-func newBook(b *bridge, notes storage.Notes) *book {
-	k := &book{b: b, notes: notes, turn: make(chan struct{}, 1), by: map[string]*sent{}}
-	k.turn <- struct{}{}
-	return k
-}
-
 // read takes over the tasks of an earlier process, or of another replica.
 func (k *book) read(ctx context.Context) error {
-	if err := k.lock(ctx); err != nil {
+	if err := k.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer k.unlock()
+	defer k.turn.Release(1)
 	for n, err := range k.notes.Notes(ctx, k.b.at.Tenant, storage.NoteSent) {
 		if err != nil {
 			return fmt.Errorf("read the notes of tasks: %w", err)
@@ -133,26 +128,15 @@ func (k *book) read(ctx context.Context) error {
 	return nil
 }
 
-func (k *book) lock(ctx context.Context) error {
-	select {
-	case <-k.turn:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (k *book) unlock() { k.turn <- struct{}{} }
-
 // idOf returns the id that a task has for the agent: the same when the task is delivered again, and another one for its next attempt.
 func idOf(t *agents.Task) string { return space.Hex("task", t.ContextID, string(t.ID), t.Message.ID) }
 
 // begin returns what is known of a task that Cortex gives to an agent; it notes what is new. A reply continues the task with the question.
 func (k *book) begin(ctx context.Context, t *agents.Task, agent string) (*sent, error) {
-	if err := k.lock(ctx); err != nil {
+	if err := k.turn.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer k.unlock()
+	defer k.turn.Release(1)
 	s := k.continued(t, agent)
 	k.mu.Lock()
 	if s == nil {
@@ -260,10 +244,10 @@ func (k *book) merge(ctx context.Context, s *sent) error {
 
 // confirm notes that RabbitMQ has the task.
 func (k *book) confirm(ctx context.Context, s *sent) error {
-	if err := k.lock(ctx); err != nil {
+	if err := k.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer k.unlock()
+	defer k.turn.Release(1)
 	k.mu.Lock()
 	s.Confirmed = true
 	done := s.Result != nil
@@ -276,10 +260,10 @@ func (k *book) confirm(ctx context.Context, s *sent) error {
 
 // look reads what another replica may have noted of a task.
 func (k *book) look(ctx context.Context, s *sent) error {
-	if err := k.lock(ctx); err != nil {
+	if err := k.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer k.unlock()
+	defer k.turn.Release(1)
 	return k.merge(ctx, s)
 }
 
@@ -299,9 +283,7 @@ func (k *book) find(ctx context.Context, id string) (*sent, error) {
 	pause := time.Until(k.scan.Add(scanEach))
 	k.mu.Unlock()
 	if pause > 0 {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if rest.For(ctx, pause) != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -318,10 +300,10 @@ func (k *book) find(ctx context.Context, id string) (*sent, error) {
 
 // answer notes what the agent has answered, and wakes whoever waits for it. The first answer counts: it returns false for another one.
 func (k *book) answer(ctx context.Context, s *sent, o *outcome) (bool, error) {
-	if err := k.lock(ctx); err != nil {
+	if err := k.turn.Acquire(ctx, 1); err != nil {
 		return false, err
 	}
-	defer k.unlock()
+	defer k.turn.Release(1)
 	k.mu.Lock()
 	if s.Result != nil || o.ID != "" && o.ID == s.Asked {
 		k.mu.Unlock()

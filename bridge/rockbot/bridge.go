@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
@@ -79,20 +80,15 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	}
 	b.line = newLine(o.url, at.Logger, t.pauses, at.Waits)
 	b.line.begin = b.begin
-	b.book, b.guests, b.faces, b.asks = newBook(b, notes), newGuests(b, notes), newFaces(b), newAsks(b, notes)
+	b.book = &book{b: b, notes: notes, turn: semaphore.NewWeighted(1), by: map[string]*sent{}}
+	b.guests = &guests{b: b, notes: notes, more: make(chan struct{}, 1), by: map[string]*guest{}, told: map[string]bool{}}
+	b.faces = &faces{b: b, turn: semaphore.NewWeighted(1), by: map[string]*face{}, told: map[string]bool{}}
+	b.asks = &asks{b: b, notes: notes, open: map[string]*ask{}}
 	b.names = kit.NewNames(hostName, func(string) { b.guests.wake() })
 	return b, nil
 }
 
 func (b *bridge) now() time.Time { return b.at.Client.Clock() }
-
-// pause waits before something is tried again.
-func (b *bridge) pause(ctx context.Context) {
-	select {
-	case <-time.After(b.times.pause):
-	case <-ctx.Done():
-	}
-}
 
 // owns reports whether this is a name of Cortex at RockBot.
 func (b *bridge) owns(name string) bool {
@@ -112,10 +108,8 @@ func (b *bridge) run(ctx context.Context, stays func() bool) error {
 	g.Go(func() error { return b.host.Serve(ctx) })
 	g.Go(func() error {
 		defer close(line)
-		select {
-		case <-b.names.Synced():
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := b.names.Synced(ctx); err != nil {
+			return err
 		}
 		b.faces.refresh() // so that its own names are known
 		if err := b.guests.pin(b.o.pinned); err != nil {

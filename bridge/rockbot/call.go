@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -113,9 +114,7 @@ func (g *guest) give(ctx context.Context, s *sent, m *letter) error {
 			g.b.book.drop(ctx, s)
 			return fmt.Errorf("there is no such agent: RabbitMQ has no queue for the tasks of %s", g.name)
 		}
-		select {
-		case <-time.After(g.b.times.unrouted):
-		case <-ctx.Done():
+		if rest.For(ctx, g.b.times.unrouted) != nil {
 			return g.stop(ctx, s)
 		}
 	}

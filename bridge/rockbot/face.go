@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
@@ -45,17 +46,11 @@ type face struct {
 type faces struct {
 	b *bridge
 
-	turn chan struct{} // holds one while nobody shows anything
+	turn *semaphore.Weighted // of who shows anything
 
 	mu   sync.Mutex
 	by   map[string]*face // by name; whoever was there once still gets its tasks, and answers that it is away
 	told map[string]bool
-}
-
-func newFaces(b *bridge) *faces {
-	fs := &faces{b: b, turn: make(chan struct{}, 1), by: map[string]*face{}, told: map[string]bool{}}
-	fs.turn <- struct{}{}
-	return fs
 }
 
 // owns reports whether this is a name of Cortex.
@@ -145,12 +140,10 @@ func (fs *faces) all() []*face {
 
 // attach takes the tasks of all that is seen, on a connection. A queue that cannot be used is left out, and tried again with the next card.
 func (fs *faces) attach(ctx context.Context, s *session) {
-	select {
-	case <-fs.turn:
-	case <-ctx.Done():
+	if fs.turn.Acquire(ctx, 1) != nil {
 		return
 	}
-	defer func() { fs.turn <- struct{}{} }()
+	defer fs.turn.Release(1)
 	for _, f := range fs.all() {
 		if f.on == s || s.why() != nil {
 			continue

@@ -75,10 +75,6 @@ type guests struct {
 	told map[string]bool // what was logged of cards that are left out
 }
 
-func newGuests(b *bridge, notes storage.Notes) *guests {
-	return &guests{b: b, notes: notes, more: make(chan struct{}, 1), by: map[string]*guest{}, told: map[string]bool{}}
-}
-
 // wake has run look at all agents again.
 func (gs *guests) wake() {
 	select {

@@ -14,6 +14,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 const (
@@ -72,10 +74,8 @@ func (l *line) run(ctx context.Context) error {
 			l.log.Warn("no connection to RabbitMQ: it is tried again and again", "address", shown(l.address), "err", l.clean(err))
 			told[why] = true
 		}
-		select {
-		case <-time.After(pauses.NextBackOff()):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest.For(ctx, pauses.NextBackOff()); err != nil {
+			return err
 		}
 	}
 }

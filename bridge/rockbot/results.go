@@ -1,6 +1,7 @@
 package rockbot
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
@@ -46,9 +48,7 @@ func readOutcome(d *amqp.Delivery) (id string, o *outcome, err error) {
 			return "", nil, errSkip // the cancellation is settled in Cortex
 		}
 		id, o = f.TaskID, &outcome{State: failed, Text: shorten.Marked(f.Message, maxReason, "…")}
-		if o.Text == "" {
-			o.Text = shorten.Line(f.Code, 100)
-		}
+		o.Text = cmp.Or(o.Text, shorten.Line(f.Code, 100))
 	default:
 		return d.CorrelationId, nil, errors.New("it is of a type that answers nothing")
 	}
@@ -107,7 +107,7 @@ func (b *bridge) again(ctx context.Context, d *amqp.Delivery, why error) {
 	if ctx.Err() == nil {
 		b.at.Logger.Warn("a message of RockBot cannot be stored: it is tried again", "err", why)
 	}
-	b.pause(ctx)
+	_ = rest.For(ctx, b.times.pause)
 	_ = d.Nack(false, true)
 }
 

@@ -67,10 +67,8 @@ func (b *bridge) run(ctx context.Context, serve func(context.Context) error) err
 	g.Go(func() error { return b.host.Serve(ctx) })
 	g.Go(func() error { return b.made.run(ctx) })
 	g.Go(func() error {
-		select {
-		case <-b.names.Synced():
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := b.names.Synced(ctx); err != nil {
+			return err
 		}
 		if err := b.leases.read(ctx); err != nil {
 			return err

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -75,9 +75,7 @@ func (g *guest) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 			return r, err
 		}
 		t.Progress("the call is made again: " + shorten.Line(unknown.why, maxReason))
-		select {
-		case <-time.After(g.b.times.again):
-		case <-ctx.Done():
+		if rest.For(ctx, g.b.times.again) != nil {
 			return nil, err
 		}
 	}

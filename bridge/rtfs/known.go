@@ -3,7 +3,6 @@ package rtfs
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -87,7 +86,7 @@ func shownCard(a *a2a.AgentCard, base string) (*card, error) {
 	spec := agentcard.SpecOf(a)
 	c := &card{
 		AgentID: id, Name: a.Name, Version: a.Version, Description: a.Description, Tags: slices.Clone(spec.Tags), Metadata: map[string]json.RawMessage{},
-		Communication: communication{Protocols: []string{"http"}, Endpoints: []endpoint{{Protocol: "http", URI: agentURL(base, id)}}},
+		Communication: communication{Protocols: []string{"http"}, Endpoints: []endpoint{{Protocol: "http", URI: base + "/agents/" + url.PathEscape(id)}}},
 	}
 	for i := range a.Skills {
 		s := &a.Skills[i]
@@ -113,9 +112,6 @@ func shownCard(a *a2a.AgentCard, base string) (*card, error) {
 	c.fill()
 	return c, nil
 }
-
-// agentURL returns where an agent of Cortex is called.
-func agentURL(base, id string) string { return fmt.Sprintf("%s/agents/%s", base, url.PathEscape(id)) }
 
 func textOf(raw json.RawMessage) *schema {
 	if len(raw) == 0 {

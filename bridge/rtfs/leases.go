@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
@@ -25,7 +26,7 @@ type leases struct {
 	most int           // agents
 	more chan struct{} // holds one when there is something to do
 
-	turn   chan struct{}             // holds one while nobody changes leases
+	turn   *semaphore.Weighted       // of who changes leases
 	served map[string]*a2a.AgentCard // what Cortex knows, by id there; guarded by turn
 
 	mu      sync.RWMutex
@@ -35,21 +36,9 @@ type leases struct {
 }
 
 func newLeases(b *bridge) *leases {
-	ls := &leases{
-		b: b, keep: newKeeper(b.at, b.prefix), more: make(chan struct{}, 1), most: maxLeases, turn: make(chan struct{}, 1),
+	return &leases{
+		b: b, keep: newKeeper(b.at, b.prefix), more: make(chan struct{}, 1), most: maxLeases, turn: semaphore.NewWeighted(1),
 		served: map[string]*a2a.AgentCard{}, refused: map[string]string{}, by: map[string]*lease{},
-	}
-	ls.turn <- struct{}{}
-	return ls
-}
-
-// begin waits until nobody else changes leases; end is called afterwards.
-func (ls *leases) begin(ctx context.Context) (end func(), err error) {
-	select {
-	case <-ls.turn:
-		return func() { ls.turn <- struct{}{} }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }
 
@@ -110,11 +99,10 @@ func (ls *leases) shown() []*lease {
 
 // put takes a lease, which replaces that of the same agent. It is stored when put returns.
 func (ls *leases) put(ctx context.Context, l *lease) error {
-	end, err := ls.begin(ctx)
-	if err != nil {
+	if err := ls.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer end()
+	defer ls.turn.Release(1)
 	old := ls.get(l.Card.AgentID)
 	if old == nil {
 		if err := ls.admit(l); err != nil {
@@ -188,11 +176,10 @@ func (ls *leases) serve(ctx context.Context, l *lease) {
 
 // extend has a lease hold longer. It returns nil when there is none.
 func (ls *leases) extend(ctx context.Context, agentID string, ttl func(now time.Duration) time.Duration) (*lease, error) {
-	end, err := ls.begin(ctx)
-	if err != nil {
+	if err := ls.turn.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer end()
+	defer ls.turn.Release(1)
 	old := ls.get(agentID)
 	if old == nil || !old.Expires.After(ls.b.now()) {
 		return nil, nil //nolint:nilnil // no lease
@@ -209,11 +196,10 @@ func (ls *leases) extend(ctx context.Context, agentID string, ttl func(now time.
 
 // drop ends a lease, also one that only the store has. It returns false when there is none.
 func (ls *leases) drop(ctx context.Context, agentID string) (was bool, err error) {
-	end, err := ls.begin(ctx)
-	if err != nil {
+	if err := ls.turn.Acquire(ctx, 1); err != nil {
 		return false, err
 	}
-	defer end()
+	defer ls.turn.Release(1)
 	l := ls.get(agentID)
 	was = l != nil && l.Expires.After(ls.b.now())
 	stored, err := ls.keep.drop(ctx, agentID)

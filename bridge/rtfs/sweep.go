@@ -50,11 +50,10 @@ func (ls *leases) plan(read time.Time) time.Duration {
 
 // settle ends what has expired, and serves what is left out if it can be now.
 func (ls *leases) settle(ctx context.Context) error {
-	end, err := ls.begin(ctx)
-	if err != nil {
+	if err := ls.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer end()
+	defer ls.turn.Release(1)
 	now := ls.b.now()
 	for _, l := range ls.sorted() {
 		if l.Expires.After(now) {
@@ -82,8 +81,7 @@ func (ls *leases) sorted() []*lease {
 
 // read takes over the leases that are stored.
 func (ls *leases) read(ctx context.Context) error {
-	end, err := ls.begin(ctx)
-	if err != nil {
+	if err := ls.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	stored, err := ls.keep.read(ctx, ls.all())
@@ -97,7 +95,7 @@ func (ls *leases) read(ctx context.Context) error {
 			ls.set(l)
 		}
 	}
-	end()
+	ls.turn.Release(1)
 	if err != nil {
 		return fmt.Errorf("read the leases: %w", err)
 	}

@@ -43,28 +43,29 @@ func (m *Message) Text() string {
 	if text, ok := m.Body["message"].(string); ok {
 		return text
 	}
-	in, _ := m.Body["message"].(map[string]any)
-	parts, _ := in["parts"].([]any)
-	for _, p := range parts {
-		one, _ := p.(map[string]any)
-		if text, ok := one["text"].(string); ok && one["kind"] == "text" {
-			return text
-		}
+	if text, ok := m.part("text"); ok {
+		return text
 	}
 	return "(no text output)"
 }
 
 // Data returns the first data of a task or of a result.
 func (m *Message) Data() string {
+	data, _ := m.part("data")
+	return data
+}
+
+// part returns the content of the first part of a kind.
+func (m *Message) part(kind string) (content string, ok bool) {
 	in, _ := m.Body["message"].(map[string]any)
 	parts, _ := in["parts"].([]any)
 	for _, p := range parts {
 		one, _ := p.(map[string]any)
-		if text, ok := one["data"].(string); ok && one["kind"] == "data" {
-			return text
+		if content, ok = one[kind].(string); ok && one["kind"] == kind {
+			return content, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // State returns the state of a result or a status; -1 for none.
