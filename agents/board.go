@@ -54,28 +54,14 @@ func (b *Board) Read(ctx context.Context) ([]transport.BoardPost, error) {
 	}
 	id, a := b.t.agent.nextID(), b.t.agent
 	got := make(chan *transport.Board, 1)
-	a.mu.Lock()
-	a.readings[id] = got
-	a.mu.Unlock()
-	defer func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.readings, id)
-	}()
+	defer keepWhile(a, a.readings, id, got)()
 	again := time.NewTicker(boardAgain)
 	defer again.Stop()
 	for n := 0; ; n++ {
 		ask := id
 		if n > 0 { // an inbox takes an id once
 			ask = a.nextID()
-			a.mu.Lock()
-			a.readings[ask] = got
-			a.mu.Unlock()
-			defer func() {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				delete(a.readings, ask)
-			}()
+			defer keepWhile(a, a.readings, ask, got)()
 		}
 		if err := b.send(ctx, ask, &transport.ReadBoard{}); err != nil {
 			return nil, fmt.Errorf("read: %w", err)
@@ -99,14 +85,7 @@ func (b *Board) Watch(ctx context.Context) iter.Seq2[transport.BoardPost, error]
 			return
 		}
 		a, told := b.t.agent, make(chan struct{}, 1)
-		a.mu.Lock()
-		a.watches[told] = b.t.ID
-		a.mu.Unlock()
-		defer func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			delete(a.watches, told)
-		}()
+		defer keepWhile(a, a.watches, told, b.t.ID)()
 		for last := uint64(0); ; {
 			posts, err := b.Read(ctx)
 			if ctx.Err() != nil {
@@ -132,6 +111,18 @@ func (b *Board) Watch(ctx context.Context) iter.Seq2[transport.BoardPost, error]
 				return
 			}
 		}
+	}
+}
+
+// keepWhile has a value in one of the agent's maps until the caller calls end.
+func keepWhile[K comparable, V any](a *agent, in map[K]V, k K, v V) (end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	in[k] = v
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(in, k)
 	}
 }
 

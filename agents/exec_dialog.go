@@ -298,8 +298,7 @@ func (d *dialog) file(ctx context.Context, l *jsonl.Line) error {
 		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), taskfile.Pathless(err))
 	}
 	defer r.Close()
-	name := l.Name
-	name = cmp.Or(name, filepath.Base(path))
+	name := cmp.Or(l.Name, filepath.Base(path))
 	return d.t.AddFile(ctx, transport.FileName(name, l.MediaType, 1), l.MediaType, r)
 }
 
@@ -378,12 +377,20 @@ func (d *dialog) result(l *jsonl.Line) (*Result, error) {
 	return &Result{Parts: parts}, err
 }
 
-// begin returns the line that gives a program a task, with its files in a folder.
-func begin(ctx context.Context, t *Task, files *folder, notes *questions) (*jsonl.Task, error) {
-	if err := files.fill(ctx, t); err != nil {
-		return nil, err
+// begin returns the line that gives a program a task, and the folder with its files.
+func begin(ctx context.Context, t *Task, notes *questions) (files *folder, given *jsonl.Task, err error) {
+	if files, err = newFolder(t); err != nil {
+		return nil, nil, err
 	}
-	given := &jsonl.Task{
+	defer func() {
+		if err != nil {
+			files.remove()
+		}
+	}()
+	if err := files.fill(ctx, t); err != nil {
+		return files, nil, err
+	}
+	given = &jsonl.Task{
 		Type: jsonl.TypeTask, Version: jsonl.Version, ID: string(t.ID), Context: t.ContextID, Skill: t.Skill, Text: t.Text(), Input: t.Input(),
 		Delivery: max(t.Delivery, 1), Traceparent: t.Traceparent, Tracestate: t.Tracestate,
 	}
@@ -400,7 +407,7 @@ func begin(ctx context.Context, t *Task, files *folder, notes *questions) (*json
 	if !t.Deadline.IsZero() {
 		given.Deadline = t.Deadline.Format(time.RFC3339Nano)
 	}
-	return given, notes.replied(t, given)
+	return files, given, notes.replied(t, given)
 }
 
 // startOver forgets what a lost program has shown of the task's result.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
@@ -78,7 +80,7 @@ func (k *Kept) Run(ctx context.Context) error {
 	restarts := process.NewRestarts()
 	for first := true; ; first = false {
 		began := time.Now()
-		t, err := k.p.start(k.p.keptEnv(), false)
+		t, err := k.p.start(append(os.Environ(), k.p.Env...), false)
 		switch {
 		case err != nil && first:
 			return err
@@ -107,10 +109,8 @@ func (k *Kept) Run(ctx context.Context) error {
 		}
 		pause := restarts.Pause(time.Since(began))
 		k.p.log(fmt.Sprintf("it is started again in %v: %v", pause.Round(100*time.Millisecond), err))
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, pause) != nil {
 			return nil
-		case <-time.After(pause):
 		}
 	}
 }
@@ -179,15 +179,11 @@ func (k *Kept) Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error]
 func (k *Kept) do(ctx context.Context, t *Task) (*Result, error) {
 	ctx, cancel := k.p.timed(ctx)
 	defer cancel()
-	files, err := newFolder(t)
+	files, given, err := begin(ctx, t, k.notes)
 	if err != nil {
 		return nil, err
 	}
 	defer files.remove()
-	given, err := begin(ctx, t, files, k.notes)
-	if err != nil {
-		return nil, err
-	}
 	for n := 1; ; n++ {
 		program, err := k.await(ctx)
 		if err != nil {

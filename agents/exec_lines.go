@@ -3,7 +3,6 @@ package agents
 import (
 	"context"
 	"errors"
-	"os"
 )
 
 // ExecLines returns a handler that runs a program for each task, and speaks with it in lines of JSON, as package jsonl says. So a program can
@@ -20,15 +19,11 @@ func ExecLines(o ExecOptions) (Handler, error) {
 	return func(ctx context.Context, t *Task) (*Result, error) {
 		ctx, cancel := p.timed(ctx)
 		defer cancel()
-		files, err := newFolder(t)
+		files, given, err := begin(ctx, t, notes)
 		if err != nil {
 			return nil, err
 		}
 		defer files.remove()
-		given, err := begin(ctx, t, files, notes)
-		if err != nil {
-			return nil, err
-		}
 		k, err := p.start(p.env(t), true)
 		if err != nil {
 			return nil, err
@@ -44,6 +39,3 @@ func ExecLines(o ExecOptions) (Handler, error) {
 
 // isRefusal reports whether err says that the agent refuses the task.
 func isRefusal(err error) bool { return errors.As(err, new(*rejectedError)) }
-
-// keptEnv returns the environment of a program that stays.
-func (p *program) keptEnv() []string { return append(os.Environ(), p.Env...) }

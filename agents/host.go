@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -231,10 +232,7 @@ func (h *Host) serveUntilEmpty(ctx context.Context, g *hostedAgent) {
 		}
 		if err != nil {
 			g.agent.log.Warn("inbox not served", "err", err)
-			select {
-			case <-time.After(hostedQuiet):
-			case <-ctx.Done():
-			}
+			_ = rest.For(ctx, hostedQuiet)
 		}
 	}
 }

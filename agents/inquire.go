@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -37,10 +38,8 @@ func (a *agent) inquire(ctx context.Context, k Keeper) {
 				a.log.Warn("it is unknown whether a task is still wanted", "task_id", t.ID, "err", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, inquireEach) != nil {
 			return
-		case <-time.After(inquireEach):
 		}
 	}
 }

@@ -36,10 +36,6 @@ type live struct {
 	closed  bool
 }
 
-func newLive(a *agent, e *transport.Event, m *a2a.Message) *live {
-	return &live{a: a, task: e, turn: m.Metadata[transport.MetaTurn], id: taskID(e, m), ended: make(chan struct{})}
-}
-
 func (l *live) progress(text string) {
 	if text = shorten.Line(text, maxProgress); text == "" {
 		return

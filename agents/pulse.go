@@ -7,6 +7,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -17,10 +18,6 @@ type pulse struct {
 	task     *transport.Event
 	run      *run
 	progress chan struct{} // receives when the handler has shown something
-}
-
-func newPulse(a *agent, e *transport.Event, r *run) *pulse {
-	return &pulse{a: a, task: e, run: r, progress: make(chan struct{}, 1)}
 }
 
 // beat notes that the handler has shown something. It does not block.
@@ -62,11 +59,9 @@ func (p *pulse) wait(ctx context.Context) bool {
 		if !ok || d <= 0 {
 			return ok
 		}
-		select {
-		case <-time.After(d): // another attempt may have begun meanwhile: check again
-		case <-ctx.Done():
+		if rest.For(ctx, d) != nil {
 			return false
-		}
+		} // another attempt may have begun meanwhile: check again
 	}
 }
 

@@ -177,9 +177,6 @@ func cut(s string, limit int) string {
 
 // errorText returns the text of err for the user.
 func errorText(err error) string {
-	text := strings.TrimSpace(strings.ToValidUTF8(err.Error(), "�"))
-	if text == "" {
-		text = fmt.Sprintf("the agent gave no reason (%T)", err)
-	}
+	text := cmp.Or(strings.TrimSpace(strings.ToValidUTF8(err.Error(), "�")), fmt.Sprintf("the agent gave no reason (%T)", err))
 	return cut(text, maxErrorText)
 }

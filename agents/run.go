@@ -189,7 +189,9 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok 
 	if !t.Deadline.IsZero() && !t.Deadline.After(started) {
 		return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
 	}
-	t.live, t.pulse, t.agent, t.run = newLive(a, e, m), newPulse(a, e, r), a, r
+	t.agent, t.run = a, r
+	t.live = &live{a: a, task: e, turn: m.Metadata[transport.MetaTurn], id: taskID(e, m), ended: make(chan struct{})}
+	t.pulse = &pulse{a: a, task: e, run: r, progress: make(chan struct{}, 1)}
 	telling, stop := context.WithCancel(r.ctx)
 	var teller sync.WaitGroup
 	teller.Go(func() { t.pulse.reportLoop(telling) })
@@ -210,7 +212,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok 
 		out.state, out.parts = a2a.TaskStateCanceled, words(cause.Error())
 	case errors.As(err, new(*rejectedError)):
 		out.state, out.parts = a2a.TaskStateRejected, words(errorText(err))
-	case errors.Is(cause, context.DeadlineExceeded) && isContextError(err):
+	case errors.Is(cause, context.DeadlineExceeded) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
 		out.state, out.parts = a2a.TaskStateFailed, words("the agent was not done at the deadline")
 	case err != nil:
 		out.state, out.parts = a2a.TaskStateFailed, words(errorText(err))
@@ -231,11 +233,6 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok 
 	}
 	log.InfoContext(ctx, "task done", "state", out.state, "after", time.Since(started))
 	return out, true
-}
-
-// isContextError reports whether err only says that a context has ended.
-func isContextError(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // control handles one event of the agent's control topic.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
@@ -234,7 +235,7 @@ func (w *work) send(ctx context.Context, m *a2a.Message) (*agents.Result, error)
 		case away && w.r.Task == "":
 			found, err := w.find(ctx, m.ContextID)
 			if err == nil && !found { // the server may have it, and not have stored it yet
-				if err = pause(ctx, time.Second); err == nil {
+				if err = rest.For(ctx, time.Second); err == nil {
 					found, err = w.find(ctx, m.ContextID)
 				}
 			}
@@ -267,7 +268,7 @@ func (w *work) send(ctx context.Context, m *a2a.Message) (*agents.Result, error)
 		default:
 			return nil, w.failed(err)
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := rest.For(ctx, time.Second); err != nil {
 			return nil, err
 		}
 	}
@@ -336,9 +337,7 @@ func (w *work) listen(ctx context.Context, open func(context.Context) iter.Seq2[
 		if settled, err := w.event(e); settled || err != nil {
 			return settled, err
 		}
-		select {
-		case <-time.After(w.pace.Reserve().Delay()):
-		case <-ctx.Done():
+		if rest.For(ctx, w.pace.Reserve().Delay()) != nil {
 			return false, context.Cause(ctx)
 		}
 	}
@@ -547,14 +546,4 @@ func isCutOff(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
-
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // follow goes on with the peer's task until it is settled.
@@ -45,7 +46,7 @@ func (w *work) follow(ctx context.Context) (*agents.Result, error) {
 		if w.events > seen+1 { // it says more than what is known
 			wait = firstPoll
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := rest.For(ctx, wait); err != nil {
 			return nil, err
 		}
 		wait = min(2*wait, maxPoll)
@@ -83,7 +84,7 @@ func (w *work) look(ctx context.Context) error {
 			return err
 		}
 		w.a.suspect()
-		if err := pause(ctx, wait); err != nil {
+		if err := rest.For(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -122,7 +123,7 @@ func (w *work) search(ctx context.Context, at string) (a2a.TaskInfo, error) {
 		}
 		if away, _ := isAway(err); away {
 			w.a.suspect()
-			if err := pause(ctx, firstPoll); err != nil {
+			if err := rest.For(ctx, firstPoll); err != nil {
 				return none, err
 			}
 			continue

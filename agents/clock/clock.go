@@ -152,13 +152,19 @@ func nearlyNamed(found []place, unknown []string) (all []place, strange, taken [
 		}
 		taken = append(taken, "I took "+strconv.Quote(name)+" for "+near+".")
 		_, ps := index().match(split(near))
-		for _, p := range ps {
-			if len(found) < maxPlaces && !slices.ContainsFunc(found, func(q place) bool { return p.name == q.name && p.sameZone(q) }) {
-				found = append(found, p)
-			}
-		}
+		found = withPlaces(found, ps)
 	}
 	return found, strange, taken
+}
+
+// withPlaces adds places to those that were found, each once.
+func withPlaces(found, more []place) []place {
+	for _, p := range more {
+		if len(found) < maxPlaces && !slices.ContainsFunc(found, func(q place) bool { return p.name == q.name && p.sameZone(q) }) {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // place is a place whose time is requested.
@@ -245,11 +251,7 @@ func places(text string) (found []place, unknown []string) {
 		if !words[i].and && ix.regions[phrase(words[i:i+n])] && slices.ContainsFunc(ps, func(p place) bool { return slices.ContainsFunc(last, p.sameZone) }) {
 			ps = nil // it says where the place before is: "Berlin, Germany"
 		}
-		for _, p := range ps {
-			if len(found) < maxPlaces && !slices.ContainsFunc(found, func(q place) bool { return p.name == q.name && p.sameZone(q) }) {
-				found = append(found, p)
-			}
-		}
+		found = withPlaces(found, ps)
 		if ps != nil {
 			last = ps
 		}

@@ -43,6 +43,11 @@ type date struct {
 
 // datesIn returns the dates in a text, in their order, and the rest of the text.
 func datesIn(text string) (found []date, rest string) {
+	put := func(d date) {
+		if len(found) < maxDates && !slices.ContainsFunc(found, func(o date) bool { return o.at < d.end && d.at < o.end }) {
+			found = append(found, d)
+		}
+	}
 	add := func(m []int, year, month string, day string) {
 		d := date{at: m[0], end: m[1]}
 		d.year, _ = strconv.Atoi(year)
@@ -51,9 +56,7 @@ func datesIn(text string) (found []date, rest string) {
 			d.month = time.Month(n)
 		}
 		d.day, _ = strconv.Atoi(day)
-		if len(found) < maxDates && !slices.ContainsFunc(found, func(o date) bool { return o.at < d.end && d.at < o.end }) {
-			found = append(found, d)
-		}
+		put(d)
 	}
 	group := func(m []int, n int) string {
 		if m[2*n] < 0 {
@@ -88,9 +91,7 @@ func datesIn(text string) (found []date, rest string) {
 		add(m, "", "dec", "31")
 	}
 	for _, d := range daysIn(text) {
-		if len(found) < maxDates && !slices.ContainsFunc(found, func(o date) bool { return o.at < d.end && d.at < o.end }) {
-			found = append(found, d)
-		}
+		put(d)
 	}
 	slices.SortFunc(found, func(a, b date) int { return cmp.Compare(a.at, b.at) })
 	from := 0

@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/pin"
 	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 const (
@@ -148,10 +149,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		ran := time.Since(began)
 		for n := 0; a.current() == nil; n++ {
-			select {
-			case <-ctx.Done():
+			if rest.For(ctx, restarts.Pause(ran)) != nil {
 				return nil
-			case <-time.After(restarts.Pause(ran)):
 			}
 			ran = 0
 			if err := a.connect(ctx, n); err != nil && ctx.Err() == nil {

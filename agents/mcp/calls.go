@@ -76,7 +76,7 @@ func (c *calls) begin(ctx context.Context, s *session, token string, p *sdk.Call
 	p.SetProgressToken(token)
 	go func() {
 		over := s.unblock(running)
-		one.result, one.err = s.CallTool(withPosts(running, &one.posts), p)
+		one.result, one.err = s.CallTool(context.WithValue(running, postsKey{}, &one.posts), p)
 		over()
 		c.leave(one)
 		close(one.done)

@@ -217,10 +217,8 @@ func (a *Agent) newCard(is *sdk.InitializeResult, tools []*tool, changed []strin
 }
 
 func (a *Agent) cardOf(is *sdk.InitializeResult, tools []*tool, changed []string, description, input, output int) *a2a.AgentCard {
-	info := is.ServerInfo
-	info = cmp.Or(info, &sdk.Implementation{})
-	about := cmp.Or(is.Instructions, info.Description, info.Title)
-	about = cmp.Or(about, "The tools of the MCP server "+a.server.Name)
+	info := cmp.Or(is.ServerInfo, &sdk.Implementation{})
+	about := cmp.Or(is.Instructions, info.Description, info.Title, "The tools of the MCP server "+a.server.Name)
 	card := &a2a.AgentCard{
 		Name: a.ID(), Description: a.said(about, maxInstructions), Version: cmp.Or(shorten.To(info.Version, 64), "1.0.0"),
 		SupportedInterfaces: []*a2a.AgentInterface{}, DefaultInputModes: []string{"application/json", "text/plain"},

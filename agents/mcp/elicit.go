@@ -130,10 +130,7 @@ func (f *field) choices() (values []any, names []string) {
 		values, names = append(values, v), append(names, name)
 	}
 	for _, c := range append(of.OneOf, of.AnyOf...) {
-		name := c.Title
-		if name == "" {
-			name = fmt.Sprint(c.Const)
-		}
+		name := cmp.Or(c.Title, fmt.Sprint(c.Const))
 		values, names = append(values, c.Const), append(names, name)
 	}
 	return values, names

@@ -35,10 +35,6 @@ type postsKey struct{}
 // of the session in the same way, also those that the server has begun.
 type posts struct{ n atomic.Int32 }
 
-func withPosts(ctx context.Context, p *posts) context.Context {
-	return context.WithValue(ctx, postsKey{}, p)
-}
-
 // postsOf returns the posts of the call that r makes; nil if it makes none.
 func postsOf(r *http.Request) *posts {
 	if r.Method != http.MethodPost {

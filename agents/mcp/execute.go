@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -168,7 +170,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		end(res, err)
 		switch {
 		case err != nil && (one.posts.isUnsent(err) || of.repeatable() && errors.Is(err, sdk.ErrConnectionClosed)):
-			if !isScoped(err) {
+			if refused, ok := errors.AsType[*refusedError](err); !ok || !refused.scoped {
 				a.recover(s, err)
 			}
 			if round == 0 && !isRefused(err) {
@@ -198,9 +200,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 			r.Question = &question{Requests: res.InputRequests, Answers: sdk.InputResponseMap{}, State: res.RequestState}
 			return a.ask(ctx, t, of, r)
 		}
-		select { // the server is busy
-		case <-time.After(roundPause):
-		case <-ctx.Done():
+		if rest.For(ctx, roundPause) != nil { // the server is busy
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -251,9 +251,7 @@ func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record,
 	switch {
 	case errors.As(err, &answered) && !isOwn(answered.Code): // the server responded with an error
 		r.State, r.Failure = done, shorten.To(a.server.hide(answered.Message), 4<<10)
-		if r.Failure == "" {
-			r.Failure = fmt.Sprintf("the server gives the error %d", answered.Code)
-		}
+		r.Failure = cmp.Or(r.Failure, fmt.Sprintf("the server gives the error %d", answered.Code))
 		return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
 	case ctx.Err() != nil && (of.repeatable() || errors.Is(err, agents.ErrCanceled)):
 		return err // nobody waits for the outcome, or the call may be repeated

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
@@ -173,9 +174,7 @@ func (l *login) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, fmt.Errorf("no folder for logins: %w", err)
 	}
 	for !taskfile.Lock(f) {
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
+		if rest.For(ctx, lockPoll) != nil {
 			_ = f.Close()
 			return nil, context.Cause(ctx)
 		}

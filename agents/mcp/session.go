@@ -217,14 +217,8 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func isRefused(err error) bool {
-	var refused *refusedError
-	return errors.As(err, &refused)
-}
-
-// isScoped reports whether the server wants more rights for this one call.
-func isScoped(err error) bool {
-	var refused *refusedError
-	return errors.As(err, &refused) && refused.scoped
+	_, ok := errors.AsType[*refusedError](err)
+	return ok
 }
 
 // plainURL removes the query of the URL in an error.

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
@@ -77,9 +77,7 @@ func (a *Agent) Call(ctx context.Context, t *agents.Task, name string, arguments
 		case err == nil && res.NeedsInput() && len(res.InputRequests) > 0:
 			return "", errors.New("the tool asks for more than its arguments, which is not possible here: give it all that it needs")
 		case err == nil && res.NeedsInput(): // it is busy
-			select {
-			case <-time.After(roundPause):
-			case <-ctx.Done():
+			if rest.For(ctx, roundPause) != nil {
 				return "", context.Cause(ctx)
 			}
 		case err == nil && res.IsError:

@@ -197,8 +197,7 @@ func (t *tool) describe() string {
 	if t.confirm {
 		notes = " The user is asked for consent first."
 	}
-	schema := string(t.schema)
-	schema = cmp.Or(schema, `{"type":"object"}`)
+	schema := cmp.Or(string(t.schema), `{"type":"object"}`)
 	var short bytes.Buffer
 	if json.Compact(&short, []byte(schema)) == nil {
 		schema = short.String()
