@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // heartbeatEvery is how often the heartbeats of one agent are written: ten thousand agents send thirty million a day.
@@ -51,10 +52,8 @@ func (m *Mirror) copyAgents(ctx context.Context) {
 			told[reason] = true
 			m.log.Warn("agents are not mirrored now, the log is: it is tried again and again", "postgres", where(m.db), "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, pauses.NextBackOff()) != nil {
 			return
-		case <-time.After(pauses.NextBackOff()):
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // maxNamed bounds the versions that a Report names.
@@ -63,10 +64,8 @@ func Check(ctx context.Context, store Store, o *Options, wait time.Duration) (*R
 		if err != nil || r.Complete() || time.Now().Add(pause).After(end) {
 			return r, hide(db, err)
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, pause) != nil {
 			return nil, ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 }
@@ -120,10 +119,8 @@ func awaitPosition(ctx context.Context, conn *pgx.Conn, name string, r *Report, 
 				return left, err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, 100*time.Millisecond) != nil {
 			return 0, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

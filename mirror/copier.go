@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // errLogChanged means that the log is another one than before, or has lost its end.
@@ -81,10 +82,8 @@ func (c *copier) open(ctx context.Context, ready func()) error {
 			ready()
 			c.log.Info("another mirror copies this log: this one stands by")
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(standbyStep):
+		if err := rest.For(ctx, standbyStep); err != nil {
+			return err
 		}
 	}
 	if err := c.register(ctx, created); err != nil {
@@ -133,8 +132,7 @@ func (c *copier) rewind(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("PostgreSQL: %w", err)
 		}
-		type mirrored struct{ Version, Sum int64 }
-		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[mirrored])
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[mirroredRow])
 		if err != nil {
 			return fmt.Errorf("PostgreSQL: %w", err)
 		}
@@ -261,10 +259,8 @@ func (c *copier) copy(ctx context.Context) error {
 		if len(r.records) == 0 {
 			pause, idle = idle, min(2*idle, idleMost)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := rest.For(ctx, pause); err != nil {
+			return err
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -72,10 +73,8 @@ func (m *Mirror) Run(ctx context.Context) error {
 		if time.Since(began) > maxPause {
 			pauses.Reset()
 		}
-		select {
-		case <-ctx.Done():
+		if rest.For(ctx, pauses.NextBackOff()) != nil {
 			return nil
-		case <-time.After(pauses.NextBackOff()):
 		}
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
 // maxHistory bounds the entries of the history.
@@ -42,7 +43,7 @@ func (h *history) load() ([]string, error) {
 	long := len(lines) > maxHistory
 	lines = lines[max(0, len(lines)-maxHistory):]
 	if long {
-		if err := replaceFile(h.path, []byte(strings.Join(lines, "\n")+"\n")); err != nil {
+		if err := taskfile.Write(h.path, []byte(strings.Join(lines, "\n")+"\n")); err != nil {
 			return nil, err
 		}
 	} else if err := os.Chmod(h.path, 0o600); err != nil {
@@ -109,22 +110,6 @@ func readTail(path string, size int64) ([]byte, error) {
 func regular(info fs.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file", info.Name())
-	}
-	return err
-}
-
-// replaceFile replaces a file atomically. The new file is readable by its owner only.
-func replaceFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package repl
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -163,15 +164,9 @@ func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told ma
 			c.ui.Notice(line, lookDim)
 		}
 	}
-	there := make(map[string]bool, len(turns))
-	for _, t := range turns {
-		there[t.ID] = true
-	}
-	for id := range told {
-		if !there[id] {
-			delete(told, id)
-		}
-	}
+	maps.DeleteFunc(told, func(id string, _ bool) bool {
+		return !slices.ContainsFunc(turns, func(t Turn) bool { return t.ID == id })
+	})
 	return open
 }
 

@@ -18,8 +18,7 @@ var errNoEditor = errors.New("no editor is set: EDITOR names one, as in EDITOR=n
 
 // outside opens text in the user's editor, and returns the edited text.
 func (c *chat) outside(ctx context.Context, text string) (string, error) {
-	name := os.Getenv("VISUAL")
-	name = cmp.Or(name, os.Getenv("EDITOR"))
+	name := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"))
 	if strings.TrimSpace(name) == "" {
 		return text, errNoEditor
 	}

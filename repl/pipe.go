@@ -43,8 +43,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 	if cfg.Client == nil {
 		return errors.New("repl: Config.Client is missing")
 	}
-	contextID := cfg.ContextID
-	contextID = cmp.Or(contextID, cfg.Client.NextID())
+	contextID := cmp.Or(cfg.ContextID, cfg.Client.NextID())
 	track, end := cfg.progress()
 	defer end("")
 	for e, err := range cfg.Say(ctx, contextID, text) {

@@ -120,23 +120,17 @@ func (p *presence) applyLocked(c *transport.Card) *change {
 	if (known && bytes.Equal(before.content, content)) || (!known && len(instances) >= maxInstances) {
 		return nil
 	}
-	differs := func() bool {
-		for instance, other := range instances {
-			if instance != c.Instance && !bytes.Equal(other.content, content) {
-				return true
-			}
-		}
-		return false
-	}()
 	instances[c.Instance] = now
-	switch {
-	case differs:
-		ch.kind = conflicted
-	case known:
-		ch.kind = changed
-	default:
+	for _, other := range instances {
+		if !bytes.Equal(other.content, content) {
+			ch.kind = conflicted
+			return ch
+		}
+	}
+	if !known {
 		return nil
 	}
+	ch.kind = changed
 	return ch
 }
 

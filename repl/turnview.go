@@ -40,8 +40,8 @@ func newTurnView(u *ui, now func() time.Time) *turnView {
 	return &turnView{ui: u, start: now(), now: now, board: board{now: now}}
 }
 
-// show shows an event of the turn, and reports whether it is an answer that reports a failure.
-func (v *turnView) show(e *transport.Event) (failed bool) {
+// show shows an event of the turn.
+func (v *turnView) show(e *transport.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	width, _ := v.ui.size()
@@ -74,12 +74,10 @@ func (v *turnView) show(e *transport.Event) (failed bool) {
 	case *a2a.Message:
 		v.release(Sanitize(transport.Text(p.Parts)))
 		v.silence("")
-		failed, _ = p.Meta()[transport.MetaFailed].(bool)
-		v.answer(p, failed)
-		return failed
+		v.answer(p)
+		return
 	}
 	v.paint()
-	return false
 }
 
 func (v *turnView) delta(p *transport.Delta) {
@@ -136,8 +134,9 @@ func (v *turnView) progress(e *transport.Event, width int) {
 }
 
 // answer shows the answer, or the part of it that was not streamed.
-func (v *turnView) answer(m *a2a.Message, failed bool) {
+func (v *turnView) answer(m *a2a.Message) {
 	text, look := Sanitize(transport.Text(m.Parts)), ""
+	failed, _ := m.Metadata[transport.MetaFailed].(bool)
 	v.done = true
 	switch written := v.written.String(); {
 	case written == "" && !failed && v.ui.repaint && v.heard != "" && strings.TrimSpace(text) == v.heard:

@@ -34,7 +34,7 @@ func fleetCard(i int) *a2a.AgentCard {
 	verb, thing, place := pick(cardVerbs, 1), pick(cardThings, len(cardVerbs)), pick(cardPlaces, 7)
 	modes := []string{"text/plain"}
 	return &a2a.AgentCard{
-		Name: fleetID(i), Version: "1.0.0", Description: fmt.Sprintf("Helps people in %s to %s %s, with the rules and prices of the year", place, verb, thing),
+		Name: fmt.Sprintf("fleet_%05d", i+1), Version: "1.0.0", Description: fmt.Sprintf("Helps people in %s to %s %s, with the rules and prices of the year", place, verb, thing),
 		DefaultInputModes: modes, DefaultOutputModes: modes, SupportedInterfaces: []*a2a.AgentInterface{},
 		Skills: []a2a.AgentSkill{
 			{
@@ -48,8 +48,6 @@ func fleetCard(i int) *a2a.AgentCard {
 		},
 	}
 }
-
-func fleetID(i int) string { return fmt.Sprintf("fleet_%05d", i+1) }
 
 // announce publishes a card as the agents' kit does.
 func announce(ctx context.Context, tr transport.Transport, card *a2a.AgentCard) error {

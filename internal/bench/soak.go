@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -143,10 +144,8 @@ func (s *soak) watch(ctx context.Context) error {
 	piece, can := min(s.cfg.For/10, soakPace)/soakPieces, 0.0
 	for range soakPieces { // the best one counts: the first ones warm up, and the machine may have other load
 		begin, before := time.Now(), s.turns.Load()
-		select {
-		case <-time.After(piece):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest.For(ctx, piece); err != nil {
+			return err
 		}
 		can = max(can, float64(s.turns.Load()-before)/time.Since(begin).Seconds())
 	}
@@ -157,12 +156,8 @@ func (s *soak) watch(ctx context.Context) error {
 	s.cfg.Progress.tell("soak", 0, count)
 	last, turns := s.began, s.turns.Load()
 	for i := range count {
-		next := time.NewTimer(time.Until(s.began.Add(s.cfg.For * time.Duration(i+1) / time.Duration(count))))
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-			next.Stop()
-			return ctx.Err()
+		if err := rest.For(ctx, time.Until(s.began.Add(s.cfg.For*time.Duration(i+1)/time.Duration(count)))); err != nil {
+			return err
 		}
 		l, err := s.line(ctx)
 		if err != nil {

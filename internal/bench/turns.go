@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -216,12 +217,8 @@ type slow struct {
 // Decide implements [llm.Decider].
 func (s slow) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
 	if s.delay > 0 {
-		wait := time.NewTimer(s.delay)
-		defer wait.Stop()
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := rest.For(ctx, s.delay); err != nil {
+			return nil, err
 		}
 	}
 	return s.Decider.Decide(ctx, t, stream)
