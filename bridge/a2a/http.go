@@ -19,6 +19,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -140,11 +141,6 @@ func bearerOf(r *http.Request) string {
 
 // isLocal reports whether a request comes from this machine, not by way of a proxy that says so, and is meant for it.
 func isLocal(r *http.Request) bool {
-	for name := range r.Header {
-		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Envoy-") {
-			return false
-		}
-	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
@@ -152,8 +148,7 @@ func isLocal(r *http.Request) bool {
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
 		return false // a page in a browser, by a name of its own
 	}
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && from.Addr().Unmap().IsLoopback()
+	return kit.Local(r.RemoteAddr, r.Header)
 }
 
 // carry hands a request to the handler of its binding: REST, or else JSON-RPC; or to that of an older version.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
@@ -71,7 +71,7 @@ func handler(free, bound *sdk.Server, identify Identify, mark func(http.Handler)
 func admit(h http.Handler, identify Identify) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if identify == nil {
-			if !isLocal(r) {
+			if !kit.Local(r.RemoteAddr, r.Header) {
 				http.Error(w, "this Cortex has no keys, and lets in only programs on its own machine: see `cortex auth --help`", http.StatusForbidden)
 				return
 			}
@@ -100,17 +100,6 @@ func admit(h http.Handler, identify Identify) http.Handler {
 		}
 		auth.RequireBearerToken(is, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h).ServeHTTP(w, r)
 	})
-}
-
-// isLocal reports whether a request comes from this machine, and not by way of a proxy that says so.
-func isLocal(r *http.Request) bool {
-	for name := range r.Header {
-		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Envoy-") {
-			return false
-		}
-	}
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && from.Addr().Unmap().IsLoopback()
 }
 
 // mark gives a request the time that a call takes, and lets the call find out which one it is and whether its client is still there.

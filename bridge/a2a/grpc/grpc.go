@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -180,7 +179,7 @@ func caught(log *slog.Logger, err *error) {
 func caller(ctx context.Context, meta metadata.MD, identify a2a.Identify) (user, token string, err error) {
 	if identify == nil {
 		from, _ := peer.FromContext(ctx)
-		if from == nil || !isLocal(from.Addr, meta) {
+		if from == nil || !kit.Local(from.Addr.String(), meta) {
 			return "", "", status.Error(codes.PermissionDenied, "this Cortex has no keys, and lets in only programs on its own machine: see `cortex auth --help`")
 		}
 		return "", "", nil
@@ -199,15 +198,4 @@ func caller(ctx context.Context, meta metadata.MD, identify a2a.Identify) (user,
 		return "", "", status.Error(codes.Unauthenticated, err.Error())
 	}
 	return user, token, nil
-}
-
-// isLocal reports whether a call comes from this machine, and not by way of a proxy that says so.
-func isLocal(from net.Addr, meta metadata.MD) bool {
-	for name := range meta {
-		if name == "forwarded" || name == "via" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-") || strings.HasPrefix(name, "x-envoy-") {
-			return false
-		}
-	}
-	at, err := netip.ParseAddrPort(from.String())
-	return err == nil && at.Addr().Unmap().IsLoopback()
 }
