@@ -177,7 +177,16 @@ func (o effects) task(t *Task) {
 		asked = append(asked, transport.ForgottenFile(p))
 	}
 	m.Parts = append(m.Parts, files...)
-	room := roomForTexts(t.Text) // bytes for the results of other tasks; longer ones are cut
+	o.results(t, m)
+	if t.attemptEndedBy(o.seq) == nil { // else again has shown it
+		o.given(t, m, asked)
+	}
+	o.add(turn, transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
+}
+
+// results adds the results of the tasks that a task needs to the message with it, cut where the room ends.
+func (o effects) results(t *Task, m *a2a.Message) {
+	room := roomForTexts(t.Text)
 	for _, p := range t.Along {
 		room -= len(p.Text())
 	}
@@ -200,23 +209,25 @@ func (o effects) task(t *Task) {
 			}
 		}
 	}
-	if t.attemptEndedBy(o.seq) == nil { // else again has shown it
-		o.add(turn, o.live(), transport.Event{
-			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
-			Payload: &a2a.Task{
-				ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{{
-					ID: m.ID, ContextID: m.ContextID, TaskID: m.TaskID, Role: m.Role, Parts: asked,
-					Metadata: map[string]any{transport.MetaAgentID: t.Agent},
-				}},
-				Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
-				Metadata: map[string]any{
-					transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.taskType(), transport.MetaTurn: t.Turn,
-					transport.MetaReason: turn.reasonOf(t.ID),
-				},
+}
+
+// given shows on the live topic that a task is given to its agent, with the parts of message m that people see.
+func (o effects) given(t *Task, m *a2a.Message, asked a2a.ContentParts) {
+	turn := o.c.Turn(t.Turn)
+	o.add(turn, o.live(), transport.Event{
+		ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
+		Payload: &a2a.Task{
+			ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{{
+				ID: m.ID, ContextID: m.ContextID, TaskID: m.TaskID, Role: m.Role, Parts: asked,
+				Metadata: map[string]any{transport.MetaAgentID: t.Agent},
+			}},
+			Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
+			Metadata: map[string]any{
+				transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.taskType(), transport.MetaTurn: t.Turn,
+				transport.MetaReason: turn.reasonOf(t.ID),
 			},
-		})
-	}
-	o.add(turn, transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
+		},
+	})
 }
 
 func ancestor(turn *Turn) []string {
