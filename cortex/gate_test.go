@@ -462,6 +462,52 @@ func TestFailedCallOfALostDecision(t *testing.T) {
 	})
 }
 
+// waiting is a store whose notes of calls cannot be read the second time, until who reads gives up.
+type waiting struct {
+	counting
+	reads int
+}
+
+func (s *waiting) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
+	if kind == storage.NoteCalls {
+		if s.reads++; s.reads == 2 {
+			<-ctx.Done()
+			return storage.Note{}, ctx.Err()
+		}
+	}
+	return s.counting.Note(ctx, tenant, kind, key)
+}
+
+// TestYesAtALostLease has an orchestrator lose a conversation while it counts the call of what somebody has just said yes to, and get it back: the yes
+// holds.
+func TestYesAtALostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		m := &mover{bus: w.bus, handlers: map[string]transport.Handler{}, owner: "one"}
+		w.start(cortex.Config{
+			Decider: relaying, Transport: movable{w.bus, m, "one"}, Store: &waiting{counting: counting{w.store.(*memstore.Store), w.store}},
+			Policy: rulesOf(t, "rules: [{agents: [alpha], confirm: true, calls: {most: 1, per: 1h}}]"),
+		})
+		pass(time.Second)
+		if err := m.handle(t.Context(), userEvent("m1", "pay 5")); err != nil {
+			t.Fatal(err)
+		}
+		yes := userEvent("m2", "yes")
+		yes.Payload.(*a2a.Message).SetMeta(transport.MetaReplyTo, turnOf("m1"))
+		ctx, lose := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, lose)
+		if err := m.handle(ctx, yes); err == nil {
+			t.Error("the yes was handled without a lease")
+		}
+		m.move("one")
+		if err := m.handle(t.Context(), yes); err != nil {
+			t.Fatal(err)
+		}
+		w.wantAnswer("m2", "")
+		w.wantAllTasks(1)
+	})
+}
+
 // unheard is a store whose answer to the second append is lost.
 type unheard struct {
 	counting

@@ -54,7 +54,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	if entry.Decision = d.answerReply(ctx); entry.Decision != nil {
 		m.log.InfoContext(ctx, "decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
-		return nil
+		return ctx.Err()
 	}
 	if turn.Direct != nil {
 		d.direct(ctx)
