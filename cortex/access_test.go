@@ -42,7 +42,7 @@ func (w *world) shownTo(from, id string) string {
 	return ""
 }
 
-// TestConversationBelongsToWhoBeganIt checks that others speak in it only while it is shared with them, and agents while they have a task in it.
+// TestConversationBelongsToWhoBeganIt checks that others speak in it only while it is shared with them, and agents while they work on a task in it.
 func TestConversationBelongsToWhoBeganIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := proven(t, named)
@@ -83,18 +83,23 @@ func TestConversationBelongsToWhoBeganIt(t *testing.T) {
 		refused("alpha", "m8")
 		w.sayAs("user:bob", "m9", "alpha: work")
 		taken("alpha", "m10") // since it has a task
+		work := w.load().Running()[0].ID
+		w.publish(resultEvent("q1", "alpha", work, a2a.TaskStateInputRequired, "which?"))
+		refused("alpha", "m15") // while it waits for the reply
+		w.sayAs("user:bob", "m16", "alpha: more work")
+		taken("alpha", "m17")
 		w.from("user:ada", "s5", &transport.Share{Revoke: []string{"user:bob", "user:ada"}})
 		refused("user:bob", "m11")
 		taken("user:ada", "m12")
 		w.finish("alpha", w.load().Running()[0].ID, "done") // its task is done
-		if got := w.shownTo("user:bob", "m9"); got != "got alpha COMPLETED done; " {
+		if got := w.shownTo("user:bob", "m16"); got != "got alpha COMPLETED done; " {
 			t.Errorf("bob was answered %q", got)
 		}
 		refused("alpha", "m13")
 		w.from(transport.Cortex, "s6", &transport.Share{With: []string{"alpha"}}) // the operator
 		taken("alpha", "m14")
-		if n := len(w.decisions()); n != 8 {
-			t.Errorf("%d decisions, want 8: none for what was refused", n)
+		if n := len(w.decisions()); n != 11 {
+			t.Errorf("%d decisions, want 11: none for what was refused", n)
 		}
 		w.wantFold()
 	})

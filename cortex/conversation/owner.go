@@ -11,7 +11,7 @@ import (
 
 // With Config.Authenticated a conversation belongs to the sender of its first message. The rules:
 //
-//   - Its owner and those with whom it is shared may speak in it, and an agent while it has a task in it. A message of anybody else is
+//   - Its owner and those with whom it is shared may speak in it, and an agent while it works on a task in it. A message of anybody else is
 //     refused before it is processed: it is not logged, and no model sees it.
 //   - A message that is for a conversation of the sender's own ([transport.MetaOwn]) is refused in another's: who guesses the id of one that is to
 //     begin could begin it before, and share it.
@@ -26,17 +26,12 @@ const MaxShared = 256
 
 // Admits reports whether an authenticated sender may speak in the conversation.
 func (c *Conversation) Admits(from string) bool {
-	return c.Seq == 0 || c.ownsOrShares(from) || IsAgent(from) && c.hasTask(from)
+	return c.Seq == 0 || c.ownsOrShares(from) || IsAgent(from) && c.works(from)
 }
 
-// hasTask reports whether an agent has a task that is sent and not over.
-func (c *Conversation) hasTask(agent string) bool {
-	for _, t := range c.Tasks {
-		if t.Agent == agent && t.SentSeq != 0 && !t.Phase.Over() {
-			return true
-		}
-	}
-	return false
+// works reports whether an agent works on a task. One that waits for the reply to its question does not: what it asked for then would be no part of a chain.
+func (c *Conversation) works(agent string) bool {
+	return slices.ContainsFunc(c.Running(), func(t *Task) bool { return t.Agent == agent })
 }
 
 // ownsOrShares reports whether a sender is the owner or the operator, or the conversation is shared with them.
