@@ -220,6 +220,9 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		if err != nil {
 			return decided, err
 		}
+		for i := range decided.Delegations {
+			d.nameSkill(&decided.Delegations[i])
+		}
 		if d.swarm(decided); d.round == nil {
 			d.auction(ctx, decided)
 		}

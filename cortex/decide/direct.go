@@ -64,6 +64,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	if err := d.affords(ctx); err != nil {
 		return nil, err
 	}
+	d.nameSkill(&del)
 	decided, err := asLogged(&llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{del}, Reason: "the message names " + a.ID})
 	if err != nil {
 		return nil, err

@@ -171,12 +171,25 @@ func (d *decision) veto(agent, skill string) string {
 		}
 		return ""
 	}
-	for _, skill := range d.skillsOf(agent) {
+	skills := d.skillsOf(agent)
+	for _, skill := range skills {
 		if why := d.forbids(agent, skill); why != "" {
 			return fmt.Sprintf("has to be asked for a skill by its id, since it has a skill %q that %s", prompt.Clean(skill, 64), why)
 		}
 	}
+	for _, skill := range skills {
+		if len(skills) > 1 && d.policy.Distinguishes(d.turn.From, agent, skill) {
+			return fmt.Sprintf("has to be asked for a skill by its id, since a rule is about its skill %q", prompt.Clean(skill, 64))
+		}
+	}
 	return ""
+}
+
+// nameSkill names the skill of a new delegation whose agent has only one, if a rule is about that: what the log names is not evaded by a card that changes.
+func (d *decision) nameSkill(del *llm.Delegation) {
+	if skills := d.skillsOf(del.Agent); del.Skill == "" && len(skills) == 1 && d.conv.Tasks[a2a.TaskID(del.ID)] == nil && d.policy.Distinguishes(d.turn.From, del.Agent, skills[0]) {
+		del.Skill = skills[0]
+	}
 }
 
 // confirms reports whether a delegation needs the user's consent.

@@ -58,7 +58,8 @@
 //
 // A glob has the syntax of [path.Match], but * also matches /. agents are ids. skills are ids of skills, or their names where they have no id. Askers
 // are "user" or "user:NAME" for people, and the ids of agents, which ask on behalf of whom they work for. A rule with skills relies on the names on
-// the agent's own card: leave skills out for a rule that the agent cannot evade.
+// the agent's own card: leave skills out for a rule that the agent cannot evade. Where such a rule has retry, evaluators, calls or repeat, an agent with
+// several skills is asked for one by its id only.
 package policy
 
 import (
@@ -126,6 +127,14 @@ func (p *Policy) Confirms(from, agent, skill string) bool {
 // ignores rules about skills.
 func (p *Policy) Waives(from, agent, skill string) bool {
 	return slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.waive && r.forSkill(skill) && r.isFrom(from) })
+}
+
+// Distinguishes reports whether a rule about skills says how often from may call, or try, this one of an agent, or what checks its results. A request
+// that names none of several skills would evade it.
+func (p *Policy) Distinguishes(from, agent, skill string) bool {
+	return slices.ContainsFunc(p.about(agent), func(r *rule) bool {
+		return len(r.skills) > 0 && r.forSkill(skill) && r.isFrom(from) && (r.calls != nil || r.repeat != nil || r.alone || r.attempts > 0 || len(r.evaluators) > 0)
+	})
 }
 
 // AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is unlimited.
