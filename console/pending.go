@@ -9,8 +9,9 @@ import (
 
 // Bounds of what is remembered of messages that are in no log yet.
 const (
-	maxPending  = 4096
-	pendingLife = 30 * time.Minute
+	maxPending   = 4096
+	pendingBytes = 32 << 20 // of all their texts and files
+	pendingLife  = 30 * time.Minute
 )
 
 // pending has the messages that were sent by this process and are in no log yet: a message gets there with the first decision about it, which may take
@@ -19,6 +20,16 @@ type pending struct {
 	mu sync.Mutex
 	of map[string][]*view.Turn // by conversation
 	n  int
+	b  int // bytes
+}
+
+// bytesOf returns how many bytes a message keeps.
+func bytesOf(t *view.Turn) int {
+	n := len(t.Text)
+	for _, p := range t.Files {
+		n += len(p.Raw())
+	}
+	return n
 }
 
 // add remembers a message as the turn that it begins.
@@ -28,16 +39,19 @@ func (p *pending) add(contextID string, t *view.Turn) {
 	if p.of == nil {
 		p.of = make(map[string][]*view.Turn)
 	}
-	if p.n >= maxPending {
+	size := bytesOf(t)
+	full := func() bool { return p.n >= maxPending || p.b+size > pendingBytes }
+	if full() {
 		for id, all := range p.of {
 			p.keep(id, all, func(old *view.Turn) bool { return t.Began.Sub(old.Began) < pendingLife })
 		}
 	}
-	if p.n >= maxPending {
+	if full() {
 		return
 	}
 	p.of[contextID] = append(p.of[contextID], t)
 	p.n++
+	p.b += size
 }
 
 // keep forgets the turns of a conversation that are not wanted. The caller holds p.mu.
@@ -46,6 +60,8 @@ func (p *pending) keep(contextID string, all []*view.Turn, wanted func(*view.Tur
 	for _, t := range all {
 		if wanted(t) {
 			rest = append(rest, t)
+		} else {
+			p.b -= bytesOf(t)
 		}
 	}
 	p.n -= len(all) - len(rest)

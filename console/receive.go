@@ -1,11 +1,11 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 )
@@ -40,11 +40,14 @@ func (c *Console) receive(w http.ResponseWriter, r *http.Request, who Person) (g
 		return func() {}, errNoRoom
 	}
 	give = func() { c.room.Give(who.User, n) }
-	form, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	form, err := httpserver.ReadAll(w, r, maxForm)
 	if err != nil {
 		return give, wrong{http.StatusRequestEntityTooLarge, "the form is too large, or did not arrive"}
 	}
-	r.Body = io.NopCloser(bytes.NewReader(form))
+	r.Body = http.NoBody
+	if r.PostForm, err = url.ParseQuery(string(form)); err != nil {
+		return give, wrong{http.StatusBadRequest, "the form cannot be read"}
+	}
 	return give, nil
 }
 
