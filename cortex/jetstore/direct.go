@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -346,6 +347,8 @@ func (s *Store) getFromLeader(ctx context.Context, stream string, what msgGet) (
 		return stored{}, resp.Error
 	case resp.Message == nil:
 		return stored{}, errors.New("the server answers without a message")
+	case what.Next != "" && (resp.Message.Seq < what.Seq || resp.Message.Seq == math.MaxUint64): // who goes on behind it would come back to it for ever
+		return stored{}, fmt.Errorf("the server answers with message %d to a request for what follows %d", resp.Message.Seq, what.Seq)
 	}
 	return stored{seq: resp.Message.Seq, subject: resp.Message.Subject, data: resp.Message.Data, header: resp.Message.Header, at: resp.Message.Time}, nil
 }

@@ -60,14 +60,14 @@ func (b *Bus) dialer(ctx context.Context, locate func() (Place, error), timeout 
 			}
 		})
 		if at.Server == "" {
-			return c, nil
+			return &framed{Conn: c}, nil
 		}
 		checked, err := recognise(c, at.Server, timeout)
 		if err != nil {
 			c.Close()
 			return nil, fmt.Errorf("%s: %w", redact(at.URL), err)
 		}
-		return checked, nil
+		return &framed{Conn: checked}, nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -19,7 +20,11 @@ const removeTries = 3
 // message returns the first message of a stream at or after seq whose subject matches filter, or ErrNotFound. It asks the stream's leader, which
 // has every acknowledged message; another replica may be behind.
 func (b *Bus) message(ctx context.Context, stream, filter string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	return b.get(ctx, stream, map[string]any{"seq": seq, "next_by_subj": filter})
+	m, err := b.get(ctx, stream, map[string]any{"seq": seq, "next_by_subj": filter})
+	if err == nil && (m.Sequence < seq || m.Sequence == math.MaxUint64) { // who goes on behind it would come back to it for ever
+		return nil, fmt.Errorf("stream %s: the server answers with message %d to a request for what follows %d", stream, m.Sequence, seq)
+	}
+	return m, err
 }
 
 // get returns the requested message of a stream, or ErrNotFound.
