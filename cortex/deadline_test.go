@@ -254,3 +254,29 @@ func TestClockFarBehind(t *testing.T) {
 		})
 	}
 }
+
+// TestLostTimer starts a process on a conversation whose timer is lost, before its deadline and after it: the turn ends.
+func TestLostTimer(t *testing.T) {
+	for name, tt := range map[string]struct{ away, then time.Duration }{
+		"before": {time.Second, 10 * time.Second},
+		"after":  {time.Minute, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, once(toAlpha))
+				cfg := cortex.Config{Decider: once(toAlpha), Policy: rules(t, alone), TaskTimeout: 10 * time.Second}
+				losing := cfg
+				losing.Transport = &forgetful{Transport: w.bus}
+				w.restart(losing)
+				w.say("m1", "go")
+				w.stop()
+				pass(tt.away)
+				w.wantAnswer("m1", "")
+				w.start(cfg)
+				pass(tt.then)
+				w.wantAnswer("m1", "alpha FAILED no result within 10s; ")
+				w.wantFold()
+			})
+		})
+	}
+}

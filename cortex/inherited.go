@@ -116,7 +116,7 @@ func (h *inherited) take(agent string) (all []conversation.Key) {
 	return all
 }
 
-// inherit searches the store after each takeover, until ctx ends.
+// inherit searches the store after each takeover, also at the start, until ctx ends.
 func (o *Orchestrator) inherit(ctx context.Context) {
 	for rest.For(ctx, inheritDelay) == nil {
 		select {
@@ -156,9 +156,24 @@ func (o *Orchestrator) searchInherited(ctx context.Context) error {
 		if agents := o.missing(conv); len(agents) > 0 {
 			o.inherited.put(k, agents)
 		}
+		if !conv.NextDeadline().IsZero() {
+			if err := o.remind(ctx, k); err != nil {
+				return err
+			}
+		}
 		if err := rest.For(ctx, time.Since(began)); err != nil { // turns have priority at the store
 			return err
 		}
 	}
 	return nil
+}
+
+// remind sends a deadline to a conversation, which settles what is late or sets its timer again: damage or a power cut may have taken the timer and left
+// the log, and then nothing would end its turn.
+func (o *Orchestrator) remind(ctx context.Context, k conversation.Key) error {
+	now := o.cfg.Now()
+	return o.cfg.Transport.Publish(ctx, transport.Inbox(k.Tenant, transport.Cortex), &transport.Event{
+		ID: o.cfg.NewID(), Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: k.Tenant, ContextID: k.ContextID,
+		Payload: &transport.Deadline{At: now},
+	})
 }
