@@ -503,6 +503,7 @@ func TestYesAtALostLease(t *testing.T) {
 		if err := m.handle(t.Context(), yes); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		w.wantAnswer("m2", "")
 		w.wantAllTasks(1)
 	})
