@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
+	"github.com/cortex-orchestrator/cortex/internal/pace"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
@@ -28,7 +30,7 @@ import (
 // Bounds of what is read of a peer.
 const (
 	maxBody   = 32 << 20  // bytes of an answer, and of one event of a stream
-	maxStream = 512 << 20 // bytes of a stream
+	maxStream = 256 << 20 // bytes of a stream: a result has a quarter of that, and 200,000 events of words have less
 	maxReason = 64 << 10  // bytes of an answer that is an error
 	maxHeavy  = 64 << 20  // bytes that an answer, or an event of a stream, takes when it is decoded, as far as that can be estimated
 )
@@ -60,6 +62,10 @@ func (a *Agent) may(u *url.URL) error {
 	}
 	return nil
 }
+
+// answers is the pace at which answers of all peers of this process together are read, in bytes: reading 16 MB of the shortest lines takes a sixth of a second or
+// so of a processor. Events are paced one by one as well, but not what is none, such as comments of a stream.
+var answers = pace.New(runtime.GOMAXPROCS(0)*16<<20, 1<<20)
 
 // newHTTP returns the client for all requests to the peer.
 func (a *Agent) newHTTP() *http.Client {
@@ -123,6 +129,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, &awayError{x.a.credentials().hide(err.Error()), errors.As(err, &dial) && dial.Op == "dial"}
 	}
+	resp.Body = answers.Body(r.Context(), resp.Body)
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	isJSON := kind == "application/json" || kind == "application/a2a+json"
 	if isJSON {

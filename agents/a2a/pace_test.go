@@ -2,7 +2,11 @@ package a2a
 
 import (
 	"context"
+	"io"
 	"iter"
+	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +34,34 @@ func TestPace(t *testing.T) {
 		}
 		if took := time.Since(began).Round(time.Second); w.events != events || took != seconds*time.Second {
 			t.Errorf("%d events were read in %v, want %d in %d s", w.events, took, events, seconds)
+		}
+	})
+}
+
+// answering answers every request.
+type answering func(*http.Request) *http.Response
+
+func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// TestCommentsArePaced has a peer stream comments, which are no events, without a pause.
+func TestCommentsArePaced(t *testing.T) {
+	said := strings.Repeat(": "+strings.Repeat("x", 6000)+"\n"+"\n", 100<<20/6000)
+	synctest.Test(t, func(t *testing.T) {
+		x := &exchange{&Agent{peer: &Peer{}, home: &url.URL{Scheme: "http", Host: "peer.test"}}, answering(func(r *http.Request) *http.Response {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(said)), Request: r}
+		})}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://peer.test/rpc", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := x.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		began := time.Now()
+		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != int64(len(said)) || time.Since(began) == 0 {
+			t.Errorf("%d of %d bytes in %v, %v, want all of them, with pauses", n, len(said), time.Since(began), err)
 		}
 	})
 }

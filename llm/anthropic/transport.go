@@ -9,6 +9,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/internal/endpoint"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 	"github.com/cortex-orchestrator/cortex/llm/internal/sse"
 )
 
@@ -38,7 +39,7 @@ func (x *exchange) send(r *http.Request, next option.MiddlewareNext) (*http.Resp
 		x.failed = faultOf(body).explain(response.StatusCode, x.header)
 		return nil, x.failed
 	}
-	x.stream = sse.NewStream(response.Body, x)
+	x.stream = sse.NewStream(long.Body(r.Context(), response.Body), x)
 	response.Body, response.ContentLength = x.stream, -1
 	response.Header = http.Header{"Content-Type": {"text/event-stream"}} // else the SDK may choose another decoder
 	return response, nil

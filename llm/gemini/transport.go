@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 	"github.com/cortex-orchestrator/cortex/llm/internal/sse"
 )
 
@@ -46,7 +47,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, x.token, _ = strings.Cut(response.Request.Header.Get("Authorization"), " ")
 	}
 	if x.status >= 200 && x.status < 300 {
-		x.stream = sse.NewStream(response.Body, x)
+		x.stream = sse.NewStream(long.Body(r.Context(), response.Body), x)
 		response.Body = x.stream
 		return response, nil
 	}

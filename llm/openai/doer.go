@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/internal/endpoint"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 )
 
 // maxErrorBody bounds how much of an error's body is read, in bytes.
@@ -45,7 +46,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, endpoint.NetworkError(err, req.URL)
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		body := newRepair(resp.Body, d.format, resp.Header, target)
+		body := newRepair(long.Body(req.Context(), resp.Body), d.format, resp.Header, target)
 		body.secrets = d.secrets()
 		resp.Body, d.answer = body, body
 		return resp, nil

@@ -1,5 +1,5 @@
-// Package long bounds the memory that long pieces of what endpoints send, such as lines, take in all calls of this process together: each piece has
-// a bound, and there may be thousands of calls.
+// Package long bounds what long answers of endpoints take in all calls of this process together, since there may be thousands: the memory of their long
+// pieces, such as lines, each of which has a bound of its own, and the pace at which they are read.
 package long
 
 import (

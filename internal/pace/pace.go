@@ -1,0 +1,68 @@
+// Package pace reads what strangers send at a pace: who sends without a pause would otherwise take the processors from everybody else.
+package pace
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// piece bounds what is read at a time, in bytes, so that bodies that are read at the same moment take turns.
+const piece = 16 << 10
+
+// Pace bounds how many bytes a second are read of all its bodies together. It is safe for concurrent use.
+type Pace struct {
+	free    int
+	limiter *rate.Limiter
+}
+
+// New returns a pace of perSecond bytes a second, at least 16 KiB, and as many at once. The first free bytes of each body do not count, so that who says
+// little never waits for those who say much.
+func New(perSecond, free int) *Pace {
+	perSecond = max(perSecond, piece)
+	return &Pace{free: free, limiter: rate.NewLimiter(rate.Limit(perSecond), perSecond)}
+}
+
+// Body returns body, read at the pace. A Read that waits ends when ctx does, with ctx's error, and when the body is closed.
+func (p *Pace) Body(ctx context.Context, body io.ReadCloser) io.ReadCloser {
+	ctx, end := context.WithCancel(ctx)
+	return &paced{ReadCloser: body, pace: p, free: p.free, ctx: ctx, end: end}
+}
+
+type paced struct {
+	io.ReadCloser
+	pace *Pace
+	free int
+	ctx  context.Context //nolint:containedctx // of the request that body answers
+	end  context.CancelFunc
+}
+
+// Read implements [io.Reader].
+func (b *paced) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), piece)])
+	over := max(n-b.free, 0)
+	b.free = max(b.free-n, 0)
+	if over == 0 || err != nil {
+		return n, err
+	}
+	wait := b.pace.limiter.ReserveN(time.Now(), over).Delay()
+	if wait == 0 {
+		return n, nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return n, nil
+	case <-b.ctx.Done():
+		return n, b.ctx.Err()
+	}
+}
+
+// Close implements [io.Closer].
+func (b *paced) Close() error {
+	b.end()
+	return b.ReadCloser.Close()
+}
