@@ -131,7 +131,7 @@ func (e *env) runPeers(cmd *cobra.Command, args []string, f *a2aFlags) error {
 	}
 	f.waits = true
 	run := &peers.Company{
-		Options: &peers.Options{Dir: datadir.A2A(e.settings.data), Version: buildVersion(), Logger: e.settings.logger(e.stderr, slog.LevelWarn)}, Renamed: "--name or --prefix",
+		Options: &peers.Options{Dir: datadir.A2A(e.settings.data), Version: buildVersion(), Logger: e.commandLog(slog.LevelWarn)}, Renamed: "--name or --prefix",
 		Tell: func(at string, err error) {
 			e.speaker()("%s is tried again and again: %s", peers.BareURL(at), prompt.Clean(err.Error(), 300))
 		},

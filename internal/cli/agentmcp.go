@@ -188,7 +188,7 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 		return err
 	}
 	e.stderr = screen.OneAtATime(e.stderr)
-	log, starts := e.settings.logger(e.stderr, slog.LevelWarn), newMCPStarts(len(servers))
+	log, starts := e.commandLog(slog.LevelWarn), newMCPStarts(len(servers))
 	running, ctx := errgroup.WithContext(cmd.Context())
 	for _, s := range servers {
 		one := &mcpServer{s, e.forAgent(), log, starts, f.agentFlags}

@@ -123,7 +123,7 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 		skills = append(skills, some...)
 	}
 	e.stderr = screen.OneAtATime(e.stderr)
-	log := e.settings.logger(e.stderr, slog.LevelWarn)
+	log := e.commandLog(slog.LevelWarn)
 	models := &models{env: e, aliases: map[string]string{}, log: log, byName: map[string]*llm.Asker{}}
 	for _, alias := range f.aliases {
 		name, model, ok := strings.Cut(alias, "=")

@@ -80,7 +80,7 @@ func (e *env) newAbilities(asJSON *bool) *cobra.Command {
 
 // withBackend joins the running Cortex and calls f with a backend on it.
 func (e *env) withBackend(ctx context.Context, f func(context.Context, *backend) error) error {
-	log := e.settings.logger(e.stderr, slog.LevelError)
+	log := e.commandLog(slog.LevelError)
 	l, err := e.settings.mustJoin(ctx, "look", log, nil)
 	if err != nil {
 		return err

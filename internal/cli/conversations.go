@@ -111,7 +111,7 @@ func conversationInfos(list []storage.ContextInfo, known map[string]*view.Detail
 
 // withLink joins the running Cortex and calls f with the connection.
 func (e *env) withLink(ctx context.Context, f func(context.Context, *link) error) error {
-	l, err := e.settings.mustJoin(ctx, "look", e.settings.logger(e.stderr, slog.LevelError), nil)
+	l, err := e.settings.mustJoin(ctx, "look", e.commandLog(slog.LevelError), nil)
 	if err != nil {
 		return err
 	}

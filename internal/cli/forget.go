@@ -31,7 +31,7 @@ on; cortex serve --learning=false learns nothing.`,
 			if err := transport.CheckID(id); err != nil {
 				return usagef("%s is no agent's id: %w", prompt.Clean(id, 64), err)
 			}
-			l, err := e.settings.mustJoin(ctx, "forget", e.settings.logger(e.stderr, slog.LevelError), nil)
+			l, err := e.settings.mustJoin(ctx, "forget", e.commandLog(slog.LevelError), nil)
 			if err != nil {
 				return err
 			}

@@ -93,11 +93,10 @@ func (e *env) withLog(ctx context.Context, o *mirror.Options, patience bool, f f
 	if o.Postgres == "" {
 		return usagef("which database? --postgres postgres://USER@HOST/DATABASE, or CORTEX_POSTGRES")
 	}
-	level := slog.LevelError
+	log := e.commandLog(slog.LevelError)
 	if patience {
-		level = slog.LevelInfo
+		log = e.newServing().log // it runs as a service does
 	}
-	log := e.settings.logger(e.stderr, level)
 	e.settings.admin = true
 	join := func() (*link, error) { return e.settings.mustJoin(ctx, "mirror", log, nil) }
 	if patience {

@@ -19,6 +19,15 @@ func (e *env) sentencesOr(level slog.Level, say func(line string)) *slog.Logger 
 	return logs.New(logs.Sentences{Level: level, Say: say})
 }
 
+// commandLog returns a logger for a command that a person may be looking at: at a terminal it prints sentences, unless the user has configured logging,
+// and elsewhere log lines.
+func (e *env) commandLog(level slog.Level) *slog.Logger {
+	if !screen.IsTerminal(e.stderr) {
+		return e.settings.logger(e.stderr, level)
+	}
+	return e.sentencesOr(level, func(line string) { e.say("%s", line) })
+}
+
 // speaker returns a function that prints sentences on standard error, or log lines when the user has configured logging.
 func (e *env) speaker() func(format string, args ...any) {
 	if e.settings.wantsLogs() {

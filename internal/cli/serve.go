@@ -257,7 +257,7 @@ func (s *settings) isTaken(a datadir.Address) error {
 
 // mayEnd is why a service waits for a data folder on which another one runs, or did until it was killed.
 func (s *settings) mayEnd(a datadir.Address) error {
-	return fmt.Errorf("another cortex (process %d) runs on %s, or was killed and has not ended: this service begins when it has", a.PID, s.data)
+	return fmt.Errorf("another cortex (process %d) runs on %s, or was killed and has not ended: this service waits %s for its end", a.PID, s.data, killedEnd)
 }
 
 // mayPass is why a service waits for a data folder on which a chat or a question runs.

@@ -40,7 +40,7 @@ that one is heard of and nothing is new. --json prints an object a line, as Cort
 }
 
 func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
-	log := e.settings.logger(e.stderr, slog.LevelError)
+	log := e.commandLog(slog.LevelError)
 	conn := new(outage)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -13,6 +13,9 @@ import (
 
 // IsTerminal reports whether a stream of a command is a terminal.
 func IsTerminal(stream any) bool {
+	if one, ok := stream.(*locked); ok {
+		stream = one.w
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
