@@ -29,13 +29,10 @@ func ExecLines(o ExecOptions) (Handler, error) {
 			return nil, err
 		}
 		r, err := (&dialog{k: k, t: t, id: given.ID, files: files, notes: notes, given: given}).run(ctx)
-		k.end(ctx.Err() != nil || err != nil && !isRefusal(err))
+		k.end(ctx.Err() != nil || err != nil && !errors.As(err, new(*rejectedError)))
 		if errors.Is(err, errLost) {
 			return nil, errors.New(p.name + " ended without a result: " + k.why().Error())
 		}
 		return r, err
 	}, nil
 }
-
-// isRefusal reports whether err says that the agent refuses the task.
-func isRefusal(err error) bool { return errors.As(err, new(*rejectedError)) }

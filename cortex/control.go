@@ -15,7 +15,7 @@ func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 	case *transport.Forget:
 		if p.AgentID == "" {
 			key := conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}
-			o.folds.Drop(key)
+			o.folds.Take(key)
 			o.deleted(key)
 			o.queue.withdraw(e.ContextID, "")
 			o.outlines.forget(e.ContextID)

@@ -141,7 +141,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		Decisions: cfg.Decisions, Notes: counts, Record: learner.Record, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
 	})
 	return &Orchestrator{
-		cfg: cfg, log: cfg.Logger, folds: cache.NewFolds(), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), inherited: newInherited(),
+		cfg: cfg, log: cfg.Logger, folds: new(cache.Folds), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), inherited: newInherited(),
 		spending: spending, learner: learner, maker: maker, queue: newTaskQueue(&cfg, maker), outlines: newOutlines(&cfg),
 	}, nil
 }

@@ -110,7 +110,7 @@ func (x *exchange) dropImages(r *Request, err error) bool {
 		return false
 	}
 	for i := range r.Messages {
-		r.Messages[i] = r.Messages[i].without("the endpoint did not take the request with it")
+		r.Messages[i] = r.Messages[i].replace(func(*Image) string { return "the endpoint did not take the request with it" })
 	}
 	return true
 }

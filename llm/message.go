@@ -64,9 +64,6 @@ func (m Message) Showing(types ...string) Message {
 	})
 }
 
-// without returns the message with lines instead of its images.
-func (m Message) without(why string) Message { return m.replace(func(*Image) string { return why }) }
-
 // replace returns the message with a line instead of each image for which why returns a reason.
 func (m Message) replace(why func(*Image) string) Message {
 	out := Message{Role: m.Role}

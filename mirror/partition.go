@@ -21,9 +21,6 @@ func monthOf(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// partitionOf returns the name of a month's partition.
-func partitionOf(month time.Time) string { return "entries_" + month.Format("2006_01") }
-
 // partitions makes the partitions of entries.
 type partitions struct{ there map[time.Time]bool }
 
@@ -34,7 +31,7 @@ func (p *partitions) ensure(ctx context.Context, conn *pgx.Conn, t, now time.Tim
 		return nil
 	}
 	end := month.AddDate(0, 1, 0)
-	name := pgx.Identifier{"cortex", partitionOf(month)}.Sanitize()
+	name := pgx.Identifier{"cortex", "entries_" + month.Format("2006_01")}.Sanitize()
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var there bool
 		if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&there); err != nil || there {

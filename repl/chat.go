@@ -326,7 +326,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		v.show(e)
 	}
 	unlisten()
-	looks.wait()
+	looks.running.Wait()
 	stopClock()
 	v.end()
 	if sent && !errors.Is(failed, client.ErrUnsent) {

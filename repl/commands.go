@@ -53,9 +53,6 @@ func (l *looker) look(ctx context.Context, c *chat, line string) bool {
 	return true
 }
 
-// wait waits until no command runs.
-func (l *looker) wait() { l.running.Wait() }
-
 // commands returns the commands in the order of /help.
 func commands() []command {
 	return []command{

@@ -38,9 +38,6 @@ func (f *Fold) Wakes(now, due time.Time) bool {
 	return f.Timer.After(now) && !f.Timer.After(due)
 }
 
-// NewFolds returns an empty Folds.
-func NewFolds() *Folds { return new(Folds) }
-
 // Take removes and returns the fold, or returns nil. The fold may have been put under another epoch.
 func (c *Folds) Take(k conversation.Key) *Fold {
 	c.mu.Lock()
@@ -60,9 +57,6 @@ func (c *Folds) Look(k conversation.Key, f func(*Fold)) bool {
 	}
 	return ok
 }
-
-// Drop removes a fold.
-func (c *Folds) Drop(k conversation.Key) { c.Take(k) }
 
 // Put caches a fold that equals the log, and evicts the oldest folds beyond foldBytes.
 func (c *Folds) Put(conv *Fold) {

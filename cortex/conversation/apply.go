@@ -72,7 +72,7 @@ func (c *Conversation) Begin(e *Entry) error {
 	case *transport.Cancel:
 		c.cancel(e, p)
 	case *transport.Share:
-		c.share(p)
+		c.Shared = c.sharedAfter(p)
 	case *transport.Post:
 		c.post(e, p)
 	}

@@ -90,9 +90,6 @@ func shareCommand(contextID, from string) string {
 	return command + strings.Join(words, " ")
 }
 
-// share changes with whom the conversation is shared.
-func (c *Conversation) share(p *transport.Share) { c.Shared = c.sharedAfter(p) }
-
 // sharedAfter returns the senders with whom the conversation is shared after p, at most MaxShared.
 func (c *Conversation) sharedAfter(p *transport.Share) []string {
 	shared := slices.Concat(c.Shared, p.With)

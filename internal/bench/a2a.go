@@ -131,7 +131,7 @@ func newCall(cfg A2AConfig, name, binding string, open func(worker int) (ask, er
 			}
 		}
 		id := fmt.Sprintf("%d-%d", w, said[w])
-		text := words(id, []string{workerID(0)})
+		text := words(id, []string{workerID(0)}, payload)
 		begin := time.Now()
 		got, err := asks[w](ctx, said[w]%newTurns == 0, text)
 		took := time.Since(begin)

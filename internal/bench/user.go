@@ -156,11 +156,8 @@ func (u *user) right(id string, m *a2a.Message) bool {
 	return false
 }
 
-// words returns the text for each agent, which the agents echo: the message's id and filler, together as long as the payload.
-func words(id string, agents []string) string { return longWords(id, agents, payload) }
-
-// longWords returns words that are together as long as size.
-func longWords(id string, agents []string, size int) string {
+// words returns the text for each agent, which the agents echo: the message's id and filler, together as long as size.
+func words(id string, agents []string, size int) string {
 	var b strings.Builder
 	for i, agent := range agents {
 		if i > 0 {
@@ -211,7 +208,7 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 	}
 	u.mu.Unlock()
 	defer u.stopWaiting()
-	text := longWords(id, s.to, cmp.Or(s.size, payload))
+	text := words(id, s.to, cmp.Or(s.size, payload))
 	if s.ask != nil {
 		text = s.ask(id)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/roles"
+	"github.com/cortex-orchestrator/cortex/internal/traces"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -134,7 +135,7 @@ func (e *env) serve(ctx context.Context, at *openAt, beside *roles.Group) error 
 	e.settings.node.observers, e.settings.node.meter = []cortex.Observer{m}, m
 	if spans != nil {
 		defer spans.Close()
-		m.TraceOf = spans.TraceOf
+		m.TraceOf = traces.ID
 		e.settings.node.tracer = spans.Agents()
 		e.settings.node.observers = append(e.settings.node.observers, spans)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func (e *env) newWatch(asJSON *bool) *cobra.Command {
@@ -62,7 +61,7 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 	alike := view.NewLookalikes(nil)
 	show := func(ev registry.Event) {
 		if asJSON {
-			view.NewJSON(e.stdout).Encode(changeJSON(ev)) //nolint:errcheck // a reader that went away ends the process
+			view.NewJSON(e.stdout).Encode(ev.Wire()) //nolint:errcheck // a reader that went away ends the process
 			return
 		}
 		mu.Lock()
@@ -218,6 +217,3 @@ func reasonText(reason string) string {
 	}
 	return strings.ReplaceAll(reason, "-", " ")
 }
-
-// changeJSON converts an event for a line of JSON.
-func changeJSON(e registry.Event) *transport.AgentEvent { return e.Wire() }

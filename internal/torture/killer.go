@@ -72,7 +72,7 @@ func (k *killer) work(ctx context.Context) error {
 		if n := k.total(); n%roundOf == 0 || n == k.run.cfg.Kills {
 			k.thaw.Wait()
 			k.run.cfg.Progress("waiting for answers", n)
-			last := k.last()
+			last := slices.MaxFunc(k.disturbances(), time.Time.Compare)
 			if err := k.run.watcher.calm(ctx, last); err != nil {
 				return err
 			}
@@ -146,9 +146,6 @@ func (k *killer) total() int {
 	}
 	return n
 }
-
-// last returns the time of the last disturbance.
-func (k *killer) last() time.Time { return slices.MaxFunc(k.disturbances(), time.Time.Compare) }
 
 // disturbances returns the times of disturbances, in order.
 func (k *killer) disturbances() []time.Time {

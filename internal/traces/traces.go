@@ -97,11 +97,6 @@ func (t *Traces) Appended(conv *conversation.Conversation, entry *conversation.E
 	}
 }
 
-// TraceOf returns the trace id of a turn of conv.
-func (t *Traces) TraceOf(conv *conversation.Conversation, turn *conversation.Turn) string {
-	return ID(conv, turn)
-}
-
 // ID returns the trace id that a turn has when there are traces. It follows from the log.
 func ID(conv *conversation.Conversation, turn *conversation.Turn) string {
 	return placeOf(conv, turn).parent.TraceID().String()
