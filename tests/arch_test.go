@@ -136,7 +136,7 @@ var allowed = map[string][]string{
 	"bridge/kit":                               {"internal/publicnet", "transport", "internal/rest"},
 	"bridge/rockbot":                           {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/document", "internal/locks", "internal/nesting", "internal/publicnet", "internal/shorten", "transport", "internal/rest"},
 	"bridge/rockbot/rockbottest":               {"internal/process"},
-	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook", "internal/rest", "bridge/kit"},
+	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook", "internal/rest", "bridge/kit", "internal/httpserver"},
 	"bridge/a2a/grpc":                          {"bridge/a2a", "internal/httpserver", "internal/lapse", "internal/protoweight", "bridge/kit"},
 	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "bridge/kit", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "internal/protoweight", "internal/recent", "internal/shorten", "transport", "internal/rest"},
 	"bridge/agenthub/hubpb":                    {},
