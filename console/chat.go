@@ -26,9 +26,12 @@ import (
 )
 
 const (
-	maxTurns   = 50   // that a chat shows
-	maxListed  = 100  // conversations in the list
-	maxScanned = 5000 // conversations whose titles and messages are searched
+	maxTurns   = 50      // that a chat shows
+	maxShown   = 4 << 20 // bytes of the texts of these turns; the last turn is shown in any case
+	maxAll     = 8 << 20 // of all turns of a conversation, when these are asked for
+	maxLive    = 1 << 20 // of the turns that a live page can still change
+	maxListed  = 100     // conversations in the list
+	maxScanned = 5000    // conversations whose titles and messages are searched
 	uploadTime = 5 * time.Minute
 )
 
@@ -116,15 +119,19 @@ func contextOf(r *http.Request) (string, error) {
 	return id, nil
 }
 
-// fold returns the turns of a conversation, at most the last so many; 0 is all.
-func (c *Console) fold(ctx context.Context, contextID string, most int) (*view.Turns, error) {
-	turns := view.NewTurns(c.cfg.Client.Tenant, contextID, most)
+// fold returns the turns of a conversation. each, if set, is called with each entry and the turns that it changed.
+func (c *Console) fold(ctx context.Context, contextID string, keep view.Keep, each func(*conversation.Entry, []*view.Turn)) (*view.Turns, error) {
+	turns := view.NewTurns(c.cfg.Client.Tenant, contextID, keep)
 	for e, err := range c.cfg.Store.Load(ctx, c.cfg.Client.Tenant, contextID, 0) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := turns.Add(e); err != nil {
+		changed, err := turns.Add(e)
+		if err != nil {
 			return nil, err
+		}
+		if each != nil {
+			each(e, changed)
 		}
 	}
 	return turns, nil
@@ -139,11 +146,16 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, who Person) error
 	if wantsJSON(r) {
 		return c.logLines(w, r, id)
 	}
-	most := maxTurns
+	keep := view.Keep{Turns: maxTurns, Text: maxText, All: maxShown}
 	if r.URL.Query().Has("all") {
-		most = 0
+		keep.Turns, keep.All = 0, maxAll
 	}
-	turns, err := c.fold(ctx, id, most)
+	leave, err := c.enterPage(ctx, w, who, 2*keep.All)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	turns, err := c.fold(ctx, id, keep, nil)
 	if err != nil {
 		return err
 	}
@@ -295,7 +307,7 @@ func (c *Console) say(w http.ResponseWriter, r *http.Request, by Person) error {
 	begun := &view.Turn{ID: own.ID(turn), MessageID: turn.MessageID, From: own.User, Asked: now, Began: now, Text: m.text, Files: m.files}
 	c.pending.add(id, begun)
 	if r.Header.Get("X-Fetch") != "" { // the page shows it at once
-		html, err := fragment("turn", c.turnData(begun, view.NewTurns(own.Tenant, id, 1), by))
+		html, err := fragment("turn", c.turnData(begun, view.NewTurns(own.Tenant, id, view.Keep{}), by))
 		if err != nil {
 			return err
 		}
@@ -445,18 +457,16 @@ func (c *Console) stop(w http.ResponseWriter, r *http.Request, who Person) error
 var shownKinds = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // file answers with a file of a conversation.
-func (c *Console) file(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) file(w http.ResponseWriter, r *http.Request, who Person) error {
 	id, err := contextOf(r)
 	if err != nil {
 		return err
 	}
-	key := r.PathValue("key")
-	turns, err := c.fold(r.Context(), id, 0)
+	p, err := c.findFile(r.Context(), w, who, id, r.PathValue("key"))
 	if err != nil {
 		return err
 	}
-	p := fileOf(turns, key)
-	if p == nil {
+	if p == nil || transport.IsForgotten(p) {
 		return wrong{http.StatusNotFound, "there is no such file"}
 	}
 	files, _ := c.cfg.Client.Transport.(transport.Files)
@@ -495,21 +505,35 @@ func (c *Console) file(w http.ResponseWriter, r *http.Request, _ Person) error {
 	}
 }
 
-// fileOf returns the file with a key, or nil.
-func fileOf(turns *view.Turns, key string) *a2a.Part {
-	for _, t := range turns.List {
-		all := slices.Clone(t.Files)
-		for _, task := range t.Tasks {
-			all = append(all, task.Files...)
-		}
-		if t.Answer != nil {
-			all = append(all, t.Answer.Files...)
-		}
-		for _, p := range all {
-			if conversation.FileKey(p) == key && !transport.IsForgotten(p) {
-				return p
+// findFile returns the file of a conversation with a key, or nil.
+func (c *Console) findFile(ctx context.Context, w http.ResponseWriter, who Person, contextID, key string) (found *a2a.Part, err error) {
+	leave, err := c.enterPage(ctx, w, who, 2*maxShown)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	_, err = c.fold(ctx, contextID, view.Keep{Turns: maxTurns, Text: maxText, All: maxShown}, func(_ *conversation.Entry, changed []*view.Turn) {
+		for _, t := range changed {
+			if p := fileOf(t, key); p != nil {
+				found = p
 			}
 		}
+	})
+	return found, err
+}
+
+// fileOf returns the file of a turn with a key, or nil.
+func fileOf(t *view.Turn, key string) *a2a.Part {
+	all := slices.Clone(t.Files)
+	for _, task := range t.Tasks {
+		all = append(all, task.Files...)
 	}
-	return nil
+	if t.Answer != nil {
+		all = append(all, t.Answer.Files...)
+	}
+	at := slices.IndexFunc(all, func(p *a2a.Part) bool { return conversation.FileKey(p) == key })
+	if at < 0 {
+		return nil
+	}
+	return all[at]
 }

@@ -79,6 +79,7 @@ type Console struct {
 	works     works
 	feed      *feed // nil: the store has no journal
 	room      *httpserver.Room
+	pages     *httpserver.Room // for conversations that are being read
 }
 
 //go:embed static
@@ -90,7 +91,7 @@ func New(cfg Config) *Console {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize), room: httpserver.NewRoom(mostRoom, ownRoom)}
+	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize), room: httpserver.NewRoom(mostRoom, ownRoom), pages: httpserver.NewRoom(mostPages, ownPages)}
 	rand.Read(c.operators) //nolint:errcheck // it never fails
 	if journal, ok := cfg.Store.(storage.Journal); ok {
 		c.feed = &feed{journal: journal, tenant: cfg.Client.Tenant}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -88,6 +89,21 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, code int, p *page
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = w.Write(b.Bytes()) // who asks may be gone
+}
+
+// Bounds of what pages that read a whole conversation take in memory at the same time, in bytes.
+const (
+	mostPages = 256 << 20
+	ownPages  = 64 << 20 // of a person
+)
+
+// enterPage waits until there is room for a page of so many bytes. What it takes is given back by leave.
+func (c *Console) enterPage(ctx context.Context, w http.ResponseWriter, who Person, n int) (leave func(), err error) {
+	if !c.pages.Take(ctx, who.User, int64(n)) {
+		w.Header().Set("Retry-After", "10")
+		return nil, wrong{http.StatusTooManyRequests, "too many long pages are being read: try again in a moment"}
+	}
+	return func() { c.pages.Give(who.User, int64(n)) }, nil
 }
 
 // again returns the address of a page that shows what is open, for a browser without JavaScript to load soon, or nothing. A browser that is told to

@@ -85,7 +85,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	s := &stream{
-		c: c, w: w, control: http.NewResponseController(w), who: who, turns: view.NewTurns(c.cfg.Client.Tenant, id, maxTurns),
+		c: c, w: w, control: http.NewResponseController(w), who: who, turns: view.NewTurns(c.cfg.Client.Tenant, id, view.Keep{Turns: maxTurns, Text: maxText, All: maxLive}),
 		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int),
 	}
 	if err := s.begin(); err != nil {
@@ -148,7 +148,7 @@ func position(r *http.Request) (conversation.Version, error) {
 }
 
 func (s *stream) run(ctx context.Context, after conversation.Version) error {
-	if err := s.catchUp(ctx, after); err != nil {
+	if err := s.first(ctx, after); err != nil {
 		return err
 	}
 	if s.turns.Conversation.Version < after { // the conversation was deleted, and perhaps begun anew
@@ -191,6 +191,17 @@ func (s *stream) run(ctx context.Context, after conversation.Version) error {
 			}
 		}
 	}
+}
+
+// first reads the log from its beginning. It waits for others that do so.
+func (s *stream) first(ctx context.Context, after conversation.Version) error {
+	for !s.c.pages.Take(ctx, s.who.User, 2*maxShown) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	defer s.c.pages.Give(s.who.User, 2*maxShown)
+	return s.catchUp(ctx, after)
 }
 
 // hear handles a live event. Those that the log has, too, are the sign to read it.

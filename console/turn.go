@@ -152,38 +152,45 @@ func (c *Console) turnPage(w http.ResponseWriter, r *http.Request, who Person) e
 	if err != nil {
 		return err
 	}
-	turns, err := c.fold(r.Context(), id, 0)
+	name, asJSON, size := r.PathValue("turn"), wantsJSON(r), 2*maxShown
+	if asJSON {
+		size = maxRaw << 20 // an entry has the message that it is about
+	}
+	leave, err := c.enterPage(r.Context(), w, who, size)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var raw []*conversation.Entry
+	var shown []rawEntry
+	turns, err := c.fold(r.Context(), id, view.Keep{Only: name, Text: maxText}, func(e *conversation.Entry, _ []*view.Turn) {
+		switch {
+		case e.Turn != name || len(raw)+len(shown) == maxRaw:
+		case asJSON:
+			raw = append(raw, e)
+		default:
+			shown = append(shown, rawOf(e))
+		}
+	})
 	if err != nil {
 		return err
 	}
 	var t *view.Turn
 	for _, one := range append(turns.List, c.pending.without(id, c.cfg.Now(), turns.Has)...) {
-		if one.ID == r.PathValue("turn") {
+		if one.ID == name {
 			t = one
 		}
 	}
 	if t == nil {
 		return wrong{http.StatusNotFound, "there is no such turn in this conversation"}
 	}
-	var raw []*conversation.Entry
-	for e, err := range c.cfg.Store.Load(r.Context(), c.cfg.Client.Tenant, id, 0) {
-		if err != nil {
-			return err
-		}
-		if e.Turn == t.ID && len(raw) < maxRaw {
-			raw = append(raw, e)
-		}
-	}
-	if wantsJSON(r) {
+	if asJSON {
 		return answerJSON(w, raw)
 	}
-	d := &fallData{turnData: c.turnData(t, turns, who)}
+	d := &fallData{turnData: c.turnData(t, turns, who), Raw: shown}
 	d.lay(d.Now)
 	for i, s := range t.Steps {
 		d.Steps = append(d.Steps, &stepData{s, i + 1, d.Alike, c.cfg.Prompt != nil && !view.ByRule(s.Decision)})
-	}
-	for _, e := range raw {
-		d.Raw = append(d.Raw, rawOf(e))
 	}
 	c.show(w, r, http.StatusOK, &page{Name: "turn", Title: prompt.Clean(t.Text, 60), Section: "chat", Refresh: again(r, t.Open()), Data: d})
 	return nil

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -94,21 +95,29 @@ func (t *Turn) State() string {
 	return "answered"
 }
 
+// Keep says what [Turns] keep of a conversation, which may be larger than any memory. Where it is 0, all is kept.
+type Keep struct {
+	Only  string // the id of the only turn
+	Turns int    // those that began last
+	Text  int    // the beginning of each text, in bytes
+	All   int    // the turns that began last of which the texts have so many bytes together, and the last one
+}
+
 // Turns makes turns from the entries of a conversation's log, one after the other. It is not safe for concurrent use.
 type Turns struct {
 	Conversation *conversation.Conversation
 	List         []*Turn // in the order they began
 	Earlier      int     // turns that were dropped from the beginning of List
 
-	most int
+	keep Keep
 	byID map[string]*Turn
 	at   map[uint64]time.Time // the times of entries
 }
 
-// NewTurns returns the turns of an empty log. It keeps most of them, those that began last; 0 is all.
-func NewTurns(tenant, contextID string, most int) *Turns {
+// NewTurns returns the turns of an empty log.
+func NewTurns(tenant, contextID string, keep Keep) *Turns {
 	return &Turns{
-		Conversation: conversation.NewConversation(tenant, contextID), most: most, byID: make(map[string]*Turn), at: make(map[uint64]time.Time),
+		Conversation: conversation.NewConversation(tenant, contextID), keep: keep, byID: make(map[string]*Turn), at: make(map[uint64]time.Time),
 	}
 }
 
@@ -119,7 +128,7 @@ func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
 		return nil, err
 	}
 	ts.at[e.Seq] = later(e.Time, e.Sent)
-	if turn := conv.Turn(e.Turn); turn != nil && ts.byID[turn.ID] == nil {
+	if turn := conv.Turn(e.Turn); turn != nil && ts.byID[turn.ID] == nil && (ts.keep.Only == "" || ts.keep.Only == turn.ID) {
 		ts.begin(turn, e)
 	}
 	var changed []*Turn
@@ -137,7 +146,75 @@ func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
 			changed = append(changed, t)
 		}
 	}
+	ts.drop()
 	return changed, nil
+}
+
+// drop drops the turns that are beyond what is kept, from the beginning.
+func (ts *Turns) drop() {
+	size := 0
+	if ts.keep.All > 0 {
+		for _, t := range ts.List {
+			size += t.size()
+		}
+	}
+	for len(ts.List) > 1 && (ts.keep.Turns > 0 && len(ts.List) > ts.keep.Turns || size > ts.keep.All) {
+		t := ts.List[0]
+		size -= t.size()
+		delete(ts.byID, t.ID)
+		ts.List = ts.List[1:]
+		ts.Earlier++
+	}
+}
+
+// size returns the bytes of the turn's texts.
+func (t *Turn) size() int {
+	n := len(t.Text)
+	if t.Answer != nil {
+		n += len(t.Answer.Text)
+	}
+	for _, s := range t.Steps {
+		n += len(s.Failure) + len(s.Consent)
+		if s.Decision != nil {
+			n += len(s.Decision.Say)
+			for _, d := range s.Decision.Delegations {
+				n += len(d.Task) + len(d.Input)
+			}
+		}
+	}
+	for _, task := range t.Tasks {
+		n += len(task.Text) + len(task.Result) + len(task.Input)
+	}
+	return n
+}
+
+// text returns what is kept of a text, without the memory of the rest.
+func (ts *Turns) text(s string) string {
+	if ts.keep.Text == 0 || len(s) <= ts.keep.Text {
+		return s
+	}
+	return strings.Clone(strings.ToValidUTF8(s[:ts.keep.Text], "")) + "…"
+}
+
+func (ts *Turns) bytes(b []byte) []byte {
+	if ts.keep.Text == 0 || len(b) <= ts.keep.Text {
+		return b
+	}
+	return []byte(ts.text(string(b)))
+}
+
+// decision returns what is kept of a decision.
+func (ts *Turns) decision(d *llm.Decision) *llm.Decision {
+	if d == nil || ts.keep.Text == 0 {
+		return d
+	}
+	kept := *d
+	kept.Say, kept.Delegations = ts.text(d.Say), slices.Clone(d.Delegations)
+	for i := range kept.Delegations {
+		one := &kept.Delegations[i]
+		one.Task, one.Input = ts.text(one.Task), ts.bytes(one.Input)
+	}
+	return &kept
 }
 
 // Has reports whether List has a turn with this id.
@@ -153,13 +230,9 @@ func (ts *Turns) begin(turn *conversation.Turn, e *conversation.Entry) {
 	if m, ok := e.Cause.Payload.(*a2a.Message); ok {
 		t.Text = transport.Text(m.Parts)
 	}
+	t.Text = ts.text(t.Text)
 	ts.byID[t.ID] = t
 	ts.List = append(ts.List, t)
-	if ts.most > 0 && len(ts.List) > ts.most {
-		delete(ts.byID, ts.List[0].ID)
-		ts.List = ts.List[1:]
-		ts.Earlier++
-	}
 }
 
 // step records the decision of an entry.
@@ -168,7 +241,7 @@ func (ts *Turns) step(t *Turn, e *conversation.Entry) {
 		return
 	}
 	s := &Step{
-		Seq: e.Seq, Began: e.Time, Ended: later(e.Time, e.Sent), Decision: e.Decision, Failure: e.Failure, Consent: e.Consent, Shortlist: e.Shortlist,
+		Seq: e.Seq, Began: e.Time, Ended: later(e.Time, e.Sent), Decision: ts.decision(e.Decision), Failure: e.Failure, Consent: e.Consent, Shortlist: e.Shortlist,
 		Usage: e.Spent(),
 	}
 	if e.Summary != nil {
@@ -203,7 +276,7 @@ func (ts *Turns) refresh(t *Turn, turn *conversation.Turn, e *conversation.Entry
 	}
 	if m, ok := conv.AnswerOf(turn.From, turn.Message); ok && t.Answer == nil {
 		t.Answer = &Answer{
-			ID: m.ID, Time: later(turn.Answered, ts.at[turn.AnswerSeq]), Text: transport.Text(m.Parts), Files: transport.FilesOf(m.Parts), Kind: turn.Kind,
+			ID: m.ID, Time: later(turn.Answered, ts.at[turn.AnswerSeq]), Text: ts.text(transport.Text(m.Parts)), Files: transport.FilesOf(m.Parts), Kind: turn.Kind,
 			Failed: turn.Failed, Reason: turn.Reason, Model: turn.Model,
 		}
 		changed = true
@@ -216,6 +289,7 @@ func (ts *Turns) task(task *conversation.Task, e *conversation.Entry) *TurnTask 
 		Task: newTask(ts.Conversation.ContextID, task), Skill: task.Skill, Input: task.Input, Files: task.Files,
 		Blocked: task.Phase == conversation.Blocked, Held: task.Phase == conversation.Held,
 	}
+	t.Text, t.Result, t.Input = ts.text(t.Text), ts.text(t.Result), ts.bytes(t.Input)
 	for _, a := range task.Tried {
 		t.Attempts = append(t.Attempts, TurnAttempt{a.Agent, ts.at[a.SentSeq], ts.at[a.EndedSeq], a.Why, a.Waited})
 	}
