@@ -188,18 +188,21 @@ func (e *env) serve(ctx context.Context, at *openAt, beside *roles.Group) error 
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- g.Wait() }()
-	return outliveBroken(n.Load, ended)
+	return awaitEnd(ctx, n.Load, ended)
 }
 
-// brokenEnd bounds the end of a node whose server has given up its store: such a server may deadlock, and the supervisor of this process must be able
-// to restart it.
-const brokenEnd = 10 * time.Second
+// Bounds of the end of a service: a server that has given up its store may wait for itself, and one whose disk hangs waits for that. The supervisor of this
+// process must be able to restart it, and to learn why it did not end.
+const (
+	brokenEnd = 10 * time.Second
+	hungEnd   = 25 * time.Second // since it was to end; supervisors kill after 30 s, as deploy has it
+)
 
-// outliveBroken waits until the service has ended, but only for brokenEnd when its store is broken.
-func outliveBroken(running func() *node, ended <-chan error) error {
+// awaitEnd waits until the service has ended: for brokenEnd when its store is broken, and for hungEnd from the end of ctx.
+func awaitEnd(ctx context.Context, running func() *node, ended <-chan error) error {
 	poll := time.NewTicker(time.Second)
 	defer poll.Stop()
-	var since time.Time
+	var broken, told time.Time
 	for {
 		select {
 		case err := <-ended:
@@ -208,10 +211,17 @@ func outliveBroken(running func() *node, ended <-chan error) error {
 			n := running()
 			switch {
 			case n == nil || n.broken.Load() == nil:
-			case since.IsZero():
-				since = now
-			case now.Sub(since) > brokenEnd:
+			case broken.IsZero():
+				broken = now
+			case now.Sub(broken) > brokenEnd:
 				return *n.broken.Load()
+			}
+			switch {
+			case ctx.Err() == nil:
+			case told.IsZero():
+				told = now
+			case now.Sub(told) > hungEnd:
+				return fmt.Errorf("the service did not end within %v, as when the disk hangs, and is given up: nothing that was accepted is lost", hungEnd)
 			}
 		}
 	}
