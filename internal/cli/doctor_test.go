@@ -159,7 +159,7 @@ func TestRepairWithKeys(t *testing.T) {
 	if code, out, errs := doctor("--repair", "--auth", keys); code != 0 || !strings.Contains(out, "is taken note of") {
 		t.Errorf("doctor --repair with the keys = %d, %q, %q", code, out, errs)
 	}
-	if code, out, errs := doctor(); code != 0 {
+	if code, out, errs := doctor("--auth", keys); code != 0 {
 		t.Errorf("doctor at last = %d, %q, %q, want that all is good", code, out, errs)
 	}
 }
