@@ -169,6 +169,20 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transpor
 	return nil
 }
 
+// resend sends the effects of an earlier entry, with the files that its answer had then.
+func (o *Orchestrator) resend(ctx context.Context, conv *cache.Fold, seq uint64) error {
+	if conv.Trimmed(seq) {
+		then, err := storage.LoadTo(ctx, o.cfg.Store, conv.Tenant, conv.ContextID, seq)
+		switch {
+		case err == nil:
+			defer conv.Restore(then)()
+		case !errors.Is(err, conversation.ErrDamaged): // else the files are lost
+			return err
+		}
+	}
+	return o.send(ctx, conv, seq)
+}
+
 // recallTimeout bounds the time for withdrawing tasks; an agent may do a task in vain that was not withdrawn.
 const recallTimeout = 2 * time.Second
 

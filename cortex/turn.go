@@ -167,20 +167,6 @@ func (o *Orchestrator) repeat(ctx context.Context, conv *cache.Fold, e *transpor
 	return err
 }
 
-// resend sends the effects of an earlier entry, with the files that its answer had then.
-func (o *Orchestrator) resend(ctx context.Context, conv *cache.Fold, seq uint64) error {
-	if conv.Trimmed(seq) {
-		then, err := storage.LoadTo(ctx, o.cfg.Store, conv.Tenant, conv.ContextID, seq)
-		switch {
-		case err == nil:
-			defer conv.Restore(then)()
-		case !errors.Is(err, conversation.ErrDamaged): // else the files are lost
-			return err
-		}
-	}
-	return o.send(ctx, conv, seq)
-}
-
 // advance completes the entry for an event, appends it to the log and sends its effects. It does not decide for an entry with a Failure, which
 // ends the turn, or with a Decision, which was made at an earlier delivery and not stored. now is later than entry.Time if an earlier attempt to
 // store the entry failed. lost is an entry for the same event whose append conflicted, or nil.

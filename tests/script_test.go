@@ -138,7 +138,7 @@ func TestScriptsLeaveOutNothing(t *testing.T) {
 }
 
 // patience bounds how long a script waits for a condition.
-const patience = 30 * time.Second
+const patience = 90 * time.Second // a RabbitMQ starts in one second, and in more than thirty on a busy machine
 
 // eventually runs a command repeatedly until its output matches a pattern (with !: does not match):
 //
