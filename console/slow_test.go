@@ -9,10 +9,13 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // unread is a connection to a browser that does not read: the first write of an event lasts until goOn is closed, and then returns err.
@@ -58,10 +61,39 @@ func (u *unread) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// hearing is a bus that counts what its subscribers have handled.
+type hearing struct {
+	*memory.Bus
+	events atomic.Int64
+}
+
+func (h *hearing) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	s, err := h.Bus.Subscribe(ctx, t, o)
+	return heard{s, h}, err
+}
+
+// heard is a subscription of a bus that counts.
+type heard struct {
+	transport.Subscription
+	bus *hearing
+}
+
+func (s heard) Serve(ctx context.Context, handle transport.Handler) error {
+	return s.Subscription.Serve(ctx, func(ctx context.Context, e *transport.Event) error {
+		defer s.bus.events.Add(1)
+		return handle(ctx, e)
+	})
+}
+
 // TestSlowBrowser has browsers that do not read what they are sent: others get everything meanwhile, nothing piles up for them, and a write to them ends
 // with a deadline.
 func TestSlowBrowser(t *testing.T) {
-	w := newWorld(t)
+	var bus *hearing
+	w := newWorld(t, func(c *console.Config) {
+		own := *c.Client
+		bus = &hearing{Bus: own.Transport.(*memory.Bus)}
+		own.Transport, c.Client = bus, &own
+	})
 	b := w.browser()
 	w.ask("x", "hello")
 	for name, fails := range map[string]error{"reads later": nil, "never reads": os.ErrDeadlineExceeded} {
@@ -82,11 +114,16 @@ func TestSlowBrowser(t *testing.T) {
 		if code, text := status(t, b, "GET", w.url+"c/x", ""); code != 200 || !strings.Contains(text, "done: say "+name) {
 			t.Errorf("%s: another browser gets %d", name, code)
 		}
-		for i := range 3000 { // more than are kept for a browser
+		began := bus.events.Load()
+		for i := range 3000 { // more than are kept for a browser; the bus keeps fewer for a subscriber that is slow
+			if i%500 == 0 {
+				until(t, "what was said has reached the console", func() bool { return bus.events.Load() >= began+int64(i) })
+			}
 			must(t, w.bus.Publish(ctx, transport.Live("", "x"), &transport.Event{
 				ID: fmt.Sprint(name[:4], i), Time: time.Now(), From: transport.Cortex, ContextID: "x", Payload: &transport.Delta{Turn: turn, Attempt: "a", Text: "x"},
 			}))
 		}
+		until(t, "all of it has reached the console", func() bool { return bus.events.Load() >= began+3000 })
 		close(goOn)
 		<-ended
 		cancel()
