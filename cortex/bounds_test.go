@@ -34,25 +34,33 @@ func TestFailureIsAnswered(t *testing.T) {
 		}, "no decision within 2m0s"},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, decideFunc(func(ctx context.Context, turn *llm.Turn, s func(string)) (*llm.Decision, error) {
-					if turn.User == "and now" {
-						return respond("fine"), nil
-					}
-					return test.decide(ctx, turn, s)
-				}))
-				w.say("m1", "go")
-				pass(3 * time.Minute)
-				if got := w.answers()["m1"]; !strings.Contains(got, test.want) || strings.Contains(got, "\n") {
-					t.Errorf("answer %q, want one line that contains %q", got, test.want)
-				}
-				w.say("m2", "and now") // the conversation goes on
-				w.wantAnswer("m2", "fine")
-			})
+		decide := decideFunc(func(ctx context.Context, turn *llm.Turn, s func(string)) (*llm.Decision, error) {
+			if turn.User == "and now" {
+				return respond("fine"), nil
+			}
+			return test.decide(ctx, turn, s)
 		})
+		for kind, decider := range map[string]llm.Decider{"waits": decide, "computes": computing{decide}} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, decider)
+					w.say("m1", "go")
+					pass(3 * time.Minute)
+					if got := w.answers()["m1"]; !strings.Contains(got, test.want) || strings.Contains(got, "\n") {
+						t.Errorf("answer %q, want one line that contains %q", got, test.want)
+					}
+					w.say("m2", "and now") // the conversation goes on
+					w.wantAnswer("m2", "fine")
+				})
+			})
+		}
 	}
 }
+
+// computing is a decider that says of itself that it only computes.
+type computing struct{ llm.Decider }
+
+func (computing) Computes() bool { return true }
 
 func TestStepsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

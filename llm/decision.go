@@ -15,6 +15,14 @@ type Decider interface {
 	Decide(ctx context.Context, t *Turn, stream func(text string)) (*Decision, error)
 }
 
+// Computing is implemented by Deciders that may need no model.
+type Computing interface {
+	// Computes reports whether Decide and Compact only compute: they wait for nobody, and return within milliseconds whatever they are shown. Then they
+	// are called in the goroutine of their turn, since changing it takes longer than they do. They cannot be left behind, as a call of a model can that
+	// does not heed its context.
+	Computes() bool
+}
+
 // Turn is what a Decider is shown of a turn to decide about its next step. The Decider neither retains nor modifies it. The turn itself is a
 // conversation.Turn of package cortex/conversation.
 type Turn struct {

@@ -113,12 +113,17 @@ func within[T any](ctx context.Context, d *decision, f func() (T, error), cost f
 			"Have Cortex restarted, and ask again.", maxStuck))
 	}
 	returned := make(chan outcome, 1)
-	m.callers.do(d.stop, func() {
+	call := func() {
 		var o outcome
 		defer func() { returned <- o }()
 		defer recovered(&o.err)
 		o.value, o.err = f()
-	})
+	}
+	if c, ok := m.cfg.Decider.(llm.Computing); ok && c.Computes() {
+		call()
+	} else {
+		m.callers.do(d.stop, call)
+	}
 	select {
 	case r := <-returned:
 		return r.value, r.err

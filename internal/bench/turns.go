@@ -223,3 +223,6 @@ func (s slow) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*ll
 	}
 	return s.Decider.Decide(ctx, t, stream)
 }
+
+// Computes implements [llm.Computing].
+func (s slow) Computes() bool { return s.delay == 0 }

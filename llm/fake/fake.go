@@ -33,7 +33,10 @@ type Decider struct {
 	vocabularies vocabularies
 }
 
-var _ llm.Decider = (*Decider)(nil)
+var (
+	_ llm.Decider   = (*Decider)(nil)
+	_ llm.Computing = (*Decider)(nil)
+)
 
 // New returns a Decider. o may be nil.
 func New(o *Options) *Decider {
@@ -70,6 +73,9 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	}
 	return decision, nil
 }
+
+// Computes implements [llm.Computing].
+func (d *Decider) Computes() bool { return d.options.WordDelay == 0 }
 
 // understand finds out what is asked of whom: as it stands, behind what was asked before, or with its words as they were meant.
 func (m *matcher) understand(t *llm.Turn) []piece {
