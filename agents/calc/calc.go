@@ -268,7 +268,7 @@ func rephrase(s string) string {
 	return s
 }
 
-var plainNumber = regexp.MustCompile(`^[\d.,%$€£]+$`)
+var plainNumber = regexp.MustCompile(`^(?:[\d.,%$€£]+|\pL+)$`)
 
 func operand(s string) string {
 	if plainNumber.MatchString(s) {

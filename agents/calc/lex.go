@@ -90,11 +90,7 @@ var lexemes = map[string]token{
 	"percent": {kind: percent, text: "percent"}, "per cent": {kind: percent, text: "percent"}, "of": {kind: of},
 	"tip on": {kind: of}, "tip of": {kind: of}, "tip for": {kind: of}, "tax on": {kind: of}, "vat on": {kind: of}, "interest on": {kind: of}, "off": {kind: off},
 	"pi": {kind: constant, text: "pi"}, "π": {kind: constant, text: "pi"}, "e": {kind: constant, text: "e"},
-	"zero": num(0, 1), "one": num(1, 1), "two": num(2, 1), "three": num(3, 1), "four": num(4, 1), "five": num(5, 1), "six": num(6, 1),
-	"seven": num(7, 1), "eight": num(8, 1), "nine": num(9, 1), "ten": num(10, 1), "eleven": num(11, 1), "twelve": num(12, 1),
-	"thirteen": num(13, 1), "fourteen": num(14, 1), "fifteen": num(15, 1), "sixteen": num(16, 1), "seventeen": num(17, 1), "eighteen": num(18, 1), "nineteen": num(19, 1),
-	"twenty": num(20, 1), "thirty": num(30, 1), "forty": num(40, 1), "fifty": num(50, 1), "sixty": num(60, 1), "seventy": num(70, 1), "eighty": num(80, 1), "ninety": num(90, 1),
-	"half": num(1, 2), "quarter": num(1, 4), "third": num(1, 3),
+	"zero": num(0, 1), "half": num(1, 2), "quarter": num(1, 4), "third": num(1, 3),
 
 	"+": op("+"), "-": op("-"), "−": op("-"), "–": op("-"), "*": op("*"), "×": op("*"), "·": op("*"), "⋅": op("*"), "/": op("/"), "÷": op("/"),
 	"^": op("^"), "**": op("^"), "²": to(2), "³": to(3), "squared": to(2), "cubed": to(3), "√": fn("sqrt"), "%": {kind: percent}, ",": {kind: comma},
@@ -115,7 +111,7 @@ var split, splitArguments, call = func() (split, arguments, call *regexp.Regexp)
 	phrases := slices.DeleteFunc(slices.SortedFunc(maps.Keys(lexemes), longest), func(s string) bool { return !strings.Contains(s, " ") })
 	names := strings.Join(slices.SortedFunc(maps.Keys(functions), longest), "|")
 	const thousands, rest = `\d{1,3}(?:,\d{3})+(?:\.\d+)?|`, `(?:\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?|\*\*|\pL+|\PZ`
-	begin := `(?i)(?:` + strings.Join(phrases, "|") + `|` + names + `)\b|`
+	begin := `(?i)(?:` + strings.Join(phrases, "|") + `|` + names + `|` + inWords + `)\b|`
 	return regexp.MustCompile(begin + thousands + rest), regexp.MustCompile(begin + rest), regexp.MustCompile(`(?i)\b(?:` + names + `)\s*[(\[]`)
 }()
 
@@ -134,6 +130,8 @@ func lex(s string) ([]token, error) {
 		case known:
 		case isFunction:
 			t = fn(text)
+		case isNumeral.MatchString(text):
+			t = token{kind: number, value: numeral(text)}
 		case strings.ContainsAny(text, "0123456789"):
 			_, exponent, _ := strings.Cut(text, "e")
 			if e, err := strconv.Atoi(exponent); exponent != "" && (err != nil || e > maxExponent || e < -maxExponent) {

@@ -191,7 +191,7 @@ func FuzzAnswer(f *testing.F) {
 func TestUnderstands(t *testing.T) {
 	for text, want := range map[string]bool{
 		"is it friday?": true, "Is today Monday": true, "is it friday now in New York and in Paris?": true,
-		"": false, "is": false, "friday": false, "is it friday on mars?": true, "is Bob here on friday?": false, "is it raining": false, "what is the time": true, "wats the tim in dubai": true, "what time does the store open in Rome?": false, "good times": false, "how many days until summer": false, "is it already tomorrow in Auckland?": true, "what is the data in Rome": false,
+		"": false, "is": false, "friday": false, "is it friday on mars?": true, "is Bob here on friday?": false, "is it raining": false, "what is the time": true, "wats the tim in dubai": true, "what time does the store open in Rome?": false, "good times": false, "how many days until summer": false, "is it already tomorrow in Auckland?": true, "what is the data in Rome": false, "say hello three times": false,
 		"how many days until christmas?": true, "what day of the week was 14 July 1789?": true, "how many days are left until 5 May in Tokyo": true,
 		"how long until 18:00": true, "how long is it till 9 am in Tokyo?": true, "how long until the movie at 18:00": false, "how long until 18:00 does Bob work": false,
 		"what's today?": true, "what year is it in Tokyo": true, "which week is it": true, "what hour is it in Brazil?": true, "say me the hour of Madrid": true, "what is the hour in Rome": true, "the happy hour of Bob": false, "what a day": false, "what year is the car of Bob": false,

@@ -112,7 +112,7 @@ func meantWord(w string) string {
 	}
 	for _, known := range [][]string{timeWords, aroundTime} {
 		for _, k := range known {
-			if len(w) > 2 && len(k) > 3 && w[0] == k[0] && slip(w, k) {
+			if len(w) > 2 && len(k) > 3 && w[0] == k[0] && w != "three" && slip(w, k) { // "three" is not "there"
 				return k
 			}
 		}

@@ -173,6 +173,8 @@ var (
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$|^(?:please )?(?:(?:can|could|would|will) you )?(?:please )?repeat (?:that|it)(?:,? please)?[.!?]*$`)
 	// operation is what begins with an operator: it goes on with the last result.
 	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|over\b|x\b|divided? by\b|multipl(?:y|ied) by\b|add\b|subtract\b|take away\b|to the power of\b)\s*[\d.(]`)
+	// operator is one in words, behind which a number may be one in words, too.
+	operator = regexp.MustCompile(`(?i)^(?:plus|minus|times|over|divided? by|multipl(?:y|ied) by|add|subtract|take away|to the power of|squared|cubed)\b`)
 	// signed begins with a number that has a sign, and nothing between them; lone is nothing but that.
 	signed = regexp.MustCompile(`^[-+−][\d.]`)
 	lone   = regexp.MustCompile(`(?i)^[-+−][\d.,]+\s*(?:%|percent)?(?:,? please)?[?.!]*$`)
@@ -382,7 +384,10 @@ func continues(text string) bool {
 	if signed.MatchString(text) {
 		return len(text) <= maxFollow && lone.MatchString(text)
 	}
-	return operation.MatchString(text) && (!command.MatchString(text) || understood(text) == "")
+	if operation.MatchString(text) {
+		return !command.MatchString(text) || understood(text) == ""
+	}
+	return operator.MatchString(text) && understood("1 "+text) != "" // "times two", "squared"
 }
 
 // withResult returns an operation on the number that a task ended with, "times 2" or "half of that"; "" when rest is none, or there is none.

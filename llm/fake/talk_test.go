@@ -277,6 +277,7 @@ func TestTalk(t *testing.T) {
 		{{"what is this exactly?", "Hello! I am Cortex."}, {"hmm thats wrong", "Then say it"}, {"you're wrong", "Then say it"}, {"repeat that 3 times", "By words alone"}, {"repeat the last thing", "By words alone"}, {"repeat the first verse", "Echo: the first verse"}, {"echo what Bob said", "Echo: echo what Bob said"}, {"cool. what can I ask you?", "Hello!"}, {"how many days in february", "By words alone"}, {"where is my data stored", "What is said is kept"}, {"what time do you close?", "By words alone"}, {"how do I close this", "In a chat, Ctrl-D"}},
 		// An instruction before a colon that asks how many there are, and an agent by what it is.
 		{{"how many words are in: the quick brown fox", "4"}, {"and in: to be", "2"}, {"ask the calculator what 3+4 is", "3+4 = 7"}, {"ask the neighbour what he does", lost}},
+		{{"twelve times two", "twelve times two = 24"}, {"and times two?", "24 times two = 48"}, {"minus twenty-three", "48 minus twenty-three = 25"}, {"squared", "25 squared = 625"}, {"say hello three times", "Echo: hello three times"}},
 		{{"2 to the power of 10", "2 to the power of 10 = 1024"}, {"hmm and 2 to the 12th", "2 ^ 12 = 4096"}, {"say that again", "2 ^ 12 = 4096"}},
 		// What is asked of the last answer, and of the conversation.
 		{{"wait, cancel that", "In a chat, Ctrl-C stops"}, {"no, stop", "In a chat, Ctrl-C stops"}, {"1+1", "1+1 = 2"}, {"what did you just do?", "In the chat, `/why` says"}, {"how did you get that", "In the chat, `/why` says"}, {"how do you do", "I am Cortex"}},
@@ -285,6 +286,7 @@ func TestTalk(t *testing.T) {
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},
 		{{"times 2", lost}},
+		{{"times two", lost}},
 		{{"hello", "Hello! I am Cortex."}, {"thanks", "You are welcome."}, {"bye", "Goodbye."}},
 		{{"thank you so much, that was great", "You are welcome."}, {"thanks for your help!", "You are welcome."}, {"awesome", "All right."}, {"thanks to Bob", "You are welcome."}},
 		{{"Thanks, that was all for today.", "You are welcome."}, {"good night!", "Goodbye."}, {"ok good night", "Goodbye."}, {"I want to quit", "In a chat, Ctrl-D"}, {"that's all for now", "Goodbye."}, {"see you in Rome", "I am Cortex"}},
@@ -334,7 +336,7 @@ func TestTalk(t *testing.T) {
 		{{"do something", lost}},
 		{{"tell me a joke", lost}},
 		{{"@sleeper hello", "@sleeper: hello"}, {"what time is it in Tokyo?", "Tokyo"}},
-		{{"hmm ok", "All right."}, {"ok never mind", "All right."}, {"well, yes", "There is nothing to say yes or no to."}},
+		{{"hmm ok", "All right."}, {"sorry!", "All right."}, {"ok never mind", "All right."}, {"well, yes", "There is nothing to say yes or no to."}},
 		{{"do I need an account?", "I decide offline, by words, without a model"}, {"do you speak German?", "Deciding offline, by words, I know English only"}},
 		{{"I just installed this, what should I try first?", "Say what you want, and an agent does it"}, {"how many weeks are left this year?", "31 December 2026 is a Thursday"}},
 		{{"hwo much is 250 plus 375", "250 plus 375 = 625"}, {"split a bill of 84.50 between 3 people", "84.50 / 3 ≈ 28.1666666667"}},

@@ -270,7 +270,7 @@ var courtesies = []struct {
 	{set(`bye goodbye`), false, "Goodbye."},
 	{set(`why`), true, howToWhy},
 	{set(`ok okay alright great cool nice fine good well very perfect awesome wonderful excellent amazing wow lol haha done`), true, "All right."},
-	{set(`never mind nevermind`), true, "All right."},
+	{set(`never mind nevermind sorry oops my bad mistake`), true, "All right."},
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
 	{set(`no nope nah not now thanks thank you thx`), true, "All right."},
 }
