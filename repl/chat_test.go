@@ -433,6 +433,7 @@ func TestChatCommands(t *testing.T) {
 		t.Errorf("after /cancel Cortex got %+v", h)
 	}
 	run("/agnets", "error: no command /agnets; did you mean /agents?")
+	run("/h", "error: no command /h; did you mean /help?")
 	run("/xyzzy", "error: no command /xyzzy; /help lists them")
 	run("/resume nope", "error: /resume: no conversation nope; /conversations lists them")
 	run("/export "+file, "(")

@@ -204,7 +204,7 @@ func nearest(name string) string {
 	}
 	for _, cmd := range commands() {
 		d := levenshtein.ComputeDistance(name, cmd.name)
-		if len(name) > 2 && strings.HasPrefix(cmd.name, name) {
+		if strings.HasPrefix(cmd.name, name) {
 			d = 1
 		}
 		if d < at {
