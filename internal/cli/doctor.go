@@ -385,7 +385,12 @@ func (s *settings) accountNames(streams []string) map[string]string {
 
 // count says how much was found to be stored.
 func (d *diagnosis) count(c jetstore.Audited) string {
-	text := fmt.Sprintf("%d conversations, %d entries", c.Conversations, c.Entries)
+	text := counted(c.Conversations, "conversation") + ", "
+	if c.Entries == 1 {
+		text += "1 entry"
+	} else {
+		text += fmt.Sprintf("%d entries", c.Entries)
+	}
 	if d.Running {
 		text += " when the service started"
 	}

@@ -204,6 +204,10 @@ and answers from their results. Start with:
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(cmp.Or(renamed[name], name))
 	})
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil { // for another word than a shell's name cobra's own prints the help, and succeeds
+		c.Args, c.RunE = typed.Exact(), func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	return root
 }
 

@@ -133,7 +133,8 @@ func Exact(names ...string) cobra.PositionalArgs {
 				if page == "history" && cmd.Name() != "conversations" {
 					break // a measurement of bench
 				}
-				if len(names) == 0 && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Name() == page }) {
+				shows := func(c *cobra.Command) bool { return c.Name() == page && c.Use != page } // it takes one
+				if len(names) == 0 && slices.ContainsFunc(cmd.Commands(), shows) {
 					return usage.Errorf("unexpected argument %q: did you mean `%s %s %s`?", args[0], cmd.CommandPath(), page, prompt.ShellWord(args[0]))
 				}
 			}
