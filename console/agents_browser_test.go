@@ -22,10 +22,17 @@ import (
 func TestAgents(t *testing.T) {
 	w := newWorld(t)
 	w.join("<script>alert(1)</script>", hostile)
+	w.join("agent_clock", "Tells the current time and date in any time zone, city or country")
 	p := newTab(t)
 	p.open(w.link())
 	p.open(w.url + "agents")
-	p.says("3 known now")
+	p.says("4 known now")
+	p.says("cortex agent exec --card weather/card.yaml -- ./weather/weather.sh") // what agent new writes
+	p.size(900, 800)
+	if n := eval[int](p, "document.querySelector('a[href=\"/agents/agent_clock\"]').getClientRects().length"); n != 1 {
+		t.Errorf("agent_clock is in %d lines", n)
+	}
+	p.size(1280, 800)
 	p.picture("agents")
 	p.noOverflow()
 	p.do(chromedp.KeyEvent("/"))
