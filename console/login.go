@@ -271,6 +271,7 @@ func (c *Console) refuseLogin(w http.ResponseWriter, r *http.Request, err error)
 		code = is.code
 	case errors.Is(err, transport.ErrUnavailable):
 		code = http.StatusBadGateway
+		text = strings.TrimPrefix(text, transport.ErrUnavailable.Error()+": ") // it is the provider that cannot be asked
 	}
 	c.cfg.Logger.Warn("a login to the console has failed", "err", text)
 	c.loginWith(w, r, code, text)

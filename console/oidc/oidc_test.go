@@ -371,7 +371,7 @@ func TestProviderIsAway(t *testing.T) {
 	handler := s.idp.Config.Handler
 	s.idp.Config.Handler = http.NotFoundHandler()
 	b := browser(t, nil)
-	if code, text, _ := get(t, b, s.URL+"/login/provider"); code != http.StatusBadGateway || !strings.Contains(text, "cannot be asked") {
+	if code, text, _ := get(t, b, s.URL+"/login/provider"); code != http.StatusBadGateway || !strings.Contains(text, "cannot be asked") || strings.Contains(text, "transport") {
 		t.Errorf("the answer is %d:\n%s", code, text)
 	}
 	s.idp.Config.Handler = handler
