@@ -200,9 +200,11 @@ var asides = []struct {
 		return (q.begins("how") && q.has("i") || q.begins("show", "list")) && q.has("task", "tasks")
 	}, with(howToList, "asked for the tasks")},
 	{func(q *remark) bool {
-		return len(q.words) < 8 && q.begins("where") && q.has("docs", "documentation", "manual", "guide", "readme")
+		return len(q.words) < 8 && q.begins("where") && q.has("docs", "documentation", "manual", "guide", "readme") || len(q.words) < 6 && q.has("commands")
 	}, with(howToRead, "asked for the documentation")},
-	{func(q *remark) bool { return q.asks() && q.has("i", "my") && q.ofTalks() }, with(howToSee, "asked for the conversations")},
+	{func(q *remark) bool {
+		return q.asks() && (q.has("i", "my") || q.begins("show") && len(q.words) < 4) && q.ofTalks()
+	}, with(howToSee, "asked for the conversations")},
 	{func(q *remark) bool {
 		return (q.itself || q.has("my") && questions[q.words[0]]) && ofData.some(q.words)
 	}, with(whatIsKept, "asked what is kept")},

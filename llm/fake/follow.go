@@ -168,7 +168,7 @@ func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 // Read only.
 var (
 	opener = regexp.MustCompile(`(?i)^(?:(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|(?:(?:oh,? )?no wait|wait no|no sorry|sorry no|(?:no |sorry )?i meant?)\b)[\s,:]*)+|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
-		`(?:(?:ok|okay|alright|hmm|well|cool|great|thanks)\b[\s,]*)?(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
+		`(?:(?:ok|okay|alright|hmm|well|cool|great|thanks)\b[\s,!.]*)?(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$|^(?:please )?(?:(?:can|could|would|will) you )?(?:please )?repeat (?:that|it)(?:,? please)?[.!?]*$`)
 	// operation is what begins with an operator: it goes on with the last result.

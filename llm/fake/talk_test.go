@@ -352,6 +352,7 @@ func TestTalk(t *testing.T) {
 		{{"how many days till Halloween", "31 October 2026 is a Saturday, in 178 days."}, {"what is 22/7 to 5 decimals", "round((22/7), 5) = 3.14286"}},
 		{{"good morning", "Hello! I am Cortex."}, {"so how do I use this", "Say what you want, and an agent does it"}},
 		{{"how do I delete this conversation", "`cortex conversations` lists them"}},
+		{{"2+2", "2+2 = 4"}, {"thanks! and times 3?", "4 times 3 = 12"}, {":q", "In a chat, Ctrl-D"}, {"logout", "In a chat, Ctrl-D"}, {"what are the commands?", "In a chat, `/help` lists"}, {"show history", "`cortex conversations` lists them"}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8}}

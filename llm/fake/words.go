@@ -209,7 +209,7 @@ var abouts = phrases(`help, i am new, i am new here, i'm new, i'm new here, this
 	which agents are there, which agents do you know, what agents are online, what agents are there, what agents do you have`)
 
 // leaving are words of the questions about Cortex that ask how to leave.
-var leaving = set(`stop leave quit exit out close`)
+var leaving = set(`stop leave quit exit out close logout q`)
 
 // asksWho reports whether the words of a question about Cortex ask for the agents.
 func asksWho(words []string) bool {
