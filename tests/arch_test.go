@@ -92,7 +92,7 @@ var allowed = map[string][]string{
 	"llm/openai":                               {"llm", "llm/internal/long", "llm/internal/endpoint"},
 	"llm/openai/openaitest":                    {"llm", "llm/llmtest"},
 	"llm/internal/google":                      {"llm", "llm/internal/sse"},
-	"llm/vertex":                               {"llm", "llm/internal/google", "internal/httpclient", "internal/recent"},
+	"llm/vertex":                               {"llm", "llm/internal/google", "llm/internal/long", "internal/httpclient", "internal/recent"},
 	"llm/vertex/vertextest":                    {"llm", "llm/llmtest"},
 	"llm/gemini":                               {"llm", "llm/internal/endpoint", "llm/internal/google", "llm/internal/long", "llm/internal/sse", "internal/httpclient"},
 	"llm/eval":                                 {"agentcard", "llm", "prompt"},

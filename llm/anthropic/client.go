@@ -18,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/internal/endpoint"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 )
 
 // Config describes an endpoint. Model is required. Nothing is taken from the environment.
@@ -143,10 +144,14 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		stream := c.sdk.NewStreaming(inner, params, option.WithMiddleware(x.send))
 		defer stream.Close() //nolint:errcheck // there is nothing left to lose
 		a := &answer{tools: len(params.Tools) > 0, model: c.cfg.Model}
+		complete := long.Rest(stop)
 		for stream.Next() {
 			event := stream.Current()
 			if !yield(llm.Chunk{Text: a.add(&event)}, nil) { // also without text: the model is working
 				return
+			}
+			if a.complete() {
+				complete()
 			}
 		}
 		if text := a.rest(); text != "" && !yield(llm.Chunk{Text: text}, nil) {

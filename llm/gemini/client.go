@@ -17,6 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 )
 
 // Config describes an endpoint. Model is required, and either Key or Project. Nothing is taken from the environment except application-default
@@ -214,6 +215,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		defer stop()
 		a := &answer{x: x, tools: len(config.Tools) > 0}
 		var failed error
+		complete := long.Rest(stop)
 		next, end := iter.Pull2(c.models.GenerateContentStream(inner, c.model, c.contents(r), config))
 		defer end()
 		for {
@@ -227,6 +229,9 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 			}
 			if !yield(llm.Chunk{Text: a.add(response)}, nil) { // also without text: the model is working
 				return
+			}
+			if a.complete() {
+				complete()
 			}
 		}
 		if text := a.rest(); text != "" && !yield(llm.Chunk{Text: text}, nil) {

@@ -66,6 +66,11 @@ var brokenClients = []struct {
 		r.Pieces = append([]string{r.Thoughts}, r.Pieces...)
 	})},
 
+	{"waits for the connection", "text/connection that never ends", "the iteration does not end", replying(func(_ *llmtest.Call, r *llmtest.Reply) {
+		if r.Stays {
+			r.Hold = make(chan struct{})
+		}
+	})},
 	{"silent while it thinks", "text/alive while it thinks", "no chunk says that it is alive", silent},
 	{"silent in a mode", "structured/alive json_object", "no chunk says that it is alive", silent},
 	{"silent before the call", "structured/alive before the call", "no chunk says that it is alive", silent},

@@ -85,6 +85,12 @@ var textCases = []testCase{
 		close(hold)
 		e.wantText(e.await(k), "Hello.")
 	}},
+	{name: "connection that never ends", run: func(e *env) {
+		usage := llm.Usage{Input: 10, Output: 2}
+		if done := e.says(&Reply{Pieces: []string{"Hel", "lo."}, Usage: usage, Stays: true}); done.Usage != usage {
+			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
+		}
+	}},
 	{name: "unknown", needs: []Feature{NoUnknown}, run: func(e *env) {
 		usage := llm.Usage{Input: 10, Output: 2}
 		if done := e.says(&Reply{Unknown: true, Thoughts: "Hm.", Pieces: []string{"Hel", "lo", "."}, Usage: usage}); done.Usage != usage {

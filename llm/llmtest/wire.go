@@ -92,6 +92,13 @@ func (c *Call) Wait(r *Reply) bool {
 	}
 }
 
+// Stay waits until the client is gone if r stays, for servers that have sent all of it.
+func (c *Call) Stay(r *Reply) {
+	if r.Stays {
+		<-c.Gone
+	}
+}
+
 // Reply is the server's reaction to a call. The zero value is an empty answer that ends well.
 type Reply struct {
 	// Pieces are the text, each sent and flushed separately. In mode tools they are fragments of the function's arguments.
@@ -124,6 +131,8 @@ type Reply struct {
 	// Endless sends the beginning of a piece without an end: 64 MiB without a line break, or the largest frame of the transport, as fast as the client
 	// reads, and then nothing until the client is gone. The client has to end this itself, by a bound: [llm.ErrUnavailable] or [llm.ErrTruncated].
 	Endless bool
+	// Stays keeps the connection open behind the complete answer until the client is gone.
+	Stays bool
 	// Hold, unless nil, is waited for after the first piece, or before the head of the response when there are no pieces. The wait also ends when the
 	// client is gone.
 	Hold <-chan struct{}

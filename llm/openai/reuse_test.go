@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -49,6 +51,57 @@ func TestConnectionIsKept(t *testing.T) {
 			if n := connections.Load(); n != tt.want {
 				t.Errorf("%d connections for 3 calls, want %d", n, tt.want)
 			}
+		})
+	}
+}
+
+// open is a body that waits behind its text until it is closed, as that of a connection which never ends.
+type open struct {
+	io.Reader
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (b *open) Read(p []byte) (int, error) {
+	if n, err := b.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	<-b.closed
+	return 0, http.ErrBodyReadAfterClose
+}
+
+func (b *open) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return nil
+}
+
+// TestCompleteAnswersDoNotWait holds that a complete answer is used although its connection never ends, whatever is missing behind it. The call would never
+// end, which the bubble reports.
+func TestCompleteAnswersDoNotWait(t *testing.T) {
+	const (
+		hello   = `{"choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":"stop"}]}`
+		usage   = `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":2}}`
+		message = `{"choices":[{"index":0,"message":{"content":"Hello."},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":2}}`
+	)
+	for _, tt := range []struct{ name, api, body string }{
+		{"a stream", "chat", stream(hello, usage)},
+		{"no line end behind [DONE]", "chat", strings.TrimRight(stream(hello, usage), "\n")},
+		{"no [DONE]", "chat", "data: " + hello + "\n\ndata: " + usage + "\n\n"},
+		{"JSON", "chat", message},
+		{"JSON and a line end", "chat", message + "\n"},
+		{"JSON of the Responses API", "responses", `{"object":"response","status":"completed","output":[{"type":"message",` +
+			`"content":[{"type":"output_text","text":"Hello."}]}],"usage":{"input_tokens":10,"output_tokens":2}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, openai.Config{BaseURL: "http://endpoint.test/v1", API: tt.api, HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					body := &open{Reader: strings.NewReader(tt.body), closed: make(chan struct{})}
+					return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
+				})}})
+				if res := generate(t, c, hi()); res.err != nil || res.text != "Hello." || res.done.Usage != (llm.Usage{Input: 10, Output: 2}) {
+					t.Errorf("Generate = %+v", res)
+				}
+			})
 		})
 	}
 }

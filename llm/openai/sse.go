@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -72,12 +73,14 @@ type repair struct {
 	event    string     // its name
 	frames   int
 	finished bool   // the answer has ended
+	complete func() // ends the reading soon
 	stray    []byte // the last unexpected text; it may explain why the stream ended
 }
 
 func newRepair(body io.ReadCloser, f format, header http.Header, target string) *repair {
 	limit := &io.LimitedReader{R: body, N: maxBody}
-	return &repair{format: f, body: body, limit: limit, in: bufio.NewReaderSize(limit, 16<<10), header: header, target: target}
+	complete := long.Rest(func() { _ = body.Close() })
+	return &repair{format: f, body: body, limit: limit, in: bufio.NewReaderSize(limit, 16<<10), header: header, target: target, complete: complete}
 }
 
 // next returns the next part of the answer, as soon as it is there.
@@ -111,11 +114,12 @@ func (r *repair) Close() error {
 
 // step reads a line.
 func (r *repair) step() {
+	if !r.begun {
+		r.begin()
+		return
+	}
 	line, err := r.readLine()
 	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
-	if !r.begun {
-		line = r.begin(line)
-	}
 	if err == nil || len(line) > 0 {
 		for part := range bytes.SplitSeq(line, []byte("\r")) { // \r also ends a line
 			if r.err == nil {
@@ -154,25 +158,28 @@ func (r *repair) readLine() ([]byte, error) {
 // errTooBig is the error for a line or a body above the bounds.
 var errTooBig = errors.New("more than can be one answer")
 
-// begin examines the lines up to the first that is not blank, which shows whether this is an event stream. If not, begin reads the whole body.
-func (r *repair) begin(line []byte) []byte {
-	line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-	text := bytes.TrimSpace(line)
-	if len(text) == 0 {
-		return nil
+// blank is what may be in front of an answer: white space, and the mark of UTF-8.
+const blank = " \t\r\n\xef\xbb\xbf"
+
+// begin reads what is blank, or from the first byte that is not, which shows whether this is an event stream; if not, the whole body.
+func (r *repair) begin() {
+	first, err := r.in.Peek(1)
+	switch {
+	case err != nil:
+		r.end(err)
+		return
+	case strings.IndexByte(blank, first[0]) >= 0:
+		_, _ = r.in.Discard(1)
+		return
 	}
 	r.begun = true
-	switch text[0] {
+	switch first[0] {
 	case '{', '[':
-		r.object(bytes.Clone(text)) // later reads overwrite line
-		return nil
+		r.object()
 	case '<':
-		page := bytes.Clone(text)
-		rest, _ := io.ReadAll(io.LimitReader(r.in, maxErrorBody)) // a partial body is sufficient
-		r.fail(r.errorOf(append(page, rest...)))
-		return nil
+		page, _ := io.ReadAll(io.LimitReader(r.in, maxErrorBody)) // a partial body is sufficient
+		r.fail(r.errorOf(page))
 	}
-	return line
 }
 
 // take processes a line, without its end.
@@ -267,18 +274,20 @@ func (r *repair) frame(data []byte) bool {
 	return ok
 }
 
-// object reads a JSON body that is no event stream: an error, or the whole answer of an endpoint that does not stream.
-func (r *repair) object(start []byte) {
+// object reads a JSON body that is no event stream: an error, or the whole answer of an endpoint that does not stream. It reads no further than to the
+// last brace, behind which there may be neither the end of a line nor that of the body.
+func (r *repair) object() {
 	rest := &io.LimitedReader{R: r.in, N: maxLine}
+	in := &growing{r: rest, piece: &r.piece}
 	var raw json.RawMessage
-	err := json.NewDecoder(io.MultiReader(bytes.NewReader(start), &growing{r: rest, piece: &r.piece})).Decode(&raw)
+	err := json.NewDecoder(in).Decode(&raw)
 	var syntax *json.SyntaxError
 	switch {
 	case rest.N == 0:
 		r.end(errTooBig)
 		return
 	case errors.As(err, &syntax):
-		r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: fmt.Sprintf("it answered with what is no JSON: %s", r.excerpt(start))})
+		r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: fmt.Sprintf("it answered with what is no JSON: %s", r.excerpt(in.start))})
 		return
 	case err != nil:
 		r.end(err)
@@ -290,8 +299,9 @@ func (r *repair) object(start []byte) {
 	}
 }
 
-// growing notes how much has been read of a piece.
+// growing notes how much has been read of a piece, and keeps its beginning.
 type growing struct {
+	start []byte
 	r     io.Reader
 	piece *long.Piece
 	size  int
@@ -303,14 +313,18 @@ func (g *growing) Read(p []byte) (int, error) {
 	}
 	n, err := g.r.Read(p)
 	g.size += n
+	g.start = append(g.start, p[:min(n, maxStray-len(g.start))]...)
 	return n, err
 }
 
 // put adds what data means.
 func (r *repair) put(f reading, data []byte) {
 	if len(f.frames) > 0 {
-		r.finished = r.finished || f.ends
 		r.frames++
+	}
+	if f.ends {
+		r.finished = true
+		r.complete()
 	}
 	r.out = append(r.out, f.frames...)
 	switch {
@@ -339,7 +353,7 @@ func (r *repair) fail(e *llm.Error) { r.err = withHeader(e, r.header) }
 func (r *repair) end(err error) {
 	e := &llm.Error{Kind: llm.ErrTruncated, Message: fmt.Sprintf("the stream broke off after %d frames", r.frames)}
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case !r.finished && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		r.err = err
 		return
 	case r.limit.N <= 0: // a retry would read all of it again

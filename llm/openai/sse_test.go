@@ -179,7 +179,7 @@ func TestRepairReaderFails(t *testing.T) {
 		{"broken in an object", `{"choices"`, broken, llm.ErrTruncated},
 		{"broken behind the reason", frames(hello, finish), broken, nil},
 		{"canceled", frames(hello), context.Canceled, context.Canceled},
-		{"canceled behind the reason", frames(hello, finish), context.Canceled, context.Canceled},
+		{"canceled behind the reason", frames(hello, finish), context.Canceled, nil}, // of the caller's context, Generate knows
 		{"canceled in an object", `{"choices"`, context.Canceled, context.Canceled},
 		{"deadline", frames(hello), context.DeadlineExceeded, context.DeadlineExceeded},
 	} {

@@ -44,6 +44,7 @@ type call struct {
 	size      int    // gRPC: their bytes
 	candidate bool   // a message had an answer
 	finished  bool   // a message had the finish reason
+	complete  func() // ends the call soon, since it has finished
 	code      string // the finish reason
 	reason    string // the endpoint's explanation
 	usage     llm.Usage

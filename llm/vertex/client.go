@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 )
 
 // Config describes an endpoint. Project and Model are required.
@@ -73,9 +74,10 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 			return
 		}
 		defer k.close()
-		running, cancel := context.WithCancel(context.WithValue(ctx, callKey{}, k))
-		defer cancel()
-		defer context.AfterFunc(c.calls, cancel)()
+		running, cancel := context.WithCancelCause(context.WithValue(ctx, callKey{}, k))
+		defer cancel(nil)
+		defer context.AfterFunc(c.calls, func() { cancel(nil) })()
+		k.complete = long.Rest(func() { cancel(errRest) })
 		if c.closed.Load() || ctx.Err() != nil {
 			yield(llm.Chunk{}, k.failed(ctx, context.Canceled))
 			return
@@ -96,6 +98,9 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
+// errRest is the cause of the end of a call whose answer is complete.
+var errRest = errors.New("the answer is complete")
+
 // stream makes the call and passes each piece of the answer to emit, until emit returns false.
 func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(string) bool) error {
 	chat, last := c.chat(k, r)
@@ -111,7 +116,7 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 		}); p != nil {
 			err = fmt.Errorf("the SDK does not understand the answer: %v", p)
 		}
-		if errors.Is(err, iterator.Done) {
+		if errors.Is(err, iterator.Done) || err != nil && errors.Is(context.Cause(ctx), errRest) {
 			break
 		}
 		if err != nil {
@@ -125,6 +130,9 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 			if !emit(text) {
 				return nil
 			}
+		}
+		if k.finished {
+			k.complete()
 		}
 		// The SDK would copy the whole answer for each piece, for a result that is not used.
 		if merged := answers.MergedResponse(); merged != nil {

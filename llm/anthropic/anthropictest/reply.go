@@ -58,6 +58,7 @@ func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
 	s.unknown(3)
 	s.finish()
 	s.unknown(1)
+	c.Stay(r)
 }
 
 // stream is a reply being sent.

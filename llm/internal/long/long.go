@@ -1,10 +1,12 @@
 // Package long bounds what long answers of endpoints take in all calls of this process together, since there may be thousands: the memory of their long
-// pieces, such as lines, each of which has a bound of its own, and the pace at which they are read.
+// pieces, such as lines, each of which has a bound of its own, the pace at which they are read, and how long they are waited for to end.
 package long
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Bounds in bytes.
@@ -18,6 +20,15 @@ var ErrTooMany = errors.New("too many big answers are read at this moment")
 
 // counted is the length of all pieces that count.
 var counted atomic.Int64
+
+// rest is how long a complete answer is waited for to end.
+const rest = time.Second
+
+// Rest returns what a call does when its answer is complete, once or more often: stop is called after a moment, in which come what follows the answer, such as
+// its usage, and the end of the response. Some endpoints leave their connections open for ever, and not all protocols say what comes last.
+func Rest(stop func()) (complete func()) {
+	return sync.OnceFunc(func() { time.AfterFunc(rest, stop) })
+}
 
 // Piece is what is read in one piece. The zero value is an empty one. It is for one goroutine.
 type Piece struct{ counted int }

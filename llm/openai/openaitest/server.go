@@ -128,6 +128,7 @@ func (x *exchange) answer() {
 	default:
 		writeJSON(x.w, http.StatusOK, x.whole())
 	}
+	x.call.Stay(r)
 }
 
 // isTools reports whether the answer is a function call.

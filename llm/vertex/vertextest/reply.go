@@ -73,6 +73,7 @@ func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 		return w.cut(r.CutFrame)
 	}
 	s.last()
+	c.Stay(r)
 	s.do(w.end)
 	return s.err
 }
