@@ -73,6 +73,7 @@ type Store struct {
 	snaps   jetstream.KeyValue
 	spent   jetstream.KeyValue
 	written writtenSum // in spent
+	grown   grownSum   // likewise
 	notes   jetstream.KeyValue
 	seals   bool    // this Store has access to the keys of notes
 	ring    keyring // known keys of notes

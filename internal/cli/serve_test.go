@@ -61,14 +61,14 @@ func start(t *testing.T, args ...string) (stderr *output, stop func() int) {
 }
 
 // serveOn runs a service on a NATS server, and returns where it says whether it is ready.
-func serveOn(t *testing.T) (server *nats.Server, ready string, stderr *output, stop func() int) {
+func serveOn(t *testing.T, more ...string) (server *nats.Server, ready string, stderr *output, stop func() int) {
 	t.Helper()
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	stderr, stop = start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
+	stderr, stop = start(t, append([]string{"serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0"}, more...)...)
 	eventually(t, "the service starts", func() bool { return readyURL.MatchString(stderr.String()) })
 	return server, readyURL.FindString(stderr.String()), stderr, stop
 }
@@ -182,6 +182,33 @@ func TestReadyTellsTrouble(t *testing.T) {
 		code, body := status(t, ready)
 		return code == http.StatusOK && strings.Contains(body, "events given up since the start: 1, see cortex dead; the last one, event m1 of user in conversation c1: unknown kind")
 	})
+}
+
+// TestReadyTellsOfAnUnreadableSum has others write what is no sum over that of the day, which has a budget: turns go on, and it is told.
+func TestReadyTellsOfAnUnreadableSum(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "cortex.yaml")
+	if err := os.WriteFile(config, []byte("budget:\n  day: {tokens: 1000}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, ready, _, _ := serveOn(t, "--config", config)
+	eventually(t, "ready", func() bool { code, _ := status(t, ready); return code == http.StatusOK })
+	nc, err := natsgo.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for _, day := range []time.Time{time.Now(), time.Now().AddDate(0, 0, 1)} { // it may be midnight
+		if _, err := nc.RequestWithContext(t.Context(), "$KV.CORTEX_SPENT._."+day.UTC().Format(time.DateOnly), []byte("lots")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := run(t, "ask", "--nats", server.URL(), "what is 2+3?"); r.code != 0 || !strings.Contains(r.stdout, "5") {
+		t.Errorf("ask = %+v, want an answer", r)
+	}
+	if code, body := status(t, ready); code != http.StatusOK || !strings.Contains(body, "spend log: what was spent on ") {
+		t.Errorf("readyz = %d, %q, want a line about it", code, body)
+	}
 }
 
 // TestReadyWhileSomebodyOwns gives the leases of all partitions to a process that is alive and does not serve, and takes them back.

@@ -33,6 +33,14 @@ func (n *node) damage() []string {
 	return lines
 }
 
+// troubleSpend returns a line when what was spent on a day could not be read.
+func (n *node) troubleSpend() []string {
+	if store := n.jetstore(); store != nil && store.SpendTrouble() != "" {
+		return []string{store.SpendTrouble()}
+	}
+	return nil
+}
+
 // whyBroken explains the error with which the server has given up its store.
 func whyBroken(err error) error {
 	text := err.Error()
