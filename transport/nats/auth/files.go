@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	tempPrefix = ".new-" // of files that are being written
-	// tempAfter is the age of a file that nobody is writing any more: writing one takes milliseconds.
+	tempPrefix = ".new-" // of files and folders that are being written
+	// tempAfter is the age of one that nobody is writing any more: writing one takes milliseconds.
 	tempAfter = time.Minute
 )
 
@@ -44,22 +44,24 @@ func filesWith(dir, suffix string) ([]string, error) {
 	}
 	var all []string
 	for _, name := range names {
-		if strings.HasSuffix(name, suffix) && !strings.HasPrefix(name, tempPrefix) {
+		if strings.HasSuffix(name, suffix) {
 			all = append(all, filepath.Join(dir, name))
 		}
 	}
 	return all, nil
 }
 
-// namesIn returns the names in a folder, sorted.
+// namesIn returns the names in a folder, sorted, without what is being written.
 func namesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) {
+			names = append(names, e.Name())
+		}
 	}
 	return names, nil
 }
@@ -77,11 +79,11 @@ func removeLeftovers(dir string) {
 		return
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), tempPrefix) || !e.Type().IsRegular() {
+		if !strings.HasPrefix(e.Name(), tempPrefix) || !e.Type().IsRegular() && !e.IsDir() {
 			continue
 		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempAfter {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
 }

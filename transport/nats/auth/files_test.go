@@ -62,6 +62,51 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// TestTenantIsWhole interrupts what makes a tenant: there is none then, the folder is good, and what a killed process has left is neither listed nor kept.
+func TestTenantIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	good := func(want int) {
+		t.Helper()
+		tenants, err := Tenants(dir)
+		if all, lerr := List(dir); errors.Join(err, lerr, Check(dir)) != nil || len(tenants) != want || len(all) != 2*want {
+			t.Errorf("there are tenants %v with credentials %v, want %d with two each: %v", tenants, all, want, errors.Join(err, lerr, Check(dir)))
+		}
+	}
+	signing, away := filepath.Join(dir, signingKey), filepath.Join(dir, "away")
+	if err := os.Rename(signing, away); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddTenant(dir, "acme"); err == nil {
+		t.Error("a tenant was made without a key that signs")
+	}
+	if _, err := os.Stat(tenantDir(dir, "acme")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("half a tenant is there: %v", err)
+	}
+	good(1)
+	killed, at := filepath.Join(dir, tenantsDir, tempPrefix+"1"), time.Now().Add(-2*tempAfter)
+	if err := errors.Join(os.Rename(away, signing), os.CopyFS(killed, os.DirFS(tenantDir(dir, ""))), os.Chtimes(killed, at, at)); err != nil {
+		t.Fatal(err)
+	}
+	good(1)
+	if err := AddTenant(dir, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	good(2)
+	if _, err := os.Stat(killed); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what the killed one has left is still there: %v", err)
+	}
+	if err := os.Remove(filepath.Join(tenantDir(dir, "acme"), accountFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddTenant(dir, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	good(2)
+}
+
 // TestLeftovers has files of processes that were killed while they wrote: the next one that writes removes them, and leaves those that somebody may be
 // writing. Nobody is listed for them.
 func TestLeftovers(t *testing.T) {

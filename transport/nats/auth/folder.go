@@ -32,6 +32,8 @@ const (
 	usersDir     = "users"
 	credsSuffix  = ".creds"
 	keySuffix    = ".nk"
+	adminFile    = string(Orchestrator) + credsSuffix
+	peopleFile   = string(Person) + credsSuffix
 )
 
 // ErrNoFolder is returned for a folder without keys of Init.
@@ -97,7 +99,7 @@ func initOperator(dir string) error {
 	})
 }
 
-// AddTenant adds a tenant to a folder of Init, and keeps existing files like Init. An embedded server finds the tenant by itself; other servers
+// AddTenant adds a tenant to a folder of Init, whole or not at all, and keeps existing files like Init. An embedded server finds the tenant by itself; other servers
 // need the new configuration.
 func AddTenant(dir, tenant string) error {
 	if err := checkTenant(tenant); err != nil {
@@ -113,14 +115,44 @@ func addTenant(dir, tenant string) error {
 	if err := check(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(tenantDir(dir, tenant), 0o700); err != nil {
+	folder := tenantDir(dir, tenant)
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		if err := makeTenant(dir, folder, tenant); err != nil {
+			return err
+		}
+	}
+	if err := fillTenant(dir, folder, tenant); err != nil { // what an older version was killed in, or where something was taken away
 		return err
 	}
-	_, account, err := ensureKey(filepath.Join(tenantDir(dir, tenant), accountKey), nkeys.CreateAccount)
+	return writeResolver(dir)
+}
+
+// makeTenant makes the folder of a tenant, which appears whole or not at all. Another process that makes it at once may be the one that wins.
+func makeTenant(dir, folder, tenant string) error {
+	removeLeftovers(filepath.Dir(folder))
+	tmp, err := os.MkdirTemp(filepath.Dir(folder), tempPrefix+"*")
 	if err != nil {
 		return err
 	}
-	err = ensureFile(filepath.Join(tenantDir(dir, tenant), accountFile), func() ([]byte, error) {
+	defer os.RemoveAll(tmp) //nolint:errcheck // it is in nobody's way
+	if err := fillTenant(dir, tmp, tenant); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, folder); err != nil {
+		if _, missing := os.Stat(folder); missing != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillTenant makes the files that a tenant has and folder lacks.
+func fillTenant(dir, folder, tenant string) error {
+	_, account, err := ensureKey(filepath.Join(folder, accountKey), nkeys.CreateAccount)
+	if err != nil {
+		return err
+	}
+	err = ensureFile(filepath.Join(folder, accountFile), func() ([]byte, error) {
 		signing, err := readKey(filepath.Join(dir, signingKey))
 		if err != nil {
 			return nil, err
@@ -137,14 +169,14 @@ func addTenant(dir, tenant string) error {
 		return err
 	}
 	for _, i := range []*Identity{
-		{Role: Orchestrator, Tenant: tenant, ID: transport.Cortex, File: Admin(dir, tenant)},
-		{Role: Person, Tenant: tenant, ID: "user", File: People(dir, tenant)},
+		{Role: Orchestrator, Tenant: tenant, ID: transport.Cortex, File: filepath.Join(folder, adminFile)},
+		{Role: Person, Tenant: tenant, ID: "user", File: filepath.Join(folder, peopleFile)},
 	} {
-		if err := ensureCreds(dir, i); err != nil {
+		if err := ensureCreds(folder, i); err != nil {
 			return err
 		}
 	}
-	return writeResolver(dir)
+	return nil
 }
 
 // AddAgent makes credentials for the agent with this id, its [transport.AgentID], and returns their file. Servers do not need to be told. Existing
@@ -173,7 +205,7 @@ func add(dir, kind string, i *Identity, name string) (string, error) {
 		return "", err
 	}
 	i.File = filepath.Join(folder, transport.Escape(name)+credsSuffix)
-	return i.File, ensureCreds(dir, i)
+	return i.File, ensureCreds(tenantDir(dir, i.Tenant), i)
 }
 
 // Tenants returns the tenants of a folder by the ids of their accounts.
@@ -203,7 +235,7 @@ func Tenants(dir string) (map[string]string, error) {
 
 // Admin returns the path of the credentials of a tenant's orchestrator, which may be missing.
 func Admin(dir, tenant string) string {
-	return filepath.Join(tenantDir(dir, tenant), string(Orchestrator)+credsSuffix)
+	return filepath.Join(tenantDir(dir, tenant), adminFile)
 }
 
 // Admins returns the credentials of the tenants' orchestrators, by the id of their account. A tenant without such a file is left out.
@@ -223,7 +255,7 @@ func Admins(dir string) (map[string]string, error) {
 
 // People returns the path of the credentials that the people of a tenant may share, whose events are then from "user".
 func People(dir, tenant string) string {
-	return filepath.Join(tenantDir(dir, tenant), string(Person)+credsSuffix)
+	return filepath.Join(tenantDir(dir, tenant), peopleFile)
 }
 
 // AgentFile returns the path of the credentials of an agent, which may be missing.
@@ -341,18 +373,18 @@ func Check(dir string) error {
 	return err
 }
 
-// ensureCreds makes credentials unless there are some. Those that were revoked and are still there, because the revocation was killed before it removed
+// ensureCreds makes credentials of the tenant with this folder unless there are some. Those that were revoked and are still there, because the revocation was killed before it removed
 // them or because the folder comes from a backup, are replaced: nobody would be let in with them.
-func ensureCreds(dir string, i *Identity) error {
+func ensureCreds(folder string, i *Identity) error {
 	content := func() ([]byte, error) {
-		account, err := readKey(filepath.Join(tenantDir(dir, i.Tenant), accountKey))
+		account, err := readKey(filepath.Join(folder, accountKey))
 		if err != nil {
 			return nil, err
 		}
 		return issue(i, account, time.Time{})
 	}
 	if claims, err := userClaims(i.File); err == nil {
-		account := &revocations{path: filepath.Join(tenantDir(dir, i.Tenant), accountFile)}
+		account := &revocations{path: filepath.Join(folder, accountFile)}
 		if account.have(claims) {
 			b, err := content()
 			if err != nil {
