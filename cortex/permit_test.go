@@ -85,26 +85,36 @@ func TestDeniedQuestion(t *testing.T) {
 	})
 }
 
-// TestAgentsReplyForNobody checks that an agent cannot answer another agent's question to a person, even if the model lets it.
-func TestAgentsReplyForNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		id := a2a.TaskID("1")
-		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
-			if len(t.Steps) > 0 {
-				return respond(results(t))
-			}
-			return delegate(llm.Delegation{ID: string(id), Agent: "alpha", Task: t.User})
-		}))
-		w.say("m1", "pay Bob")
-		id = w.onlyTask("alpha")
-		w.publish(resultEvent("q", "alpha", id, a2a.TaskStateInputRequired, "Really?"))
-		w.sayAs("beta", "m2", "yes")
-		if waiting := w.decisions()[2].Waiting; len(waiting) != 0 {
-			t.Errorf("beta is offered to reply to %v", waiting)
-		}
-		w.wantAnswer("m2", foreignReply(id))
-		w.wantTasks("alpha", 1)
-	})
+// TestNobodyRepliesForAnother checks that neither an agent nor another person is shown an agent's question, or can answer it, even if the model lets them;
+// and that who is asked can.
+func TestNobodyRepliesForAnother(t *testing.T) {
+	for _, from := range []string{"beta", "user:bob"} {
+		t.Run(from, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				id := a2a.TaskID("1")
+				w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+					if len(t.Steps) > 0 {
+						return respond(results(t))
+					}
+					return delegate(llm.Delegation{ID: string(id), Agent: "alpha", Task: t.User})
+				}))
+				w.say("m1", "pay Bob")
+				id = w.onlyTask("alpha")
+				w.publish(resultEvent("q", "alpha", id, a2a.TaskStateInputRequired, "Really?"))
+				w.sayAs(from, "m2", "yes")
+				if waiting := w.decisions()[2].Waiting; len(waiting) != 0 {
+					t.Errorf("%s is offered to reply to %v", from, waiting)
+				}
+				w.wantAnswer("m2", foreignReply(id))
+				w.wantTasks("alpha", 1)
+				w.say("m3", "yes")
+				if waiting := w.decisions()[3].Waiting; len(waiting) != 1 {
+					t.Errorf("who was asked is offered to reply to %v", waiting)
+				}
+				w.wantTasks("alpha", 2)
+			})
+		})
+	}
 }
 
 func foreignReply(id a2a.TaskID) string {

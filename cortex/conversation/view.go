@@ -8,7 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// View returns what a decider sees in order to decide about turn, except the agents and the limits. The History is shared with the
+// View returns what a decider sees in order to decide about turn, except the agents and the limits. Of the tasks that wait for a reply it has those that the
+// sender may answer. The History is shared with the
 // conversation: a caller copies what it changes.
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
@@ -19,9 +20,18 @@ func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t.History = slices.Clip(c.promptHistory)
 	t.Steps = c.promptSteps(turn)
 	for _, w := range c.Asking() {
-		t.Waiting = append(t.Waiting, PromptTask(w))
+		if c.mayAnswer(turn, w) {
+			t.Waiting = append(t.Waiting, PromptTask(w))
+		}
 	}
 	return t
+}
+
+// mayAnswer reports whether the sender of turn may answer the question in which w waits: who asked for w, and nobody else who speaks in the conversation. Of
+// a task whose turn has been dropped a person may be that; what waits for a person, no agent answers.
+func (c *Conversation) mayAnswer(turn *Turn, w *Task) bool {
+	asked := c.Turn(w.Turn)
+	return asked != nil && asked.From == turn.From || asked == nil && !IsAgent(turn.From)
 }
 
 func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {

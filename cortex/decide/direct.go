@@ -47,7 +47,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	t := d.conv.View(d.turn, d.entry.Time)
 	d.restrict(t)
 	t.Agents, t.Veto = d.agents, d.veto
-	if w := d.waitingWith(t, &del); w != nil && to.Text != "" {
+	if w := waitingWith(t, &del); w != nil && to.Text != "" {
 		del.ID, del.Skill = string(w.ID), w.Skill
 	} else if raw := agentcard.SpecOf(a.Card).Abilities[del.SkillOf(a.Card)].InputSchema; len(del.Input) == 0 && len(raw) > 0 {
 		del.Input, _ = llm.InputFor(raw, del.Task) // an error shows below as missing input
@@ -82,14 +82,10 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	return decided, nil
 }
 
-// waitingWith returns the last task in which the agent has a question for the sender, if del can be the reply to it. What one person asks an agent for is
-// no reply to what it has asked another one.
-func (d *decision) waitingWith(t *llm.Turn, del *llm.Delegation) *prompt.Task {
+// waitingWith returns the last task in which the agent has a question for the sender, if del can be the reply to it.
+func waitingWith(t *llm.Turn, del *llm.Delegation) *prompt.Task {
 	for i := len(t.Waiting) - 1; i >= 0; i-- {
 		w := &t.Waiting[i]
-		if asked := d.conv.Turn(d.conv.Tasks[w.ID].Turn); asked != nil && asked.From != d.turn.From {
-			continue
-		}
 		if w.Agent == del.Agent && (del.Skill == "" || del.Skill == w.Skill) && len(del.Input) == 0 {
 			return w
 		}

@@ -79,14 +79,8 @@ func (d *decision) admits(a *prompt.Agent) bool {
 	return slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool { return d.forbids(a.ID, agentcard.SkillID(&s)) == "" })
 }
 
-// restrict applies the rules to t. One rule holds without a policy, too: when a task waits for a person, no agent may reply.
+// restrict applies the rules to t.
 func (d *decision) restrict(t *llm.Turn) {
-	if conversation.IsAgent(d.turn.From) {
-		t.Waiting = slices.DeleteFunc(t.Waiting, func(w prompt.Task) bool {
-			turn := d.conv.Turn(d.conv.Tasks[w.ID].Turn)
-			return turn == nil || turn.From != d.turn.From
-		})
-	}
 	t.Veto = d.vetoed
 	if d.policy == nil {
 		return

@@ -19,12 +19,6 @@ func Replay(c *conversation.Conversation, e *conversation.Entry) (in *prompt.Inp
 	}
 	t := c.View(turn, e.Time)
 	t.Last, t.MaxParallel = turn.Decisions+1 >= conversation.MaxSteps, conversation.MaxParallel
-	if conversation.IsAgent(turn.From) { // it replies to its own tasks alone
-		t.Waiting = slices.DeleteFunc(t.Waiting, func(w prompt.Task) bool {
-			of := c.Turn(c.Tasks[w.ID].Turn)
-			return of == nil || of.From != turn.From
-		})
-	}
 	if s := e.Summary; s != nil {
 		t.History = t.History[min(s.Turns, len(t.History)):]
 		t.Omitted += e.Omitted
