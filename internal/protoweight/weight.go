@@ -4,6 +4,7 @@ package protoweight
 
 import (
 	"errors"
+	"math"
 
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec
@@ -46,14 +47,11 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()
-	if Of(m.ProtoReflect().Descriptor(), b.ReadOnlyData()) > c.most {
+	if weigh(m.ProtoReflect().Descriptor(), b.ReadOnlyData(), 0, c.most) > c.most {
 		return c.refusal
 	}
 	return c.CodecV2.Unmarshal(mem.BufferSlice{b}, v)
 }
-
-// Of estimates how much memory a message takes when it is decoded, in bytes. b may be invalid.
-func Of(m protoreflect.MessageDescriptor, b []byte) int { return weigh(m, b, 0) }
 
 // OfMessage estimates how much memory a message takes, in bytes.
 func OfMessage(m proto.Message) int {
@@ -61,12 +59,13 @@ func OfMessage(m proto.Message) int {
 	if err != nil { // such as a text that is none, which no peer has sent
 		return messageWeight * (proto.Size(m) + 1)
 	}
-	return Of(m.ProtoReflect().Descriptor(), b)
+	return weigh(m.ProtoReflect().Descriptor(), b, 0, math.MaxInt)
 }
 
-func weigh(of protoreflect.MessageDescriptor, b []byte, depth int) int {
+// weigh estimates how much memory a message takes when it is decoded, in bytes, or that this is more than most. b may be invalid.
+func weigh(of protoreflect.MessageDescriptor, b []byte, depth, most int) int {
 	w := messageWeight + len(b)
-	for len(b) > 0 {
+	for len(b) > 0 && w <= most {
 		num, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			break // which decoding says
@@ -91,7 +90,8 @@ func weigh(of protoreflect.MessageDescriptor, b []byte, depth int) int {
 		if f.IsMap() {
 			w += entryWeight
 		}
-		w += weigh(f.Message(), value, depth+1) - len(value)
+		w -= len(value)
+		w += weigh(f.Message(), value, depth+1, most-w)
 	}
 	return w
 }
