@@ -1043,7 +1043,6 @@ func TestStopped(t *testing.T) {
 	o, _ := withServers(t)
 	ctx, stop := context.WithCancel(t.Context())
 	model := llmtest.Script(llmtest.Func(func(context.Context, *llm.Request) llmtest.Answer {
-		time.AfterFunc(20*time.Millisecond, stop)
 		return llmtest.Text(call("delegate", `{"task":"wait"}`))
 	}), llmtest.Func(func(_ context.Context, r *llm.Request) llmtest.Answer {
 		if len(r.Messages) != 3 {
@@ -1053,12 +1052,14 @@ func TestStopped(t *testing.T) {
 	}))
 	o.Model = llm.NewAsker(model, nil)
 	w := open(t, "", o)
+	stopped := make(chan struct{})
 	c := agentstest.Serve(t, agents.Handler(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
 		for _, err := range w.agent.Execute(ctx, t) {
 			if err == nil {
 				return nil, errors.New("it has ended")
 			}
 		}
+		close(stopped)
 		result := agents.Text("nothing")
 		for e, err := range w.agent.Execute(context.WithoutCancel(ctx), t) {
 			if u, ok := e.(*a2a.TaskStatusUpdateEvent); ok && err == nil {
@@ -1068,7 +1069,8 @@ func TestStopped(t *testing.T) {
 		return result, nil
 	}))
 	c.Answer(func(*a2a.Message) (string, error) {
-		<-ctx.Done()
+		stop()
+		<-stopped
 		return "waited", nil
 	})
 	if got := c.Do("do it"); got.Text != "ok" || len(model.Requests()) != 2 {

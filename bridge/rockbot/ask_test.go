@@ -176,15 +176,17 @@ func TestAskedFailed(t *testing.T) {
 // TestProgress passes on what an agent says while it works, and data that it gives back.
 func TestProgress(t *testing.T) {
 	w := newWorld(t)
-	p, id := w.callers(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+	heard := make(chan struct{})
+	p, id := w.callers(func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
 		t.Progress("taking a breath")
-		<-time.After(400 * time.Millisecond) // it is heard by who listens
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		return &agents.Result{Parts: a2a.ContentParts{a2a.NewTextPart("HELLO"), a2a.NewDataPart(map[string]any{"n": 1})}}, nil
 	})
 	task := p.Invoke(id, "shout", "hello")
-	if m := w.response(p, task, 1); !contains(m.Text(), "^HELLO") || m.Data() != `{"n":1}` {
-		t.Errorf("the answer is %v", m.Body)
-	}
 	w.Until("progress is told", func() bool {
 		for _, m := range p.Statuses(task) {
 			if m.Text() == "taking a breath" {
@@ -193,6 +195,10 @@ func TestProgress(t *testing.T) {
 		}
 		return false
 	})
+	close(heard)
+	if m := w.response(p, task, 1); !contains(m.Text(), "^HELLO") || m.Data() != `{"n":1}` {
+		t.Errorf("the answer is %v", m.Body)
+	}
 }
 
 // TestMalformed sends what is no task: it comes to the dead letters, whoever asks is told, and what is behind it is worked on. No answer goes where none belongs.

@@ -162,7 +162,7 @@ func (w *world) channel() *amqp.Channel {
 
 // soon is the context of what happens soon.
 func (w *world) soon() context.Context {
-	ctx, cancel := context.WithTimeout(w.T.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.T.Context(), time.Minute)
 	w.T.Cleanup(cancel)
 	return ctx
 }
