@@ -13,14 +13,16 @@ import (
 // A lease ends with its time, and is longer after a heartbeat or another registration.
 func TestLeaseEnds(t *testing.T) {
 	w := newWorld(t)
+	w.times.sync = time.Hour
 	w.serve()
 	at := "http://127.0.0.1:9"
-	w.register(pdf("a", at), at, 1)
-	w.register(pdf("b", at), at, 1)
-	w.register(pdf("c", at), at, 1)
+	w.register(pdf("a", at), at, 600)
+	w.register(pdf("b", at), at, 600)
+	w.register(pdf("c", at), at, 600)
 	w.Knows("a")
-	must(t, w.library("rtfs.registry.heartbeat", map[string]any{"agent_id": "b", "ttl_seconds": 60}, nil))
-	w.register(pdf("c", at), at, 60)
+	must(t, w.library("rtfs.registry.heartbeat", map[string]any{"agent_id": "b", "ttl_seconds": 6000}, nil))
+	w.register(pdf("c", at), at, 6000)
+	w.pass(10 * time.Minute)
 	w.Until("a is gone", func() bool { return w.ids(nil) == "b c" && !w.Has("a") })
 	if !w.Has("b") || !w.Has("c") {
 		t.Error("those that were extended are gone, too")
@@ -32,8 +34,11 @@ func TestLeaseEnds(t *testing.T) {
 	if n != 2 {
 		t.Errorf("%d leases are stored, want 2", n)
 	}
+	w.register(pdf("d", at), at, 1) // nothing but its time wakes the registry
+	w.Until("d is gone", func() bool { return w.b.leases.get("d") == nil && !w.Has("d") })
+	before := w.b.now().Truncate(time.Second)
 	expires, err := time.Parse(time.RFC3339, w.register(pdf("d", at), at, 10_000_000))
-	if left := time.Until(expires); err != nil || left > maxTTL || left < maxTTL-time.Minute {
+	if left := expires.Sub(before); err != nil || left < maxTTL || expires.After(w.b.now().Add(maxTTL)) {
 		t.Errorf("a long lease ends in %v", left)
 	}
 }
@@ -43,13 +48,13 @@ func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	at := "http://127.0.0.1:9"
-	w.register(pdf("a", at), at, 60)
-	w.register(pdf("b", at), at, 1)
-	w.register(pdf("c", at), at, 60)
+	w.register(pdf("a", at), at, 6000)
+	w.register(pdf("b", at), at, 600)
+	w.register(pdf("c", at), at, 6000)
 	must(t, w.library("rtfs.registry.unregister", map[string]any{"agent_id": "c"}, nil))
 	before := w.discover(map[string]any{"agent_id": "a"})
 	w.stop()
-	w.Until("the time of b is over", func() bool { return time.Now().After(w.b.leases.get("b").Expires) })
+	w.pass(10 * time.Minute)
 	w.serve()
 	if got := w.ids(nil); got != "a" {
 		t.Errorf("after a restart: %q, want a", got)
@@ -70,16 +75,18 @@ func TestReplicas(t *testing.T) {
 	two := w.address
 	at := "http://127.0.0.1:9"
 	w.address = one
-	w.register(pdf("a", at), at, 60)
-	w.register(pdf("b", at), at, 1)
+	w.register(pdf("a", at), at, 6000)
+	w.register(pdf("b", at), at, 600)
+	w.register(pdf("c", at), at, 600)
 	w.address = two
-	w.Until("the other replica has them", func() bool { return w.ids(nil) == "a b" })
-	w.register(pdf("b", at), at, 60)
+	w.Until("the other replica has them", func() bool { return w.ids(nil) == "a b c" })
+	w.register(pdf("b", at), at, 6000)
 	must(t, w.library("rtfs.registry.deregister", map[string]any{"agent_id": "a"}, nil))
 	w.address = one
-	w.Until("the first replica knows", func() bool { return w.ids(nil) == "b" })
-	<-time.After(1100 * time.Millisecond) // the lease that it has given
-	if got := w.ids(nil); got != "b" {
+	w.Until("the first replica knows", func() bool { return w.ids(nil) == "b c" })
+	w.pass(10 * time.Minute) // the lease that it has given is over
+	w.Until("both have seen that", func() bool { return !w.Has("c") })
+	if got := w.ids(nil); got != "b" || !w.Has("b") {
 		t.Errorf("the first replica has %q, want b", got)
 	}
 }

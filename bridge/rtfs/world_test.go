@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,13 @@ type world struct {
 	b       *bridge
 	address string
 	stop    func()
+	ahead   atomic.Int64 // of the time, by which the registry's clock is
+}
+
+// pass has the registry's clock go on by d.
+func (w *world) pass(d time.Duration) {
+	w.ahead.Add(int64(d))
+	w.b.leases.wake()
 }
 
 // undecided is a model that is not asked.
@@ -36,6 +44,7 @@ func (undecided) Decide(context.Context, *llm.Turn, func(string)) (*llm.Decision
 func newWorld(t testing.TB) *world {
 	w := &world{World: roletest.New(t, undecided{}), times: usual, o: options{address: "127.0.0.1:0"}}
 	w.times.again = 10 * time.Millisecond
+	w.Client.Now = func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 	w.Client.OnSend = func(e *transport.Event) { e.Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" }
 	return w
 }
@@ -66,7 +75,7 @@ func (w *world) serve() {
 	w.T.Cleanup(w.stop)
 	select {
 	case w.address = <-ready:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		w.T.Fatal("the registry does not start")
 	}
 }

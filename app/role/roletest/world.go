@@ -123,7 +123,7 @@ func (w *World) Knows(agent string) {
 }
 
 // patience bounds what a test waits for.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Until waits until something is true, which what describes.
 func (w *World) Until(what string, is func() bool) {
