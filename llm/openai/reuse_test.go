@@ -22,8 +22,8 @@ func TestConnectionIsKept(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		pause time.Duration // behind the last word
-		want  int32
-	}{{"a moment", 5 * time.Millisecond, 1}, {"for ever", time.Hour, 3}} {
+		kept  bool
+	}{{"a moment", 5 * time.Millisecond, true}, {"for ever", time.Hour, false}} {
 		t.Run(tt.name, func(t *testing.T) {
 			var connections atomic.Int32
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,13 +43,15 @@ func TestConnectionIsKept(t *testing.T) {
 			server.Start()
 			defer server.Close()
 			c := newClient(t, openai.Config{BaseURL: server.URL + "/v1"})
-			for range 3 {
+			calls := int32(0)
+			for calls < 3 || tt.kept && connections.Load() == calls && calls < 50 { // on a busy machine the moment may be longer than it is waited for
 				if res := generate(t, c, hi()); res.err != nil || res.text != "Hello." {
 					t.Fatalf("Generate = %+v", res)
 				}
+				calls++
 			}
-			if n := connections.Load(); n != tt.want {
-				t.Errorf("%d connections for 3 calls, want %d", n, tt.want)
+			if n := connections.Load(); n < calls != tt.kept {
+				t.Errorf("%d connections for %d calls, want fewer: %v", n, calls, tt.kept)
 			}
 		})
 	}
