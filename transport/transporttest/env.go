@@ -164,6 +164,11 @@ func (e *env) open(sub transport.Subscription) *desk {
 		case err := <-v.reply:
 			return err
 		case <-ctx.Done():
+		}
+		select {
+		case err := <-v.reply: // it was given before
+			return err
+		default:
 			return ctx.Err()
 		}
 	})

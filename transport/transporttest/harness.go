@@ -54,7 +54,7 @@ type Killer interface {
 
 const (
 	// patience bounds every wait for an event that must come.
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 	// soon bounds the wait for an event that must come without a timeout of the transport; generous, for slow machines.
 	soon = 4 * time.Second
 	// quiet is how long the suite waits for an event that must not come, where nothing else can show it.
