@@ -70,7 +70,7 @@ func freeAddresses(t *testing.T, n int) []string {
 // caughtUp makes the check that an operator makes before stopping the next server: whether this one has all data of the others.
 func (c *cluster) caughtUp(t *testing.T, name string) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.monitors[name]+"/healthz", nil)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *cluster) store(t *testing.T, b *Bus) *jetstore.Store {
 
 // placement returns the servers that store a stream.
 func placement(ctx context.Context, b *Bus, stream string) (leader string, followers []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	s, err := b.js.Stream(ctx, stream)
 	if err != nil {
@@ -137,7 +137,7 @@ func leaderOf(ctx context.Context, b *Bus, streams ...string) (first string, err
 			return "", errors.New("a server is behind")
 		}
 		if leader != first {
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			_, err = b.nc.RequestWithContext(ctx, jsAPI+"STREAM.LEADER.STEPDOWN."+stream, fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, first))
 			cancel()
 			return "", errors.Join(err, errors.New("another one leads"))
@@ -212,7 +212,7 @@ func (s *scribe) counts() map[string]int {
 
 // consumerLeader returns the leader of one of the orchestrator's consumers, once that is not the server that b is connected to.
 func consumerLeader(t *testing.T, ask, b *Bus) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	c, err := ask.js.Consumer(ctx, inboxStream, partitionID{orchestratorInbox, 0}.consumer())
 	if err != nil {

@@ -38,7 +38,7 @@ func expiring(t *testing.T, dir, file string) {
 	must(err)
 	claims, err := jwt.DecodeUserClaims(token)
 	must(err)
-	claims.Expires = time.Now().Add(2 * time.Second).Unix() // whole seconds: it holds for one at least
+	claims.Expires = time.Now().Add(10 * time.Second).Unix() // by then a slow machine, too, has connected and subscribed
 	token, err = claims.Encode(account)
 	must(err)
 	b, err = jwt.FormatUserConfig(token, private)

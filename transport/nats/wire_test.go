@@ -242,7 +242,7 @@ func TestSmallServer(t *testing.T) {
 
 // patience is how long a test waits before it fails. A cluster needs up to nine seconds for an election, and as many again when
 // nobody wins it.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // serve serves sub until the test ends, or until the returned function is called, which waits.
 func serve(t *testing.T, sub transport.Subscription, h func(*transport.Event) error) (stop func()) {
