@@ -172,12 +172,12 @@ func kill9AtEveryStep(t *testing.T, what string, serve func(*testing.T, transpor
 		killed, published := false, false
 		poll := time.NewTicker(10 * time.Millisecond)
 		var log []*conversation.Entry // as it was with the answer: the process may be killed right after
-		for deadline := time.Now().Add(30 * time.Second); log == nil; <-poll.C {
+		for deadline := time.Now().Add(3 * time.Minute); log == nil; <-poll.C {
 			if time.Now().After(deadline) {
-				t.Fatalf("killed at step %d: no answer within 30 s", at)
+				t.Fatalf("killed at step %d: no answer within three minutes", at)
 			}
 			if !published { // the process may be killed before it acknowledges the message: send it again
-				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				published = bus.Publish(ctx, transport.Inbox("", transport.Cortex), userEvent(turn, "work")) == nil
 				cancel()
 			}
@@ -258,7 +258,7 @@ func (c *child) hasEnded() bool {
 
 // answered returns the log with the answer to the user's message with this id; nil while there is none, or the server is unavailable.
 func answered(t *testing.T, s storage.Store, id string) []*conversation.Entry {
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	log, err := readLog(ctx, s)
 	if err != nil {

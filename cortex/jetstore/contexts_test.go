@@ -179,7 +179,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want that the context has ended", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it waits for the server")
 	}
 }
