@@ -449,7 +449,7 @@ func (o *errands) report(ctx context.Context, kills int, seed uint64) {
 		}
 	}
 	if p.hooks != nil {
-		late := time.Now().Add(time.Minute)
+		late := time.Now().Add(2 * time.Minute)
 		for _, e := range o.all {
 			if e.state == "" {
 				continue
@@ -484,7 +484,7 @@ func (o *errands) passed(ctx context.Context, counts map[string]int) map[string]
 	}
 	var open []string
 	var all map[string][]*a2a.Task
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		var err error
 		if all, err = o.p.tasks(ctx, ofPeer, farAgent, ""); err != nil {
 			continue

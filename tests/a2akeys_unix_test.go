@@ -4,7 +4,6 @@ package tests
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -51,12 +50,7 @@ func TestA2AKeys(t *testing.T) {
 	must("auth", "add", "agent", "agent_echo")
 	var at [2]string // of HTTP and A2A
 	for i := range at {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		at[i] = l.Addr().String()
-		l.Close()
+		at[i] = freeAddress(t)
 	}
 	serve := run("serve", "--auth", filepath.Join(dir, "data", "auth"), "--http", at[0], "--a2a", at[1])
 	var said strings.Builder
@@ -71,7 +65,7 @@ func TestA2AKeys(t *testing.T) {
 			t.Log(said.String())
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	join := func(who string) *a2aclient.Client {
 		hc := &http.Client{Transport: bearing(must("auth", "token", who))}

@@ -6,13 +6,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,12 +50,7 @@ func newMortal(t *testing.T) *mortal {
 		c.Env = append(os.Environ(), "CORTEX_DATA="+filepath.Join(dir, "data"))
 		return c
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.address = l.Addr().String()
-	l.Close()
+	m.address = freeAddress(t)
 	m.serve()
 	m.agent()
 	t.Cleanup(func() {
@@ -98,7 +93,7 @@ func (m *mortal) agent() {
 
 func (m *mortal) eventually(what string, cond func() bool) {
 	m.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !cond(); <-time.After(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !cond(); <-time.After(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			m.t.Fatalf("%s: it does not happen", what)
 		}
@@ -144,9 +139,10 @@ func words(text string) *a2a.SendMessageRequest {
 // there after another kill.
 func TestA2AKilled(t *testing.T) {
 	m := newMortal(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var clients sync.WaitGroup
+	var told atomic.Int64 // clients that know what they wait for
 	ends := make(chan string, 8)
 	ids := make(chan a2a.TaskID, 8)
 	for i, binding := range []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON} {
@@ -176,9 +172,13 @@ func TestA2AKilled(t *testing.T) {
 			c := m.join(ctx, binding, text)
 			var id a2a.TaskID
 			for e, err := range c.SendStreamingMessage(ctx, words(text)) {
-				if err == nil {
-					id = e.TaskInfo().TaskID
+				if err != nil {
+					continue
 				}
+				if id == "" {
+					told.Add(1)
+				}
+				id = e.TaskInfo().TaskID
 			}
 			resume(c, id)
 		})
@@ -193,10 +193,11 @@ func TestA2AKilled(t *testing.T) {
 				ends <- "nothing"
 				return
 			}
+			told.Add(1)
 			resume(c, got.(*a2a.Task).ID)
 		})
 	}
-	m.eventually("the agent is at work", func() bool { return len(m.lines()) >= 6 })
+	m.eventually("the agent is at work", func() bool { return len(m.lines()) >= 6 && told.Load() == 4 })
 	m.cortex()
 	m.serve()
 	<-time.After(300 * time.Millisecond)

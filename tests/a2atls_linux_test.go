@@ -68,13 +68,7 @@ func TestA2AOverTLS(t *testing.T) {
 	cert, key, o := certified(t, dir)
 	var at [3]string // of HTTP, A2A and gRPC
 	for i := range at {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		at[i] = l.Addr().String()
-		defer l.Close()
-		l.Close()
+		at[i] = freeAddress(t)
 	}
 	run := func(args ...string) *exec.Cmd {
 		c := exec.Command("cortex", args...)
@@ -98,7 +92,7 @@ func TestA2AOverTLS(t *testing.T) {
 	}
 	eventually := func(what string, is func() bool) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !is(); <-time.After(50 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); !is(); <-time.After(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s: it does not happen", what)
 			}
@@ -125,7 +119,7 @@ func TestA2AOverTLS(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &card); err != nil || len(card.SupportedInterfaces) != 3 {
 		t.Fatalf("the card is %s (%v)", body, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var rpc *a2a.AgentInterface
 	for _, i := range card.SupportedInterfaces {

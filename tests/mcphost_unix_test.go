@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,19 +92,14 @@ func TestMCPHost(t *testing.T) {
 			_ = c.Wait()
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := freeAddress(t)
 	serve := func() func() { return start("serve", "--http", address, "--sync", "always") }
 	kill := serve()
 	t.Cleanup(func() { kill() })
 	t.Cleanup(start("agent", "exec", "--card", card, "--", "sh", "-c", `while [ ! -e "$0" ]; do sleep 0.05; done; echo finished`, gate))
 	eventually := func(what string, cond func() bool) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !cond(); <-time.After(50 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); !cond(); <-time.After(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s: it does not happen", what)
 			}

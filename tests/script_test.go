@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +59,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"eventually": eventually,
 			"setenv":     setenv,
-			"address":    address,
+			"address":    func(ts *testscript.TestScript, neg bool, args []string) { address(t, ts, neg, args) },
 			"postgres":   func(ts *testscript.TestScript, _ bool, _ []string) { startPostgres(t, ts) },
 			"model":      func(ts *testscript.TestScript, _ bool, args []string) { serveModel(t, ts, args) },
 		},
@@ -176,15 +175,12 @@ func setenv(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // address sets variables to addresses of this machine at which nobody listens: address NAME...
-func address(ts *testscript.TestScript, neg bool, args []string) {
+func address(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: address NAME...")
 	}
 	for _, name := range args {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		ts.Check(err)
-		defer l.Close() // later, so that the addresses differ
-		ts.Setenv(name, l.Addr().String())
+		ts.Setenv(name, freeAddress(t))
 	}
 }
 

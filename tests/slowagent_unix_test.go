@@ -38,7 +38,8 @@ func TestSlowAgent(t *testing.T) {
 	}
 	var mu sync.Mutex
 	done := 0
-	his, hers := make(chan int, 1), make(chan int, 1) // number of tasks done
+	his, hers := make(chan int, 1), make(chan int, 1) // number of tasks begun
+	asked := make(chan struct{})                      // closed when Cortex has ada's task, and the agent may go on
 	slow, ctx := dial("agent", "slow"), t.Context()
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -51,14 +52,14 @@ func TestSlowAgent(t *testing.T) {
 			mu.Unlock()
 			if n == 20 {
 				his <- n
+				select {
+				case <-asked:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
 			}
 			if strings.Contains(task.Text(), "ada") {
 				hers <- n
-			}
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-ctx.Done():
-				return nil, ctx.Err()
 			}
 			return &agents.Result{}, nil
 		}), &agents.Options{Concurrency: 1})
@@ -75,17 +76,21 @@ func TestSlowAgent(t *testing.T) {
 		}
 	}
 	bob, ada := dial("user", "bob"), dial("user", "ada")
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for end := time.Now().Add(patience); ; <-poll.C { // until the agent is known
-		out, err := exec.Command(s.path, "agents", "--data", s.data).CombinedOutput()
-		if strings.Contains(string(out), "slow") {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("agents: %v: %s", err, out)
+	says := func(want string, command ...string) {
+		t.Helper()
+		poll := time.NewTicker(20 * time.Millisecond)
+		defer poll.Stop()
+		for end := time.Now().Add(patience); ; <-poll.C {
+			out, err := exec.Command(s.path, append(command, "--data", s.data)...).CombinedOutput()
+			if strings.Contains(string(out), want) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%v: %v: %s", command, err, out)
+			}
 		}
 	}
+	says("slow", "agents")
 	var asking sync.WaitGroup
 	for from := range 8 {
 		asking.Go(func() {
@@ -96,10 +101,9 @@ func TestSlowAgent(t *testing.T) {
 	}
 	asking.Wait()
 	before := within(t, his)
-	mu.Lock()
-	before = max(before, done)
-	mu.Unlock()
 	ask(ada, "ada", 1)
+	says("→ slow", "history", "ada1")
+	close(asked)
 	if n := within(t, hers) - before; n > 140 { // how much is sent ahead to the agent depends on the machine
 		t.Errorf("ada's task is done after %d of bob's, want not half of them; the log:\n%s", n, s.log)
 	}

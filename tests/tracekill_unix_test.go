@@ -125,7 +125,7 @@ func (w *traceWorld) end() {
 
 func (w *traceWorld) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(40 * time.Second); !ok(); <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !ok(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("never came true: %s\n%s", what, endOf(w.path("serve")))
 		}
