@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,7 +92,7 @@ type tab struct {
 }
 
 // patience bounds what a test waits for in the browser.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // newTab opens a tab. The test fails on every error in its console, which violations of the policy are, too.
 func newTab(t *testing.T) *tab {
@@ -147,10 +148,10 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// isStale reports whether the browser no longer knows the node that a step had found.
+// isStale reports whether the node that a step had found is no longer known to the browser, or not shown any more.
 func isStale(err error) bool {
 	e, ok := errors.AsType[*cdproto.Error](err)
-	return ok && strings.Contains(strings.ToLower(e.Message), "node with given id")
+	return ok && regexp.MustCompile("(?i)node|element|quads").MatchString(e.Message) || errors.Is(err, chromedp.ErrInvalidDimensions)
 }
 
 func (p *tab) open(url string) {

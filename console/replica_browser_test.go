@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,13 +35,10 @@ type replica struct {
 
 func startReplica(t *testing.T, url, dir string, flags ...string) *replica {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	r := &replica{address: l.Addr().String(), data: dir}
-	must(t, l.Close())
+	r := &replica{data: dir}
 	self, err := os.Executable()
 	must(t, err)
-	r.cmd = exec.Command(self, append([]string{"serve", "--nats", url, "--data", dir, "--http", r.address, "--agents", "none", "--log-format", "json"}, flags...)...)
+	r.cmd = exec.Command(self, append([]string{"serve", "--nats", url, "--data", dir, "--http", "127.0.0.1:0", "--agents", "none", "--log-format", "json"}, flags...)...)
 	r.cmd.Env = append(os.Environ(), asCortex+"=1")
 	log, err := os.Create(dir + ".log")
 	must(t, err)
@@ -53,7 +51,13 @@ func startReplica(t *testing.T, url, dir string, flags ...string) *replica {
 			t.Logf("%s:\n%.4000s", dir, b)
 		}
 	})
+	at := regexp.MustCompile(`http://([0-9.:]+)/readyz`)
 	for end := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+		said, err := os.ReadFile(dir + ".log")
+		must(t, err)
+		if found := at.FindSubmatch(said); found != nil {
+			r.address = string(found[1])
+		}
 		answer, err := http.Get("http://" + r.address + "/readyz")
 		if err == nil {
 			answer.Body.Close()

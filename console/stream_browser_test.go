@@ -99,7 +99,6 @@ func TestTokenIsRevoked(t *testing.T) {
 // text of each.
 func TestFirstText(t *testing.T) {
 	w := newWorld(t)
-	close(w.gate)
 	p := newTab(t)
 	p.open(w.link())
 	p.say("hello")
@@ -130,12 +129,17 @@ func TestFirstText(t *testing.T) {
 	var behind []time.Duration
 	for range 11 {
 		eval[string](p, "delete window.shown; ''")
-		p.say("slowly it")
+		p.say("stream it")
 		at := <-deltas
 		p.await("window.shown?.at")
 		behind = append(behind, time.UnixMilli(eval[int64](p, "window.shown.at")).Sub(at))
 		if text := eval[string](p, "window.shown.text"); !strings.HasPrefix(text, "word0 ") {
 			t.Fatalf("the first text is %q", text)
+		}
+		select {
+		case w.gate <- struct{}{}: // it is written on when the first text was shown
+		case <-time.After(patience):
+			t.Fatal("the answer is not being written")
 		}
 		p.await("!document.querySelector('.is-open')")
 	}

@@ -105,19 +105,6 @@ func (w *world) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*
 			}
 		}
 		return answer(text.String())
-	case word == "slowly": // a word each 5 ms
-		var text strings.Builder
-		for i := range 40 {
-			piece := fmt.Sprintf("word%d ", i)
-			text.WriteString(piece)
-			stream(piece)
-			select {
-			case <-time.After(5 * time.Millisecond):
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		return answer(text.String())
 	case word == "flood": // a thousand tokens in a second, at least three thousand, until the gate is open
 		began, tick := time.Now(), time.NewTicker(time.Millisecond)
 		defer tick.Stop()
