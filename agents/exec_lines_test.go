@@ -398,7 +398,7 @@ func (s *logged) log(line string) {
 // has waits until a line begins with want.
 func (s *logged) has(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		s.mu.Lock()
 		for _, l := range s.lines {
 			if strings.HasPrefix(l, want) {
@@ -599,7 +599,7 @@ func TestLinesHang(t *testing.T) {
 				}
 				return got
 			}
-			patience, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			var all sync.WaitGroup
 			all.Go(func() {

@@ -52,7 +52,7 @@ func TestCtrlDBetweenTurnAndLine(t *testing.T) {
 		if !errors.Is(err, io.EOF) {
 			t.Errorf("the line ended with %v, want io.EOF", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("Ctrl-D was lost")
 	}
 }
@@ -84,7 +84,7 @@ func TestCtrlDBetweenLines(t *testing.T) {
 			if typed == "\x04" && !errors.Is(err, io.EOF) || typed != "\x04" && err != nil {
 				t.Errorf("the line %q ended with %v", typed, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%q was lost", typed)
 		}
 	}

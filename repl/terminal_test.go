@@ -35,7 +35,7 @@ import (
 const childEnv = "REPL_TEST_CHILD"
 
 // patience bounds every wait; only failing tests reach it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {

@@ -162,7 +162,7 @@ func TestTextIsShownAsItComes(t *testing.T) {
 				select {
 				case text := <-seen:
 					shown += text
-				case <-time.After(20 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatalf("%q is shown", shown)
 				}
 			}

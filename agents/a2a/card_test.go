@@ -65,7 +65,7 @@ func next(t *testing.T, changes <-chan agents.Change) agents.Change {
 	select {
 	case c := <-changes:
 		return c
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no change is told")
 	}
 	return agents.Change{}

@@ -63,7 +63,7 @@ func give(ctx context.Context, a *peers.Agent, g given) outcome {
 // eventually waits until cond is true.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !cond(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: it does not happen", what)
 		}

@@ -381,8 +381,8 @@ func TestServerDoesNotRead(t *testing.T) {
 			if err == nil {
 				t.Error("a server that does not read answers")
 			}
-		case <-time.After(30 * time.Second):
-			t.Fatal("the task has not ended within 30 s")
+		case <-time.After(2 * time.Minute):
+			t.Fatal("the task does not end")
 		}
 	}
 	if got, err := do(t, a, task("4", "m", "upper", "x", nil)); err != nil || got != "X" {

@@ -272,6 +272,9 @@ func TestManyRequestsAtAddress(t *testing.T) {
 				fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":"own%d","method":"ping"}`+"\n\n", i)
 			}
 			_ = http.NewResponseController(w).Flush()
+			for end := time.Now().Add(time.Minute); arrived.Load() == 0 && time.Now().Before(end); {
+				<-time.After(5 * time.Millisecond)
+			}
 			select {
 			case <-r.Context().Done():
 			case <-time.After(2 * time.Second): // more of them would have arrived

@@ -267,9 +267,9 @@ func text(s string) *sdk.CallToolResult {
 // until waits for something to be so.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !so(); {
+	for end := time.Now().Add(2 * time.Minute); !so(); {
 		if time.Now().After(end) {
-			t.Errorf("%s: not within 30 s", what)
+			t.Errorf("%s: not within two minutes", what)
 			return
 		}
 		time.Sleep(5 * time.Millisecond)

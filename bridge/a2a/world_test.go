@@ -200,7 +200,7 @@ func (w *world) serve(d *a2a.Server, identify a2a.Identify) string {
 // until waits for a condition.
 func (w *world) until(what string, is func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); {
+	for end := time.Now().Add(time.Minute); !is(); {
 		if time.Now().After(end) {
 			w.t.Fatalf("%s: it does not come", what)
 		}

@@ -191,7 +191,7 @@ func TestBehindAll(t *testing.T) {
 	must(t, w.hub.exchange.open(events, newStream(t.Context(), "stuck", "", w.hub.now()))) // nobody takes
 	seen := w.messagesOf("other")
 	hub := w.dial()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i := range maxQueue + 10 {
 		_, err := hub.PublishMessage(ctx, &hubpb.PublishMessageRequest{

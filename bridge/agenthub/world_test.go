@@ -136,7 +136,7 @@ func (w *world) run(a *hubtest.SubAgent) (leave func()) {
 	w.T.Cleanup(leave)
 	select {
 	case <-subscribed:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		w.T.Fatalf("%s does not subscribe", a.ID)
 	}
 	return leave
@@ -156,7 +156,7 @@ func receive[T any](t testing.TB, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s: it does not come", what)
 		panic("unreachable")
 	}

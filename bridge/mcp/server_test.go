@@ -50,7 +50,7 @@ func (w *world) try(ctx context.Context, s *sdk.ClientSession, p *sdk.CallToolPa
 // until polls cond, which has to come true.
 func (w *world) until(what string, cond func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !cond(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("%s: it does not happen", what)
 		}

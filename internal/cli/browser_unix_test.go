@@ -24,7 +24,7 @@ func TestOpenBrowser(t *testing.T) {
 	t.Setenv("DISPLAY", ":0")
 	const address = "https://example.com/authorize?a=$(id)&b=' c"
 	openBrowser(address)
-	for end := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
 		b, err := os.ReadFile(shown)
 		if err == nil {
 			if string(b) != address {

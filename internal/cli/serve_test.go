@@ -25,7 +25,7 @@ import (
 )
 
 // patience bounds how long a test waits for a condition.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // output is the output of a command in the background.
 type output struct {

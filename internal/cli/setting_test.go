@@ -160,7 +160,7 @@ func TestSettingsComeFirst(t *testing.T) {
 				}
 				args = append(args, "--config", "config.yaml")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for commands that keep running
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for commands that keep running
 			defer cancel()
 			var stdout, stderr bytes.Buffer
 			code := Run(ctx, args, strings.NewReader(""), &stdout, &stderr)

@@ -31,7 +31,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // canary is what no span has without the switch for content.
 const canary = "canary-in-the-words"

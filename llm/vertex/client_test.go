@@ -26,7 +26,7 @@ func each(t *testing.T, f func(t *testing.T, rest bool)) {
 }
 
 // patience bounds each wait.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // raw returns a client of an HTTP server without TLS that answers with h.
 func raw(t *testing.T, h http.HandlerFunc) llm.Client {

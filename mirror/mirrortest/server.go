@@ -90,7 +90,7 @@ func (s *Server) init() error {
 
 // Start starts a server that was killed, and returns when it answers.
 func (s *Server) Start() error {
-	for end := time.Now().Add(30 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		if s.cmd == nil {
 			if err := s.run(); err != nil {
 				return err

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds what is expected at once.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // serve serves on a free port with at most so many connections, and returns its address. Only the token "good" is somebody's.
 func serve(t *testing.T, connections int) string {
