@@ -122,11 +122,6 @@ func (c *Client) cancel(ctx context.Context, contextID, from string, x transport
 
 // send publishes the event that message has made.
 func (c *Client) send(ctx context.Context, msg *transport.Event) error {
-	if c.Admit != nil {
-		if err := c.Admit(msg.From); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnsent, err)
-		}
-	}
 	if c.OnSend != nil {
 		c.OnSend(msg)
 	}
@@ -152,16 +147,25 @@ func (c *Client) Check(m *Message) error {
 	return c.valid(e)
 }
 
-// message returns the event for m, or an error that wraps transport.ErrInvalid. It stores files that do not fit into the message with the
-// transport, and may return the transport's errors; for an invalid message it stores nothing.
+// message returns the event for m, or an error that wraps transport.ErrInvalid, or [ErrUnsent] when Admit refuses it. It stores files that do not fit
+// into the message with the transport, and may return the transport's errors; for an invalid or refused message it stores nothing.
 func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, error) {
 	e, said, err := c.buildEvent(m)
 	if err != nil {
 		return nil, err
 	}
+	admit := func() error {
+		if err := c.valid(e); err != nil || c.Admit == nil {
+			return err
+		}
+		if err := c.Admit(e.From); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnsent, err)
+		}
+		return nil
+	}
 	files, ok := c.Transport.(transport.Files)
 	if !ok {
-		return e, c.valid(e)
+		return e, admit()
 	}
 	_, err = transport.PackFiles(ctx, files, c.Tenant, m.ContextID, c.user(), said.Parts, func(parts a2a.ContentParts) error {
 		said.Parts = parts
@@ -170,7 +174,7 @@ func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, err
 				return err
 			}
 		}
-		return c.valid(e)
+		return admit()
 	})
 	return e, err
 }

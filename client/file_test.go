@@ -202,3 +202,23 @@ func TestManySmallFiles(t *testing.T) {
 		t.Errorf("%d files are stored, want %d", stored, want)
 	}
 }
+
+// TestRefusedMessageLeavesNoFiles has a message with a large file refused by Admit: the file is not stored.
+func TestRefusedMessageLeavesNoFiles(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	c := &client.Client{Transport: bus, Admit: func(string) error { return transport.ErrFull }}
+	large := &a2a.Part{Content: a2a.Raw(make([]byte, 2*transport.MaxInlineFile)), Filename: "a.bin"}
+	m := &client.Message{ContextID: "c", Parts: a2a.ContentParts{large}}
+	if _, err := c.Send(t.Context(), m); !errors.Is(err, transport.ErrFull) || !errors.Is(err, client.ErrUnsent) {
+		t.Errorf("Send = %v, want ErrFull and ErrUnsent", err)
+	}
+	for _, err := range c.Follow(t.Context(), m) {
+		if !errors.Is(err, transport.ErrFull) || !errors.Is(err, client.ErrUnsent) {
+			t.Errorf("Follow: %v, want ErrFull and ErrUnsent", err)
+		}
+	}
+	for o, err := range bus.Objects(t.Context(), "") {
+		t.Errorf("file %s is stored, %v", o.ID, err)
+	}
+}
