@@ -11,9 +11,12 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// PersonWork is how many things that begin a turn or an entry of a log a person who has proven who they are may ask of Cortex a second, and
-// PersonWorkBurst how many at once. Whoever lets such people in refuses more.
-const PersonWork, PersonWorkBurst = 100, 300
+// How many things that begin a turn or an entry of a log somebody who has proven who they are may ask of Cortex a second, and how many at once:
+// requests, cancellations and shares. Whoever lets such people and agents in refuses more.
+const (
+	PersonWork, PersonWorkBurst = 100, 300
+	AgentWork, AgentWorkBurst   = 5, 60
+)
 
 // Limits of what Publish accepts, in bytes.
 const (

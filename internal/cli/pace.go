@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -24,16 +25,16 @@ type pace struct {
 	of recent.Cache[string, *rate.Limiter]
 }
 
-// admit counts a message or a cancellation. It returns an error that wraps transport.ErrFull above the limit. Only those who have proven who they are
-// have one: without keys, all programs of the machine are one person.
+// admit counts a message or a cancellation. It returns an error that wraps transport.ErrFull above the limit.
 func (p *pace) admit(from string) error {
-	if from == "user" {
-		return nil
+	most, burst := transport.PersonWork, transport.PersonWorkBurst
+	if conversation.IsAgent(from) {
+		most, burst = transport.AgentWork, transport.AgentWorkBurst
 	}
 	p.mu.Lock()
 	l, ok := p.of.Get(from)
 	if !ok {
-		l = rate.NewLimiter(transport.PersonWork, transport.PersonWorkBurst)
+		l = rate.NewLimiter(rate.Limit(most), burst)
 		for p.of.Put(from, l, 1); p.of.Len() > maxPaced; p.of.Drop() {
 		}
 	}
@@ -45,12 +46,15 @@ func (p *pace) admit(from string) error {
 	if l.AllowN(now(), 1) {
 		return nil
 	}
-	return fmt.Errorf("%w for you: you may ask Cortex for %d things a second, and for %d at once: ask again later", transport.ErrFull, transport.PersonWork, transport.PersonWorkBurst)
+	return fmt.Errorf("%w for you: you may ask Cortex for %d things a second, and for %d at once: ask again later", transport.ErrFull, most, burst)
 }
 
-// forMany returns a client for servers by which many people ask, see pace.
+// forMany returns a client for servers by which many people ask, see pace. Only those who have proven who they are have a limit: without keys, all programs
+// of the machine are one person.
 func (n *node) forMany() *client.Client {
 	c := n.client()
-	c.Admit = n.pace.admit
+	if n.sender != "" {
+		c.Admit = n.pace.admit
+	}
 	return c
 }

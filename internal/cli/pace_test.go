@@ -9,6 +9,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
+// TestPaceNeedsKeys has clients for many people with and without keys: only where people show who they are has each a limit.
+func TestPaceNeedsKeys(t *testing.T) {
+	t.Parallel()
+	for sender, want := range map[string]bool{"": false, transport.Cortex: true} {
+		n := &node{link: &link{sender: sender}}
+		if got := n.forMany().Admit != nil; got != want {
+			t.Errorf("with the keys of %q, messages are counted: %v, want %v", sender, got, want)
+		}
+	}
+}
+
 // TestPace has a person ask for more than their share by way of other programs: more is refused, until a second later, and others have theirs.
 func TestPace(t *testing.T) {
 	t.Parallel()
@@ -33,10 +44,11 @@ func TestPace(t *testing.T) {
 	}
 	check("at once", admitted("user:ada", 1000), transport.PersonWorkBurst)
 	check("another person", admitted("user:bob", 10), 10)
-	check("an agent", admitted("weather", 1000), transport.PersonWorkBurst)
+	check("people with one key", admitted("user", 1000), transport.PersonWorkBurst)
+	check("an agent", admitted("weather", 1000), transport.AgentWorkBurst)
 	now = now.Add(time.Second)
 	check("a second later", admitted("user:ada", 1000), transport.PersonWork)
-	check("without keys", admitted("user", 1000), 1000)
+	check("an agent, a second later", admitted("weather", 1000), transport.AgentWork)
 	for i := range maxPaced + 10 {
 		_ = p.admit(fmt.Sprint("user:", i))
 	}

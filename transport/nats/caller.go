@@ -25,10 +25,6 @@ const (
 	agentPace  = 20_000   // events, pulls and acknowledgements a second, over all instances of an agent
 	bytePace   = 64 << 20 // bytes read, a second
 
-	// Events that begin a turn or an entry of a log, see asksForWork: requests, cancellations and shares, a second and at once. Above this they are
-	// refused. Those of a person are [transport.PersonWork].
-	agentWork, agentWorkBurst = 5, 60
-
 	// What else an agent sends to Cortex, a second and at once: results, progress and artifacts. Above agentTells they wait. The first agentTrusted
 	// are not checked; for the others the gateway looks whether the task is in the agent's inbox. Of those whose task is not, agentStray are let
 	// through and the rest is refused. One Cortex handles a few thousand events a second.
@@ -58,7 +54,7 @@ type caller struct {
 	room       int    // number of messages that may wait
 	liveCost   int    // requests that a live event costs
 	requests   *rate.Limiter
-	work       *rate.Limiter // requests for work
+	work       *rate.Limiter // requests for work, see asksForWork: above transport.PersonWork or AgentWork they are refused
 	bytes      *rate.Limiter
 	taskEvents *rate.Limiter // events of an agent about tasks
 	trusted    *rate.Limiter // those that are admitted without looking whether the task is the agent's
@@ -103,7 +99,7 @@ func (g *gateway) caller(subject string) *caller {
 	}
 	pace, live, work := personPace, personLive, rate.NewLimiter(transport.PersonWork, transport.PersonWorkBurst)
 	if who.Role == auth.Agent {
-		pace, live, work = agentPace, agentLive, rate.NewLimiter(agentWork, agentWorkBurst)
+		pace, live, work = agentPace, agentLive, rate.NewLimiter(transport.AgentWork, transport.AgentWorkBurst)
 	}
 	c := &caller{
 		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, liveCost: live, warned: rate.Sometimes{Interval: time.Second},

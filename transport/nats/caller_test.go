@@ -33,7 +33,7 @@ func TestCallerAsksForSoMuchWork(t *testing.T) {
 		agentCreds(t, w.dir, "", "raw"): {
 			[][2]string{{"message", words}, {"message", unsaid}, {"cancel", `{}`}},
 			[][2]string{{"task", result}, {"message", reply}, {"status-update", update}},
-			agentWorkBurst,
+			transport.AgentWorkBurst,
 		},
 		userCreds(t, w.dir, "", "eve"): {[][2]string{{"message", words}, {"message", reply}, {"cancel", `{}`}, {"share", `{"with":["user:bob"]}`}}, nil, transport.PersonWorkBurst},
 	} {
