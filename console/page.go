@@ -163,6 +163,8 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, _ Person, err err
 		code = http.StatusBadRequest
 	case errors.Is(err, transport.ErrFull):
 		code = http.StatusTooManyRequests
+	case errors.Is(err, transport.ErrFilesFull):
+		code = http.StatusInsufficientStorage
 	case errors.Is(err, transport.ErrUnavailable):
 		code = http.StatusServiceUnavailable
 	case errors.Is(err, conversation.ErrDamaged):

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // slowBody is a body that stops before its end, and fails when goOn is closed.
@@ -102,5 +105,29 @@ func TestManyForms(t *testing.T) {
 	}
 	if code, _ := status(t, w.browser(), "POST", w.url+"c/x/say", "text="+strings.Repeat("x", 5<<20), "Cookie", cookie+"=ada"); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a form of 5 MiB answers %d", code)
+	}
+}
+
+// noShelf is a bus without room for files.
+type noShelf struct{ *memory.Bus }
+
+func (noShelf) PutChunk(context.Context, transport.Object, int, []byte) error {
+	return fmt.Errorf("%w: delete conversations", transport.ErrFilesFull)
+}
+
+// TestNoRoomForFiles has a person send a file that there is no room for: the page says so, and that it is no fault of Cortex.
+func TestNoRoomForFiles(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Client.Transport = noShelf{c.Client.Transport.(*memory.Bus)}
+		c.Identify = func(token string) (console.Person, error) { return console.Person{User: "user:" + token}, nil }
+	})
+	body := "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 2*transport.MaxInlineFile) + "\r\n--b--\r\n"
+	r := httptest.NewRequestWithContext(t.Context(), "POST", w.url+"c/x/say", strings.NewReader(body))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+	r.AddCookie(&http.Cookie{Name: "cortex_" + must1(url.Parse(w.url))(t).Port(), Value: "ada"})
+	said := httptest.NewRecorder()
+	w.pages.ServeHTTP(said, r)
+	if said.Code != http.StatusInsufficientStorage || !strings.Contains(said.Body.String(), "there is no room for more files: delete conversations") {
+		t.Errorf("%d %s, want 507 with the reason", said.Code, said.Body)
 	}
 }

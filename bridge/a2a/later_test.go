@@ -1,7 +1,10 @@
 package a2a_test
 
 import (
+	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // TestTooMuch sends messages that Cortex has no room for: in each binding a client learns that it is to come again later, and that nothing has failed.
@@ -59,6 +63,26 @@ func TestTooMuch(t *testing.T) {
 		_, err := w.join(binding, url).SendMessage(t.Context(), said("two"))
 		if err == nil || !strings.Contains(err.Error(), "try again later") || binding != sdk.TransportProtocolGRPC && !errors.Is(err, sdk.ErrServerError) {
 			t.Errorf("%s: %v, want ErrServerError with the reason", binding, err)
+		}
+	}
+}
+
+// noShelf is a bus without room for files.
+type noShelf struct{ *memory.Bus }
+
+func (noShelf) PutChunk(context.Context, transport.Object, int, []byte) error {
+	return fmt.Errorf("%w: delete conversations", transport.ErrFilesFull)
+}
+
+// TestNoRoomForFiles sends a message with a large file that there is no room for: its sender is told so, and not that Cortex is away.
+func TestNoRoomForFiles(t *testing.T) {
+	w := newWorld(t, false)
+	url := w.serve(w.doorWith(func(c *a2a.Config) { c.Client.Transport = noShelf{w.bus} }), nil)
+	file := base64.StdEncoding.EncodeToString(make([]byte, 2*transport.MaxInlineFile))
+	body := `{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"one"},{"raw":"` + file + `","filename":"a.bin"}]}}`
+	for _, path := range []string{"/message:send", "/message:stream"} {
+		if code, _, said := do(t, http.MethodPost, url+path, body); code != http.StatusTooManyRequests || !strings.Contains(said, "there is no room for more files: delete conversations") {
+			t.Errorf("%s: %d %s, want 429 with the reason", path, code, said)
 		}
 	}
 }

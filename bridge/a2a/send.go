@@ -423,7 +423,7 @@ func errRefused(why *a2a.Message) error {
 
 // notSent returns the error for a message that could not be sent. If it will never arrive, the push notification config that came along goes.
 func (s *Server) notSent(ctx context.Context, c *caller, b *begun, err error) error {
-	if b.push != nil && (errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrFull)) {
+	if b.push != nil && (errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrFull) || errors.Is(err, transport.ErrFilesFull)) {
 		if err := s.dropTarget(ctx, c, b.r.id, b.push.ID, b.push.Made); err != nil {
 			s.cfg.Logger.Warn("a push notification config of a message that was refused stays for a day", "err", err)
 		}
@@ -440,6 +440,8 @@ func (s *Server) unsent(err error) error {
 		return invalid("%v", err)
 	case errors.Is(err, transport.ErrFull):
 		return exhausted("Cortex has too much to do now, or too much of yours: try again later")
+	case errors.Is(err, transport.ErrFilesFull):
+		return exhausted(err.Error())
 	}
 	s.cfg.Logger.Warn("a message cannot be sent", "err", err)
 	return a2a.NewError(a2a.ErrServerError, "there is no connection to Cortex now: try again later")

@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // cli starts a session of a chat_cli, and waits until the hub knows it.
@@ -262,6 +263,15 @@ func TestUnstored(t *testing.T) {
 	w.Bus.Close()
 	if err := c.Send(t.Context(), "m1", "hello"); status.Code(err) != codes.Unavailable {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestNoRoom has messages refused that there is no room for: peers learn that, and not that Cortex is away.
+func TestNoRoom(t *testing.T) {
+	for _, full := range []error{transport.ErrFull, transport.ErrFilesFull} {
+		if err := unsent(fmt.Errorf("store a file: %w", full)); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("the error is %v, want ResourceExhausted", err)
+		}
 	}
 }
 

@@ -212,7 +212,7 @@ func unsent(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrInvalid):
 		return status.Error(codes.InvalidArgument, err.Error())
-	case errors.Is(err, transport.ErrFull), errors.Is(err, transport.ErrTooLarge):
+	case errors.Is(err, transport.ErrFull), errors.Is(err, transport.ErrFilesFull), errors.Is(err, transport.ErrTooLarge):
 		return status.Error(codes.ResourceExhausted, err.Error())
 	}
 	return status.Error(codes.Unavailable, err.Error())
