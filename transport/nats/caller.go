@@ -66,8 +66,6 @@ type caller struct {
 	// Used by its goroutine only.
 	instances map[string]int           // of an agent, those that have cards: the bytes of each card, 0 when unknown
 	tasks     map[string]*rate.Limiter // of events about each task
-	chunks    int                      // chunks of files that it stores, as last counted
-	counted   time.Time                // when chunks was counted
 	uploads   map[transport.Object]upload
 
 	// Guarded by the gateway's mu.

@@ -74,9 +74,18 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	if err := b.checkSender(o.From, o.Tenant); err != nil {
 		return err
 	}
+	g, own := b.shelfOf(o.Tenant, o.From)
+	if g != nil {
+		if err := g.fileRoom(own, func() error { return own.counts.Wait(ctx) }); err != nil {
+			return err
+		}
+	}
 	err := b.store(ctx, chunkMessage(o, n, sealed))
 	if hasNoRoom(err) {
 		return fmt.Errorf("%w: the NATS server stores no more: %s: %w", transport.ErrFilesFull, roomAdvice, err)
+	}
+	if err == nil && g != nil {
+		g.add(own, len(sealed))
 	}
 	return err
 }

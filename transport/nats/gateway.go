@@ -46,11 +46,12 @@ type gateway struct {
 	end    context.CancelFunc
 
 	unknownLog rate.Sometimes // limits the log of messages of no caller
-	ownChunks  int            // chunks of files that one caller may store
+	ownChunks  int            // chunks of files that one sender may store
 	room       fileSpace
 
 	mu      sync.Mutex
 	callers map[string]*caller // by the prefix of their subjects
+	shelves map[string]*shelf  // by sender
 	closed  bool
 	all     sync.WaitGroup
 

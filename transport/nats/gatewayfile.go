@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -23,7 +24,9 @@ const (
 	// maxOwnChunks bounds the files that one agent or person stores, in chunks: 16 GiB.
 	maxOwnChunks = 1 << 16
 
-	recountEvery = time.Minute // period of counting a caller's chunks: others than this gateway store and remove files, too
+	recountEvery = time.Minute // period of counting a sender's chunks: others than this process store and remove files, too
+	recountPace  = 10          // counts a second of a sender for whom this process stores files
+	maxShelves   = 10_000      // senders whose chunks are known; a further one clears them all
 	roomKnown    = time.Second // how long the known free space is used
 	maxUploads   = 1000        // uploads per caller whose progress is known; a further one clears them all
 	uploadKnown  = time.Minute // how long an upload's progress is known
@@ -36,6 +39,63 @@ const (
 type upload struct {
 	last int // number of the last stored chunk
 	at   time.Time
+}
+
+// shelf is what one sender stores, by the gateway or by this process, which speaks for people who come by HTTP. It is safe for concurrent use.
+type shelf struct {
+	from   string
+	counts *rate.Limiter // for what this process stores
+
+	mu      sync.Mutex
+	chunks  int       // as last counted
+	counted time.Time // when chunks was counted
+}
+
+// shelf returns the shelf of a sender.
+func (g *gateway) shelf(from string) *shelf {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.shelves[from]
+	if s == nil {
+		if g.shelves == nil || len(g.shelves) >= maxShelves {
+			g.shelves = map[string]*shelf{}
+		}
+		s = &shelf{from: from, counts: rate.NewLimiter(recountPace, recountPace)}
+		g.shelves[from] = s
+	}
+	return s
+}
+
+func (s *shelf) known() (chunks int, counted time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chunks, s.counted
+}
+
+func (s *shelf) know(chunks int, counted time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chunks, s.counted = chunks, counted
+}
+
+// add takes note of a chunk of n bytes that was stored on a shelf.
+func (g *gateway) add(s *shelf, n int) {
+	s.mu.Lock()
+	s.chunks++
+	s.mu.Unlock()
+	g.room.take(n)
+}
+
+// shelfOf returns the shelf of a sender for whom this process stores files, with the gateway that counts them; nil where nobody has shown who they are,
+// and for Cortex itself.
+func (b *Bus) shelfOf(tenant, from string) (*gateway, *shelf) {
+	b.mu.Lock()
+	g := b.gateways[tenant]
+	b.mu.Unlock()
+	if g == nil || from == transport.Cortex {
+		return nil, nil
+	}
+	return g, g.shelf(from)
 }
 
 // file stores a chunk of a file for the caller and passes the answer on. Its bytes are charged like those of events. When a chunk is refused, file
@@ -57,7 +117,8 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 	if err := g.follows(c, o, n); err != nil {
 		return err
 	}
-	if err := g.fileRoom(c); err != nil {
+	own := g.shelf(c.who.ID)
+	if err := g.fileRoom(own, func() error { return g.charge(c, countCost, 0) }); err != nil {
 		return g.stop(c, o, n, err)
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, attemptTimeout)
@@ -82,8 +143,7 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 		}
 		return err
 	}
-	c.chunks++
-	g.room.take(len(m.Data))
+	g.add(own, len(m.Data))
 	if c.uploads == nil || len(c.uploads) >= maxUploads {
 		c.uploads = map[transport.Object]upload{}
 	}
@@ -131,39 +191,39 @@ func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
 	return why
 }
 
-// fileRoom returns ErrFilesFull when the caller stores as much as it may: [maxOwnChunks], and no more than is free for others, so that newcomers
-// find room. Before it refuses it counts again, since files may have been deleted.
-func (g *gateway) fileRoom(c *caller) error {
+// fileRoom returns ErrFilesFull when a sender stores as much as it may: [maxOwnChunks], and no more than is free for others, so that newcomers
+// find room. Before it refuses it counts again, since files may have been deleted; charge waits until the sender may have that done.
+func (g *gateway) fileRoom(own *shelf, charge func() error) error {
 	left, err := g.room.left(g, false)
-	if err == nil && time.Since(c.counted) < recountEvery && c.chunks < g.share(left) {
+	if chunks, counted := own.known(); err == nil && time.Since(counted) < recountEvery && chunks < g.share(left) {
 		return nil
 	}
-	if err := g.charge(c, countCost, 0); err != nil {
+	if err := charge(); err != nil {
 		return err
 	}
 	left, err = g.room.left(g, true)
 	total := 0
 	if err == nil {
-		total, err = g.chunks(filePrefix + transport.Escape(g.tenant) + ".*." + transport.Escape(c.who.ID) + ".>")
+		total, err = g.chunks(filePrefix + transport.Escape(g.tenant) + ".*." + transport.Escape(own.from) + ".>")
 	}
 	if err != nil { // the number is unknown, not 0
-		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, c.who, err)
+		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, own.from, err)
 	}
-	c.counted, c.chunks = time.Now(), total
+	own.know(total, time.Now())
 	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex conversations delete`); files that no conversation has go by themselves within minutes"
 	switch {
 	case total >= g.ownChunks:
-		return fmt.Errorf("%w: %s keeps %s of files already, which is as much as one may: %s", transport.ErrFilesFull, c.who, chunksText(total), ask)
+		return fmt.Errorf("%w: %s keeps %s of files already, which is as much as one may: %s", transport.ErrFilesFull, own.from, chunksText(total), ask)
 	case total >= g.share(left):
 		return fmt.Errorf("%w: %s keeps %s of files, and there is room for %s more of everybody's; nobody keeps more than is left to others: %s",
-			transport.ErrFilesFull, c.who, chunksText(total), transport.SizeText(max(left, 0)), ask)
+			transport.ErrFilesFull, own.from, chunksText(total), transport.SizeText(max(left, 0)), ask)
 	}
 	return nil
 }
 
 func chunksText(n int) string { return transport.SizeText(int64(n) * transport.FileChunk) }
 
-// share returns how many chunks one caller may store while left bytes are free for all.
+// share returns how many chunks one sender may store while left bytes are free for all.
 func (g *gateway) share(left int64) int {
 	return int(min(int64(g.ownChunks), max(left, 0)/transport.FileChunk))
 }

@@ -66,19 +66,25 @@ func TestFilesThroughGateway(t *testing.T) {
 	}
 }
 
-// TestFilesOfOneAreBounded makes a person store as many files as allowed: further ones are refused until some are deleted.
+// TestFilesOfOneAreBounded stores as many files of a person as allowed, by the person and by the orchestrator for them: further ones are refused until
+// some are deleted. Others have their own share, and Cortex has no bound.
 func TestFilesOfOneAreBounded(t *testing.T) {
 	w := newTown(t)
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
+	by, from := person, "user:ada"
 	put := func(n int) error {
-		o := transport.Object{ContextID: "c1", From: "user:ada", ID: strconv.Itoa(n)}
-		return person.PutChunk(t.Context(), o, 0, make([]byte, 100))
+		o := transport.Object{ContextID: "c1", From: from, ID: strconv.Itoa(n)}
+		return by.PutChunk(t.Context(), o, 0, make([]byte, 100))
 	}
 	for n := range 3 {
+		if n == 2 { // as for a person who comes by HTTP
+			by = w.cortex
+		}
 		if err := put(n); err != nil {
 			t.Fatal(err)
 		}
 	}
+	by = person
 	w.cortex.mu.Lock()
 	d := w.cortex.gateways[""]
 	w.cortex.mu.Unlock()
@@ -92,11 +98,28 @@ func TestFilesOfOneAreBounded(t *testing.T) {
 	if !errors.Is(err, transport.ErrFilesFull) || errors.Is(err, transport.ErrUnavailable) || !strings.Contains(err.Error(), "delete conversations") {
 		t.Errorf("one more than a person may keep: %v, want ErrFilesFull with what to do", err)
 	}
+	by = w.cortex
+	if err := put(4); !errors.Is(err, transport.ErrFilesFull) {
+		t.Errorf("one more, which Cortex stores for the person: %v, want ErrFilesFull", err)
+	}
+	for _, from = range []string{"user:bob", transport.Cortex} {
+		for n := range 4 {
+			if err := put(10 + n); err != nil {
+				t.Errorf("a file of %s: %v, want nil", from, err)
+			}
+		}
+	}
+	if err := put(14); err != nil {
+		t.Errorf("one more of Cortex: %v, want nil", err)
+	}
 	if err := w.cortex.Erase(t.Context(), "", "c1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := put(5); err != nil {
-		t.Errorf("when those are deleted: %v, want nil", err)
+	from = "user:ada"
+	for _, by = range []*Bus{w.cortex, person} {
+		if err := put(5); err != nil {
+			t.Errorf("when those are deleted: %v, want nil", err)
+		}
 	}
 }
 
@@ -125,14 +148,14 @@ func TestUncountedIsNotNothing(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, userCreds(t, w.dir, "", "ada"))
 	g := w.cortex.gateways[""]
-	c := g.caller(auth.Gateway(in.who) + "x")
+	own := g.shelf(in.who.ID)
 	for _, stream := range []string{fileStream, logStream} {
 		if err := w.cortex.js.DeleteStream(t.Context(), stream); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := g.fileRoom(c); !errors.Is(err, transport.ErrUnavailable) || !c.counted.IsZero() {
-		t.Errorf("fileRoom, when nothing can be counted: %v, counted %v, want ErrUnavailable", err, c.counted)
+	if err := g.fileRoom(own, func() error { return nil }); !errors.Is(err, transport.ErrUnavailable) || !own.counted.IsZero() {
+		t.Errorf("fileRoom, when nothing can be counted: %v, counted %v, want ErrUnavailable", err, own.counted)
 	}
 	const request = jsAPI + "STREAM.INFO." + logStream
 	asked, err := w.cortex.nc.SubscribeSync(request)

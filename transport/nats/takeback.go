@@ -51,7 +51,7 @@ func (g *gateway) remove(ctx context.Context, c *caller, o transport.Object) err
 		return fmt.Errorf("%w, which a message names: it goes with its conversation", forbidden(c.who, "remove file "+o.ID))
 	}
 	delete(c.uploads, o)
-	c.counted = time.Time{}
+	g.shelf(c.who.ID).know(0, time.Time{})
 	return g.bus.RemoveObject(ctx, o)
 }
 
