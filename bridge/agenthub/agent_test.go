@@ -455,6 +455,39 @@ func TestNameIsTaken(t *testing.T) {
 	}
 }
 
+// TestNameIsTakenLater checks that an agent gives way to one that comes later by its name and announces itself, and is let in again afterwards.
+func TestNameIsTakenLater(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	w.run(hubtest.Echo())
+	w.Until("Cortex knows", func() bool { return w.Has("agent_echo") && w.skill("agent_echo") == "echo-messages" })
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		left <- agents.Serve(ctx, w.Bus, &a2a.AgentCard{Name: "agent_echo"}, agents.Handler(func(context.Context, *agents.Task) (*agents.Result, error) {
+			return agents.Text("the other"), nil
+		}), &agents.Options{Grace: -1})
+	}()
+	known := func() bool {
+		gs := w.hub.guests
+		gs.mu.Lock()
+		defer gs.mu.Unlock()
+		g := gs.by["agent_echo"]
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.known != nil
+	}
+	w.Until("it gives way", func() bool { return !known() })
+	for range 4 {
+		if got := w.ask("c", "agent_echo: hi"); got != "TASK_STATE_COMPLETED: the other" {
+			t.Errorf("the answer is %q", got)
+		}
+	}
+	leave()
+	must(t, <-left)
+	w.Until("it is let in", known)
+}
+
 // TestPrefix checks that a prefix tells agents of one name apart.
 func TestPrefix(t *testing.T) {
 	w := newWorld(t)

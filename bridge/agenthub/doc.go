@@ -18,7 +18,8 @@
 //	a message to an agent    of Cortex that is none of the hub's: a direct request, which the agent answers
 //	all other messages       passed on between the programs, as tasks and status updates are: none of Cortex's business
 //
-// An agent whose name somebody else has in Cortex is left out, with words in the log and for the agent, and let in when the name is free. The name
+// An agent whose name somebody else has in Cortex, or takes later for an agent that announces itself, is left out, with words in the log and for the
+// agent, and let in when the name is free. The name
 // cortex is Cortex's own: to subscribe as it fails with AlreadyExists, so that nobody answers twice. A chat_responder that is there answers the messages to
 // it; without one Cortex does.
 //

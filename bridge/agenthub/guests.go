@@ -140,12 +140,7 @@ func (gs *guests) changed(ctx context.Context, id string) {
 	}
 	gs.mu.Unlock()
 	for _, g := range all {
-		g.mu.Lock()
-		left := g.refused != ""
-		g.mu.Unlock()
-		if left {
-			_ = g.settle(ctx) // logged
-		}
+		_ = g.settle(ctx) // logged
 	}
 }
 
@@ -161,18 +156,26 @@ func (g *guest) settle(ctx context.Context) error {
 	card, known := g.card, g.known
 	g.mu.Unlock()
 	var err error
-	switch {
+	switch by := b.names.By(g.id, known != nil); {
 	case !wanted && known != nil:
 		b.host.Remove(g.id)
 		card = nil
-	case !wanted || known != nil && reflect.DeepEqual(card, known):
+	case !wanted:
+		return nil
+	case by != "":
+		err = fmt.Errorf("another agent called %s is there (%s): it is left out; start Cortex with --agenthub-prefix to have both", g.id, shorten.Line(by, 100))
+		if known != nil {
+			b.host.Remove(g.id)
+			g.mu.Lock()
+			g.known = nil
+			g.mu.Unlock()
+		}
+	case known != nil && reflect.DeepEqual(card, known):
 		return nil
 	case known != nil:
 		err = b.host.Update(ctx, card)
 	default:
-		if why := b.names.By(g.id); why != "" {
-			err = fmt.Errorf("another agent called %s is there (%s): it is left out; start Cortex with --agenthub-prefix to have both", g.id, shorten.Line(why, 100))
-		} else if err = b.host.Add(ctx, card, g); err != nil {
+		if err = b.host.Add(ctx, card, g); err != nil {
 			b.host.Remove(g.id) // it may be there without having been announced
 		}
 	}

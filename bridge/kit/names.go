@@ -18,13 +18,14 @@ import (
 const renewPause = time.Second
 
 // Names are the names of agents that others have announced: two agents of one name would get each other's work, so a bridge leaves out an agent whose
-// name is taken. They are safe for concurrent use.
+// name is taken. One that it has let in gives way to an agent that comes later and announces itself: with keys that one has proven its name, and those
+// of a bridge have no keys. Between hosts, such as two bridges, the first stays. They are safe for concurrent use.
 type Names struct {
 	// Said, if not nil, is called with each event of Cortex's directory. It must not block. It is set before Run.
 	Said func(*transport.AgentEvent)
 
-	host string
-	free func(id string)
+	host    string
+	changed func(id string)
 
 	synced chan struct{}
 	once   sync.Once
@@ -33,10 +34,10 @@ type Names struct {
 	of map[string]map[string]string // by agent: the hosts of its instances, by instance
 }
 
-// NewNames returns the names that are announced by others than the host of that name, in this process or another replica. free is called with each name
-// that nobody announces any more; it must not block.
-func NewNames(host string, free func(id string)) *Names {
-	return &Names{host: host, free: free, synced: make(chan struct{}), of: map[string]map[string]string{}}
+// NewNames returns the names that are announced by others than the host of that name, in this process or another replica. changed is called with
+// each name that nobody announces any more, and with each of an agent that has come and announces itself; it must not block.
+func NewNames(host string, changed func(id string)) *Names {
+	return &Names{host: host, changed: changed, synced: make(chan struct{}), of: map[string]map[string]string{}}
 }
 
 // Synced waits until all announcements are known, or ctx has ended, and returns ctx's error then.
@@ -49,10 +50,19 @@ func (n *Names) Synced(ctx context.Context) error {
 	}
 }
 
-// By returns who has announced an agent with that id, a host or an instance; "" if nobody has.
-func (n *Names) By(id string) string {
+// By returns who has announced an agent with that id, a host or an instance; "" if nobody has. To an agent that was let in, only one that announces
+// itself counts.
+func (n *Names) By(id string, letIn bool) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if letIn {
+		for instance, host := range n.of[id] {
+			if host == "" {
+				return instance
+			}
+		}
+		return ""
+	}
 	if all := slices.Sorted(maps.Keys(n.of[id])); len(all) > 0 {
 		return cmp.Or(n.of[id][all[0]], all[0])
 	}
@@ -91,15 +101,19 @@ func (n *Names) hear(_ context.Context, e *transport.Event) error {
 	case *transport.Card:
 		if p.Gone != "" {
 			for _, id := range n.left(p) {
-				n.free(id)
+				n.changed(id)
 			}
 		} else if p.Host != n.host && !p.IsHost() {
 			n.mu.Lock()
 			if n.of[p.AgentID] == nil {
 				n.of[p.AgentID] = map[string]string{}
 			}
+			_, known := n.of[p.AgentID][p.Instance]
 			n.of[p.AgentID][p.Instance] = p.Host
 			n.mu.Unlock()
+			if !known && p.Host == "" {
+				n.changed(p.AgentID)
+			}
 		}
 	}
 	return nil

@@ -14,14 +14,14 @@ import (
 
 func nothing(context.Context, *agents.Task) (*agents.Result, error) { return nil, nil }
 
-// Names are taken as long as others announce them, alone or by their hosts; those of the own host are not.
+// Names are taken as long as others announce them, alone or by their hosts; those of the own host are not. To one that announces itself, others give way.
 func TestNames(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	free := make(chan string, 10)
-	names := kit.NewNames("mine", func(id string) { free <- id })
+	changed := make(chan string, 10)
+	names := kit.NewNames("mine", func(id string) { changed <- id })
 	ended := make(chan error, 1)
 	go func() { ended <- names.Run(ctx, bus, "") }()
 	if err := names.Synced(ctx); err != nil {
@@ -46,28 +46,36 @@ func TestNames(t *testing.T) {
 	}
 	ours := host("mine", "shared")
 	theirs := host("theirs", "hosted")
+	next := func(want string) {
+		t.Helper()
+		if id := <-changed; id != want {
+			t.Errorf("%s has changed, want %s", id, want)
+		}
+	}
 	alone := join(func(ctx context.Context) error {
 		return agents.Serve(ctx, bus, &a2a.AgentCard{Name: "alone"}, agents.Handler(nothing), &agents.Options{Instance: "one"})
 	})
 	is := func(id, by string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); names.By(id) != by; <-time.After(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); names.By(id, false) != by; <-time.After(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("By(%s) = %q, want %q", id, names.By(id), by)
+				t.Fatalf("By(%s) = %q, want %q", id, names.By(id, false), by)
 			}
 		}
 	}
+	next("alone")
 	is("hosted", "theirs")
 	is("alone", "one")
 	is("shared", "")
+	for id, want := range map[string]string{"hosted": "", "alone": "one", "shared": ""} {
+		if by := names.By(id, true); by != want {
+			t.Errorf("the agent %s gives way to %q, want %q", id, by, want)
+		}
+	}
 	theirs()
-	if id := <-free; id != "hosted" {
-		t.Errorf("%s is free, want hosted", id)
-	}
+	next("hosted")
 	alone()
-	if id := <-free; id != "alone" {
-		t.Errorf("%s is free, want alone", id)
-	}
+	next("alone")
 	ours()
 	is("alone", "")
 	is("hosted", "")

@@ -390,6 +390,29 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
+// TestNameIsTakenLater has an agent of Cortex come by the name of one of RockBot's, which gives way to it, and is let in again afterwards.
+func TestNameIsTakenLater(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	w.agent(&rockbottest.Program{Name: "Echo", Skills: []string{"echo"}})
+	if said := w.Ask(w.name("Echo"), "", "who", ""); said != "who" {
+		t.Errorf("RockBot's agent has said %q", said)
+	}
+	own := &a2a.AgentCard{Name: w.name("Echo"), Description: "one of Cortex's own"}
+	leave := w.Join(own, func(context.Context, *agents.Task) (*agents.Result, error) { return agents.Text("own"), nil })
+	w.Until("it gives way", func() bool { return strings.Contains(w.Log.String(), "agent of RockBot is left out") })
+	for range 4 {
+		if said := w.Ask(w.name("Echo"), "", "who", ""); said != "own" {
+			t.Errorf("Cortex's agent has said %q", said)
+		}
+	}
+	leave()
+	w.Until("it is let in", func() bool { return w.Has(w.name("Echo")) })
+	if said := w.Ask(w.name("Echo"), "", "who", ""); said != "who" {
+		t.Errorf("RockBot's agent has said %q afterwards", said)
+	}
+}
+
 // TestStrict drops an answer that says that it comes from somebody else.
 func TestStrict(t *testing.T) {
 	w := newWorld(t)

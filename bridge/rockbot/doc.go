@@ -32,7 +32,8 @@
 // killed just then. When no queue takes a task, it fails at once: there is no such agent. A canceled task is told to the agent, and does not wait for what it says.
 //
 // Structured input is a data part for the second generation, whose cards have more members, and JSON behind the text for the first. RockBot has no files: their
-// names are in the text. An agent whose id somebody else has announced in Cortex is left out until it is free, and so is one that is only called by HTTP.
+// names are in the text. An agent whose id somebody else has announced in Cortex is left out until it is free, also when that one has come
+// later, and so is one that is only called by HTTP.
 //
 // # Agents of Cortex
 //

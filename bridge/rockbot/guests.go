@@ -233,8 +233,12 @@ func (gs *guests) settle(ctx context.Context, g *guest) {
 		return
 	}
 	card := g.shown()
-	var err error
+	err := gs.taken(g)
 	switch {
+	case err != nil && g.served != nil:
+		gs.b.host.Remove(g.id)
+		g.served = nil
+	case err != nil:
 	case g.served != nil && reflect.DeepEqual(card, g.served):
 		return
 	case g.served != nil:
@@ -267,11 +271,16 @@ func (gs *guests) settle(ctx context.Context, g *guest) {
 	gs.keep(ctx, g)
 }
 
-// admit returns why Cortex cannot have an agent; nil if it can.
-func (gs *guests) admit(g *guest) error {
-	if by := gs.b.names.By(g.id); by != "" {
+// taken returns an error if an agent is left out, or has to give way, since somebody else has announced an agent with that id.
+func (gs *guests) taken(g *guest) error {
+	if by := gs.b.names.By(g.id, g.served != nil); by != "" {
 		return fmt.Errorf("another agent called %s is there (%s): it is left out; start Cortex with --rockbot-prefix to have both", g.id, shorten.Line(by, 100))
 	}
+	return nil
+}
+
+// admit returns why Cortex cannot have an agent whose id is free; nil if it can.
+func (gs *guests) admit(g *guest) error {
 	g.mu.Lock()
 	url := g.theirs.url
 	g.mu.Unlock()

@@ -128,6 +128,26 @@ func TestNameBecomesFree(t *testing.T) {
 	w.Until("it is let in", func() bool { return w.ids(map[string]any{"capability_id": "pdf.split"}) == "echo" })
 }
 
+// An agent that has registered gives way to one that comes later by that name and announces itself, and is let in again when that has left.
+func TestNameIsTakenLater(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	at := "http://127.0.0.1:9"
+	w.register(pdf("echo", at), at, 60)
+	w.Knows("echo")
+	leave := w.Join(ownCard("echo"), echo)
+	split := map[string]any{"capability_id": "pdf.split"}
+	w.Until("it gives way", func() bool { return w.ids(split) == "" })
+	if !strings.Contains(w.Log.String(), "an RTFS agent is left out") {
+		t.Errorf("the log: %s", w.Log.String())
+	}
+	if err := w.library("rtfs.registry.register", map[string]any{"agent_card": pdf("echo", at), "endpoint_url": at}, nil); err == nil {
+		t.Error("it can register again")
+	}
+	leave()
+	w.Until("it is let in", func() bool { return w.ids(split) == "echo" })
+}
+
 // The registry has room for so many agents, and an agent that is there can always register again.
 func TestFull(t *testing.T) {
 	w := newWorld(t)

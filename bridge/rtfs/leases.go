@@ -136,27 +136,24 @@ func (ls *leases) admit(l *lease) error {
 	return nil
 }
 
-// taken returns an error if somebody else has announced an agent with that id.
+// taken returns an error if an agent is left out, or has to give way, since somebody else has announced an agent with that id.
 func (ls *leases) taken(l *lease) error {
-	if ls.served[l.id] != nil {
-		return nil
-	}
-	by := ls.b.names.By(l.id)
+	by := ls.b.names.By(l.id, ls.served[l.id] != nil)
 	if by == "" {
 		return nil
 	}
 	return fmt.Errorf("another agent called %s is there (%s): choose another id, or start Cortex with --rtfs-prefix to have both", l.id, shorten.Line(by, 100))
 }
 
-// serve makes Cortex know an agent, or its new card. What fails is tried again by run.
+// serve makes Cortex know an agent, or its new card, or that it gives way to another one. What fails is tried again by run.
 func (ls *leases) serve(ctx context.Context, l *lease) {
-	is := ls.served[l.id]
-	if is != nil && reflect.DeepEqual(is, l.known) {
-		return
-	}
-	err := ls.taken(l)
+	is, err := ls.served[l.id], ls.taken(l)
 	switch {
+	case err != nil && is != nil:
+		ls.withdraw(l)
 	case err != nil:
+	case is != nil && reflect.DeepEqual(is, l.known):
+		return
 	case is != nil:
 		err = ls.b.host.Update(ctx, l.known)
 	default:
@@ -218,6 +215,11 @@ func (ls *leases) remove(l *lease) {
 	delete(ls.by, l.Card.AgentID)
 	delete(ls.refused, l.id)
 	ls.mu.Unlock()
+	ls.withdraw(l)
+}
+
+// withdraw has Cortex know an agent no longer.
+func (ls *leases) withdraw(l *lease) {
 	if ls.served[l.id] != nil {
 		delete(ls.served, l.id)
 		ls.b.host.Remove(l.id)
