@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ const (
 	agentTrusted, trustedBurst = 50, 200
 	agentStray, strayBurst     = 5, 60
 	taskTells, taskBurst       = 10, 200 // events about one task; the rest is refused
-	maxTasks                   = 1000    // tasks with a limiter; a further task clears them all
+	maxTasks                   = 1000    // tasks with a limiter; a further one clears those that have not been used lately, or else all
 	maxOpen                    = 64      // events of one conversation in an agent's inbox that waits reads
 
 	// Cards of all instances of an agent, a second and at once. Above this they are refused, since every subscriber reads each card.
@@ -216,6 +217,10 @@ func (c *caller) taskLimiter(contextID string, task a2a.TaskID) *rate.Limiter {
 	name := contextID + "\x00" + string(task)
 	l := c.tasks[name]
 	if l == nil {
+		if len(c.tasks) >= maxTasks { // one that has all its tokens is as good as a new one
+			now := time.Now()
+			maps.DeleteFunc(c.tasks, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= taskBurst })
+		}
 		if c.tasks == nil || len(c.tasks) >= maxTasks {
 			c.tasks = map[string]*rate.Limiter{}
 		}

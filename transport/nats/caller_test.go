@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -272,5 +273,23 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	const want = 1 + countCost + conversations/messagesEach + 1 + infoCost
 	if paid := conversations - int(math.Round(v.requests.Tokens())); paid != want {
 		t.Errorf("it costs %d requests, want %d", paid, want)
+	}
+}
+
+// TestTaskLimitersStay has an agent tell of one task all that it may, and then of more tasks than are remembered: of the first one it may tell no more.
+func TestTaskLimitersStay(t *testing.T) {
+	c := &caller{}
+	task := c.taskLimiter("c1", "t")
+	if !task.AllowN(time.Now(), taskBurst) {
+		t.Fatal("nothing may be told of a task")
+	}
+	for n := range 3 * maxTasks {
+		c.taskLimiter("c1", a2a.TaskID(strconv.Itoa(n)))
+	}
+	if c.taskLimiter("c1", "t") != task {
+		t.Error("what was told of the task is forgotten")
+	}
+	if len(c.tasks) > maxTasks {
+		t.Errorf("%d tasks are remembered, want at most %d", len(c.tasks), maxTasks)
 	}
 }
