@@ -80,6 +80,24 @@ func TestCLI(t *testing.T) {
 	w.Until("nothing is noted", func() bool { return len(w.notes()) == 0 })
 }
 
+// TestOwnConversation checks that what a chat says is for a conversation of its own: in one that somebody else has begun under its id it is refused.
+func TestOwnConversation(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	c := w.cli()
+	_, err := c.Say(t.Context(), "hello")
+	must(t, err)
+	receive(t, "the answer", c.Shown)
+	for e, err := range w.Store.Load(t.Context(), "", contextID("agent_chat_cli", c.Context), 0) {
+		must(t, err)
+		if m, ok := transport.Request(e.Cause); ok && m.Metadata[transport.MetaOwn] != true {
+			t.Errorf("the message has the metadata %v", m.Metadata)
+		}
+		return
+	}
+	t.Error("the conversation is not there")
+}
+
 // TestREPL has a chat_repl talk: each line has one answer.
 func TestREPL(t *testing.T) {
 	w := newWorld(t)

@@ -147,7 +147,9 @@ func (cs *chats) ask(c *chat, parts a2a.ContentParts, to *transport.Direct) turn
 	asking := *cs.b.at.Client
 	asking.OnSent = func(*transport.Event) { cs.accept(c, cs.keep(c)) }
 	return func(ctx context.Context) iter.Seq2[*transport.Event, error] {
-		return asking.Follow(ctx, &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts, To: to})
+		m := &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts, To: to}
+		m.Metadata = map[string]any{transport.MetaOwn: true} // the id follows from the peer's: somebody else may have begun the conversation and shared it
+		return asking.Follow(ctx, m)
 	}
 }
 
