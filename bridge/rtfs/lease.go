@@ -59,7 +59,7 @@ func (l *lease) resolve(prefix string) (err error) {
 	if l.id, err = transport.AgentID(l.known.Name); err != nil {
 		return err
 	}
-	if transport.IsReserved(l.id) {
+	if transport.IsReserved(l.id) || l.id == hostName {
 		return fmt.Errorf("the name %s is Cortex's own: choose another", l.id)
 	}
 	return nil

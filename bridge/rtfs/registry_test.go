@@ -113,6 +113,7 @@ func TestRegistrationFails(t *testing.T) {
 		"no id":               {map[string]any{"name": "A", "description": "a"}, at, "agent_id is empty"},
 		"an id with spaces":   {map[string]any{"agent_id": "a b", "name": "A", "description": "a"}, at, "has a space"},
 		"Cortex's own":        {map[string]any{"agent_id": "cortex", "name": "A", "description": "a"}, at, "Cortex's own"},
+		"the registry":        {map[string]any{"agent_id": "rtfs", "name": "A", "description": "a"}, at, "Cortex's own"},
 		"a person":            {map[string]any{"agent_id": "user:x", "name": "A", "description": "a"}, at, "kept for people"},
 		"no name":             {map[string]any{"agent_id": "a", "description": "a"}, at, "name is missing"},
 		"nothing to choose":   {map[string]any{"agent_id": "a", "name": "A"}, at, "capabilities and description are missing"},
