@@ -64,7 +64,8 @@ func (b *bridge) serveCall(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, i.run(r, m))
 }
 
-// messageOf returns the message that a call says to Cortex. A call with the key of another one of the same client is the same message.
+// messageOf returns the message that a call says to Cortex. The same call of the same client with the same key is the same message. Keys are small numbers
+// in some programs, and clients without a name are one: so another call is another message, and does not get what came of the first.
 func (b *bridge) messageOf(r *http.Request, body []byte) (*client.Message, error) {
 	if nesting.Depth(body) > maxDepth || nesting.Weight(body) > maxHeavy {
 		return nil, errors.New("the call is nested too deep, or has too many values")
@@ -93,12 +94,16 @@ func (b *bridge) messageOf(r *http.Request, body []byte) (*client.Message, error
 		return nil, fmt.Errorf("the idempotency key has %d bytes, at most %d are allowed", len(word), maxKey)
 	}
 	m := &client.Message{From: from, To: &transport.Direct{Agent: id, Skill: skill}, Metadata: map[string]any{transport.MetaOwn: true}}
+	m.Parts = partsOf(c.Input, cmp.Or(c.Capability, id))
 	if word == "" {
 		m.ContextID, m.ID = "rtfs-"+b.at.Client.NextID(), b.at.Client.NextID()
-	} else {
-		m.ContextID, m.ID = "rtfs-"+space.ID("context", from, id, word), space.ID("message", from, id, word)
+		return m, b.at.Client.Check(m)
 	}
-	m.Parts = partsOf(c.Input, cmp.Or(c.Capability, id))
+	said, err := json.Marshal(m.Parts)
+	if err != nil {
+		return nil, fmt.Errorf("the call is not what RTFS has: %s", jsonError(err))
+	}
+	m.ContextID, m.ID = "rtfs-"+space.ID("context", from, id, word, skill, string(said)), space.ID("message", from, id, word, skill, string(said))
 	return m, b.at.Client.Check(m)
 }
 

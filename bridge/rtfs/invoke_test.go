@@ -126,9 +126,15 @@ func TestKey(t *testing.T) {
 	if string(b.Output) != `"again: hello"` || b.Metadata["task_id"] != a.Metadata["task_id"] || runs.Load() != 1 {
 		t.Errorf("the last call = %+v, and %d runs", b, runs.Load())
 	}
+	if c := w.invoke("/agents/echo", strings.Replace(body, `"hello"`, `{ "text": "hello" }`, 1), "Idempotency-Key", "k1"); c.Metadata["task_id"] != a.Metadata["task_id"] {
+		t.Errorf("the same words in another form = %+v", c)
+	}
+	if c := w.invoke("/agents/echo", strings.Replace(body, "hello", "bye", 1), "Idempotency-Key", "k1"); string(c.Output) != `"again: bye"` {
+		t.Errorf("another call with the key = %+v", c)
+	}
 	w.invoke("/agents/echo", strings.Replace(body, `"me"`, `"you"`, 1), "Idempotency-Key", "k1")
 	w.invoke("/agents/echo", body)
-	if runs.Load() != 3 {
-		t.Errorf("%d runs, want 3: the key is another client's, and a call without one is always another", runs.Load())
+	if runs.Load() != 4 {
+		t.Errorf("%d runs, want 4: the words are others, the key is another client's, and a call without one is always another", runs.Load())
 	}
 }
