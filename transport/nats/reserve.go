@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ const (
 	// reserve has room for two.
 	reserveBytes = 32 << 20
 	reserveAfter = 10 * time.Second // how long the server runs before the file is made
+	reserveAgain = 10 * time.Minute // pause after the file could not be made: each try may write all of it
 )
 
 // reserve is a file that occupies space on the disk of the store. A start on a full disk gives up half of it: the server cannot start without
@@ -26,6 +28,7 @@ type reserve struct {
 	file string
 	disk func(dir string) (free, size uint64, err error)
 	log  *slog.Logger
+	next time.Time // it is not tried before
 }
 
 func newReserve(o *ServerOptions, log *slog.Logger) *reserve {
@@ -83,7 +86,11 @@ func (r *reserve) make() error {
 	if least := reserveOf(size); err != nil || free < least+least/4+reserveBytes {
 		return err
 	}
-	f, err := os.OpenFile(r.file+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	half := r.file + ".new"
+	if err := os.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed; or a pipe, which would block
+		return err
+	}
+	f, err := os.OpenFile(half, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // not by a link, which may lead to something that is needed
 	if err != nil {
 		return err
 	}
@@ -92,17 +99,22 @@ func (r *reserve) make() error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		return os.Rename(f.Name(), r.file)
+		err = os.Rename(half, r.file)
 	}
-	return errors.Join(err, os.Remove(f.Name()))
+	if err != nil {
+		err = errors.Join(err, os.Remove(half))
+	}
+	return err
 }
 
 // keepReserve makes the reserve if it does not exist.
 func (r *diskRoom) keepReserve() {
-	if r.reserve == nil {
+	if r.reserve == nil || time.Now().Before(r.reserve.next) {
 		return
 	}
 	if err := r.reserve.make(); err != nil {
-		r.log.Debug("there is no reserve on the disk of the store", "err", err)
+		r.reserve.next = time.Now().Add(reserveAgain)
+		r.log.Warn("there is no reserve on the disk of the store: a start on a full disk would fail", "file", r.reserve.file, "err", err,
+			"do", "remove what is in its place, or see what limits its size", "again_in", reserveAgain)
 	}
 }
