@@ -40,14 +40,14 @@ const (
 // removeFolders removes the folders that killed agents of this user have left: at once where the process that made a folder is known, as on
 // Linux.
 func removeFolders(now time.Time) {
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
-	for _, dir := range left {
-		info, err := os.Lstat(dir)
-		if err != nil || !info.IsDir() {
+	left, _ := os.ReadDir(os.TempDir()) // the next start tries again
+	for _, e := range left {
+		name, ours := strings.CutPrefix(e.Name(), folderPrefix)
+		if !ours || !e.IsDir() {
 			continue
 		}
-		if now.Sub(info.ModTime()) > folderAge || process.IsOrphan(strings.TrimPrefix(filepath.Base(dir), folderPrefix)) {
-			(&folder{dir: dir}).remove() // fails for another user's folder
+		if info, err := e.Info(); err == nil && (now.Sub(info.ModTime()) > folderAge || process.IsOrphan(name)) {
+			(&folder{dir: filepath.Join(os.TempDir(), e.Name())}).remove() // fails for another user's folder
 		}
 	}
 }

@@ -123,9 +123,13 @@ func TestExecCancelIsGentleToDaemons(t *testing.T) {
 	gentle(t, `setsid sh -c 'trap "sleep 0.1; echo bye >\"\$1.bye\"; exit" TERM; exec 3>"$1"; while :; do sleep 0.1; done' sh "$1" >/dev/null 2>&1 </dev/null & wait`)
 }
 
-// The folders with the files of a task are removed at the next start of a killed agent; those of other agents stay.
+// The folders with the files of a task are removed at the next start of a killed agent; those of other agents stay. The name of the folder in which they
+// are is no pattern.
 func TestExecFoldersOfTheKilled(t *testing.T) {
-	temp := t.TempDir()
+	temp := filepath.Join(t.TempDir(), "a[1]")
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("TMPDIR", temp)
 	g := newGrip(t)
 	killedHost(t, g, `exec 3>"$1"; echo secret > "$CORTEX_OUT/x"; exec sleep 1000`)

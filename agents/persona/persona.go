@@ -86,9 +86,15 @@ func ReadAll(ctx context.Context, path string) ([]*Persona, error) {
 		}
 		return []*Persona{p}, nil
 	}
-	names, err := filepath.Glob(filepath.Join(path, "*.md"))
+	entries, err := os.ReadDir(path) // filepath.Glob would hide errors, and take the name of the folder for a pattern
 	if err != nil {
 		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".md" {
+			names = append(names, filepath.Join(path, e.Name()))
+		}
 	}
 	if len(names) > maxFiles {
 		return nil, fmt.Errorf("%s has %d files: at most %d are allowed", path, len(names), maxFiles)

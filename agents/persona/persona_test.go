@@ -237,6 +237,31 @@ func TestSameAgent(t *testing.T) {
 	}
 }
 
+// TestFolderNames reads folders whose names are patterns, which match another folder: their own files are read.
+func TestFolderNames(t *testing.T) {
+	dir := t.TempDir()
+	for sub, name := range map[string]string{"a[1]": "mine", "a1": "theirs"} {
+		for file, text := range map[string]string{"x.md": "Persona", name + "/SKILL.md": "Skill"} {
+			path := filepath.Join(dir, sub, file)
+			text = "---\nname: " + name + "\ndescription: A " + text + "\n---\nText."
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, err := persona.ReadAll(t.Context(), filepath.Join(dir, "a[1]"))
+	if err != nil || len(all) != 1 || all[0].Card.Name != "mine" {
+		t.Errorf("ReadAll() = %d personas, %v, want the one of the folder", len(all), err)
+	}
+	skills, err := persona.ReadSkills(t.Context(), filepath.Join(dir, "a[1]"))
+	if err != nil || len(skills) != 1 || skills[0].Name != "mine" {
+		t.Errorf("ReadSkills() = %d skills, %v, want the one of the folder", len(skills), err)
+	}
+	for _, s := range skills {
+		_ = s.Close()
+	}
+}
+
 // A persona of each dialect does a job of two steps with two servers.
 func TestTwoServers(t *testing.T) {
 	for _, file := range []string{"testdata/geographer.md", "testdata/noter.agent.md"} {

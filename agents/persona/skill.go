@@ -45,21 +45,26 @@ func ReadSkills(ctx context.Context, dir string) ([]*Skill, error) {
 		}
 		return []*Skill{s}, nil
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "*", skillFile))
-	switch {
-	case err != nil:
+	entries, err := os.ReadDir(dir)
+	if err != nil {
 		return nil, err
-	case len(paths) == 0:
-		if _, err := os.Stat(dir); err != nil {
-			return nil, err
+	}
+	var dirs []string
+	for _, e := range entries {
+		sub := filepath.Join(dir, e.Name())
+		if _, err := os.Lstat(filepath.Join(sub, skillFile)); err == nil {
+			dirs = append(dirs, sub)
 		}
+	}
+	switch {
+	case len(dirs) == 0:
 		return nil, fmt.Errorf("%s has no skill: a folder with a %s", dir, skillFile)
-	case len(paths) > maxSkills:
-		return nil, fmt.Errorf("%s has %d skills: at most %d are allowed", dir, len(paths), maxSkills)
+	case len(dirs) > maxSkills:
+		return nil, fmt.Errorf("%s has %d skills: at most %d are allowed", dir, len(dirs), maxSkills)
 	}
 	var all []*Skill
-	for _, path := range paths {
-		s, err := readSkill(ctx, filepath.Dir(path))
+	for _, sub := range dirs {
+		s, err := readSkill(ctx, sub)
 		if err != nil {
 			for _, s := range all {
 				_ = s.Close()

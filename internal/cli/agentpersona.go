@@ -93,12 +93,13 @@ personas of --data.`,
 // runPersonas runs personas as agents until the command is interrupted.
 func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) error {
 	ctx := cmd.Context()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return usagef("%s: there is no such file or folder", prompt.Clean(path, 200))
+	}
 	all, err := persona.ReadAll(ctx, path)
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return usagef("%s: there is no such file or folder", prompt.Clean(path, 200))
 	case err != nil:
 		return usage.New(err)
 	}
