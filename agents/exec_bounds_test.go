@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -185,5 +186,21 @@ func TestOldQuestionsGo(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "new.json" {
 		t.Errorf("left %v, %v, want new.json", left, err)
+	}
+}
+
+// TestFileNotWritten has a file of a task that cannot be written: its name is told, and not where its folder is.
+func TestFileNotWritten(t *testing.T) {
+	task := &Task{Message: a2a.NewMessage(a2a.MessageRoleUser, &a2a.Part{Content: a2a.Raw("x"), Filename: "x.txt"})}
+	f, err := newFolder(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.remove()
+	if err := os.Remove(f.in()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.fill(t.Context(), task); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "x.txt: ") || strings.Contains(err.Error(), f.dir) {
+		t.Errorf("fill() = %v, want what is wrong with x.txt, and not where it is", err)
 	}
 }

@@ -71,20 +71,25 @@ func newFolder(t *Task) (*folder, error) {
 		return &folder{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("no folder for the files of the task: %w", err)
+		return nil, noFolder(err)
 	}
 	f := &folder{dir: dir, paths: map[*a2a.Part]string{}, taken: map[string]bool{}}
 	for _, d := range []string{f.in(), f.out()} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			f.remove()
-			return nil, fmt.Errorf("no folder for the files of the task: %w", err)
+			return nil, noFolder(err)
 		}
 	}
 	if f.root, err = os.OpenRoot(dir); err != nil {
 		f.remove()
-		return nil, fmt.Errorf("no folder for the files of the task: %w", err)
+		return nil, noFolder(err)
 	}
 	return f, nil
+}
+
+// noFolder is the error of [newFolder], which people read to whom the names of folders here say nothing.
+func noFolder(err error) error {
+	return fmt.Errorf("no folder for the files of the task: %w", taskfile.Pathless(err))
 }
 
 func (f *folder) in() string  { return filepath.Join(f.dir, "files") }
@@ -173,11 +178,14 @@ func (f *folder) write(ctx context.Context, file File, name string) error {
 	}
 	defer r.Close()
 	w, err := os.OpenFile(filepath.Join(f.in(), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = io.Copy(w, r)
+		err = errors.Join(err, w.Close())
 	}
-	_, err = io.Copy(w, r)
-	return errors.Join(err, w.Close())
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, taskfile.Pathless(err))
+	}
+	return nil
 }
 
 // freeName returns name, or a similar one that is not taken, also on a file system that ignores case.

@@ -354,7 +354,8 @@ func TestExecFileURL(t *testing.T) {
 	}
 }
 
-// TestExecWithoutFolder checks that a program does its tasks where no temporary folder can be made, except those with files.
+// TestExecWithoutFolder checks that a program does its tasks where no temporary folder can be made, except those with files, whose
+// senders are not told how folders are named there.
 func TestExecWithoutFolder(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	t.Setenv("TMPDIR", nowhere)
@@ -365,7 +366,8 @@ func TestExecWithoutFolder(t *testing.T) {
 	}
 	m := message("hello")
 	m.Parts = append(m.Parts, &a2a.Part{Content: a2a.Raw("x"), Filename: "x"})
-	if got, err := run(t, h, &agents.Task{Message: m}); err == nil || !strings.Contains(err.Error(), "no folder for the files of the task") {
-		t.Errorf("a task with a file: %q, %v, want that there is no folder", got, err)
+	if got, err := run(t, h, &agents.Task{Message: m}); err == nil || !strings.Contains(err.Error(), "no folder for the files of the task") ||
+		strings.Contains(err.Error(), nowhere) {
+		t.Errorf("a task with a file: %q, %v, want that there is no folder, and not where", got, err)
 	}
 }
