@@ -144,7 +144,7 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, who Person) error
 	}
 	ctx := r.Context()
 	if wantsJSON(r) {
-		return c.logLines(w, r, id)
+		return c.logLines(w, r, id, who)
 	}
 	keep := view.Keep{Turns: maxTurns, Text: maxText, All: maxShown}
 	if r.URL.Query().Has("all") {
@@ -255,18 +255,27 @@ func (d *turnData) InChat() bool { return true }
 // Stoppable reports whether the person may stop the turn.
 func (d *turnData) Stoppable() bool { return d.Mine && d.Open() }
 
-// logLines answers with the log, as `cortex conversations history --json` prints it.
-func (c *Console) logLines(w http.ResponseWriter, r *http.Request, id string) error {
+// logLines answers with the log, as `cortex conversations history --json` prints it. Who reads has time for each entry, as the log has no bound.
+func (c *Console) logLines(w http.ResponseWriter, r *http.Request, id string, who Person) error {
+	leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	w.Header().Set("Content-Type", "application/jsonl")
-	out, found := view.NewJSON(w), false
+	out, found, deadlines := view.NewJSON(w), false, http.NewResponseController(w)
 	for e, err := range c.cfg.Store.Load(r.Context(), c.cfg.Client.Tenant, id, 0) {
-		if err != nil {
+		if err == nil {
+			_ = deadlines.SetWriteDeadline(time.Now().Add(writeTime)) // a test's writer has none
+			err = out.Encode(e)
+		}
+		switch {
+		case err != nil && found:
+			panic(http.ErrAbortHandler) // the beginning was sent
+		case err != nil:
 			return err
 		}
 		found = true
-		if err := out.Encode(e); err != nil {
-			return err
-		}
 	}
 	if !found {
 		return wrong{http.StatusNotFound, "there is no such conversation"}

@@ -8,7 +8,7 @@ import (
 )
 
 // promptPage shows the prompt of a decision, rendered again from the log.
-func (c *Console) promptPage(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) promptPage(w http.ResponseWriter, r *http.Request, who Person) error {
 	id, err := contextOf(r)
 	if err != nil {
 		return err
@@ -17,6 +17,11 @@ func (c *Console) promptPage(w http.ResponseWriter, r *http.Request, _ Person) e
 	if err != nil || c.cfg.Prompt == nil {
 		return errNoPage
 	}
+	leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	p, err := view.Prompt(r.Context(), c.reader(), id, seq, c.cfg.Prompt)
 	if err != nil {
 		return err
