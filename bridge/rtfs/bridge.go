@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -44,10 +45,11 @@ type bridge struct {
 	made   *made
 	poster *poster
 	calls  chan struct{} // holds a value for each call of Cortex's agents
+	room   *httpserver.Room
 }
 
 func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
-	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(kit.IsLoopback(o.address), o.hosts), calls: make(chan struct{}, maxCalls)}
+	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(kit.IsLoopback(o.address), o.hosts), calls: make(chan struct{}, maxCalls), room: httpserver.NewRoom(mostFinding, ownFinding)}
 	b.leases, b.made = newLeases(b), newMade(at)
 	var err error
 	// A call whose outcome is not known is not made again, see made.

@@ -8,13 +8,13 @@
 //
 //	rtfs.registry.register     a lease of ttl_seconds (an hour; at most a day), which is stored when it is answered
 //	rtfs.registry.heartbeat    the lease holds longer; not in RTFS's specification, where one registers again
-//	rtfs.registry.discover     agents that meet all criteria, sorted by id: 100 of them, or as many as limit says, at most 1000
+//	rtfs.registry.discover     agents that meet all criteria, sorted by id: 100 of them, or as many as limit says, at most 1000 and 4 MiB
 //	rtfs.registry.deregister   the end of a lease, also called rtfs.registry.unregister
 //	rtfs.registry.health       also called rtfs.registry.health_check
 //
 //	-32001   the agent cannot register, and why
 //	-32002   there is no such agent
-//	-32003   there are 10,000 agents
+//	-32003   there are 10,000 agents, their cards take too much memory, or too many searches are under way
 //
 // Criteria may be within discovery_query or beside it. Versions are compared as semantic versions, tags exactly, and what is no known criterion with the
 // metadata.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -113,7 +114,12 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 		// A registration is not left half done when its client goes.
 		ctx, end := context.WithTimeout(context.WithoutCancel(r.Context()), callTime)
 		defer end()
-		result, err := b.call(ctx, method, q.Params, b.base(r))
+		give, err := b.enter(ctx, method, r)
+		defer give()
+		var result any
+		if err == nil {
+			result, err = b.call(ctx, method, q.Params, b.base(r))
+		}
 		if q.ID == nil { // a notification gets no response
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -124,6 +130,18 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	writeJSON(w, answer)
+}
+
+// enter waits for room for the answer of a method, which give gives back when that is written.
+func (b *bridge) enter(ctx context.Context, method string, r *http.Request) (give func(), err error) {
+	if method != prefixOf+"discover" {
+		return func() {}, nil
+	}
+	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	if !b.room.Take(ctx, from, finding) {
+		return func() {}, newError(codeFull, "too many searches are under way: try again in a moment")
+	}
+	return func() { b.room.Give(from, finding) }, nil
 }
 
 // readRequest reads a request.

@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -20,6 +21,7 @@ type lease struct {
 
 	id      string         // of the agent in Cortex
 	known   *a2a.AgentCard // its card there
+	weight  int            // what the card takes in memory, in bytes, as far as that can be estimated
 	version conversation.Version
 }
 
@@ -44,7 +46,7 @@ func (b *bridge) leaseOf(raw json.RawMessage, endpoint string, ttl time.Duration
 			return nil, refuse("communication.endpoints: %w", err)
 		}
 	}
-	l := &lease{Card: c, Endpoint: endpoint, TTL: ttl, Expires: b.now().Add(ttl)}
+	l := &lease{Card: c, Endpoint: endpoint, TTL: ttl, Expires: b.now().Add(ttl), weight: nesting.Weight(raw)}
 	if err := l.resolve(b.prefix); err != nil {
 		return nil, &refusedError{err}
 	}
@@ -82,5 +84,6 @@ func readLease(value []byte, prefix string) (*lease, error) {
 		return nil, fmt.Errorf("it has no card")
 	}
 	l.Card.fill()
+	l.weight = nesting.Weight(value)
 	return l, l.resolve(prefix)
 }

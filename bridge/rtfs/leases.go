@@ -16,14 +16,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// maxLeases bounds the number of agents.
-const maxLeases = 10_000
+// Bounds of all agents: their number, and what their cards take in memory, in bytes, as far as that can be estimated.
+const (
+	maxLeases = 10_000
+	maxHeld   = 256 << 20
+)
 
 // leases are the agents that have registered. They are safe for concurrent use.
 type leases struct {
 	b    *bridge
 	keep keeper
 	most int           // agents
+	held int           // what their cards may take
 	more chan struct{} // holds one when there is something to do
 
 	turn   *semaphore.Weighted       // of who changes leases
@@ -37,7 +41,7 @@ type leases struct {
 
 func newLeases(b *bridge) *leases {
 	return &leases{
-		b: b, keep: newKeeper(b.at, b.prefix), more: make(chan struct{}, 1), most: maxLeases, turn: semaphore.NewWeighted(1),
+		b: b, keep: newKeeper(b.at, b.prefix), more: make(chan struct{}, 1), most: maxLeases, held: maxHeld, turn: semaphore.NewWeighted(1),
 		served: map[string]*a2a.AgentCard{}, refused: map[string]string{}, by: map[string]*lease{},
 	}
 }
@@ -104,11 +108,10 @@ func (ls *leases) put(ctx context.Context, l *lease) error {
 	}
 	defer ls.turn.Release(1)
 	old := ls.get(l.Card.AgentID)
-	if old == nil {
-		if err := ls.admit(l); err != nil {
-			return err
-		}
-	} else if old.Endpoint != l.Endpoint {
+	if err := ls.admit(l, old); err != nil {
+		return err
+	}
+	if old != nil && old.Endpoint != l.Endpoint {
 		ls.b.at.Logger.Warn("an RTFS agent has another endpoint now", "agent", l.id, "endpoint", shorten.Line(l.Endpoint, 100), "before", shorten.Line(old.Endpoint, 100))
 	}
 	if why := ls.taken(l); why != nil {
@@ -122,14 +125,23 @@ func (ls *leases) put(ctx context.Context, l *lease) error {
 	return nil
 }
 
-// admit returns why an agent that is not there yet cannot register, or nil.
-func (ls *leases) admit(l *lease) error {
+// admit returns why an agent cannot register, or nil. old is its lease up to now, or nil.
+func (ls *leases) admit(l, old *lease) error {
 	all := ls.live()
-	if len(all) >= ls.most {
+	if old == nil && len(all) >= ls.most {
 		return newError(codeFull, "%d agents are registered: no more are allowed", ls.most)
 	}
+	held := l.weight
 	for _, other := range all {
-		if other.id == l.id && other.Card.AgentID != l.Card.AgentID {
+		if other.Card.AgentID != l.Card.AgentID {
+			held += other.weight
+		}
+	}
+	if held > ls.held && (old == nil || l.weight > old.weight) {
+		return newError(codeFull, "the cards of all agents take too much memory with this one: make it shorter, or have others leave")
+	}
+	for _, other := range all {
+		if old == nil && other.id == l.id && other.Card.AgentID != l.Card.AgentID {
 			return refuse("%s is called %s in Cortex, as %s is: choose another id", l.Card.AgentID, l.id, other.Card.AgentID)
 		}
 	}

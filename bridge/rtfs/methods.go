@@ -29,10 +29,20 @@ type registered struct {
 
 // found is the result of discover.
 type found struct {
-	Agents []*card `json:"agents"`
-	Total  int     `json:"total_count"`
-	Took   int64   `json:"query_time_ms"`
+	Agents []json.RawMessage `json:"agents"`
+	Total  int               `json:"total_count"`
+	Took   int64             `json:"query_time_ms"`
 }
+
+// maxFound bounds the cards of a result, in bytes, as a limit of 1000 is none on what they have.
+const maxFound = 4 << 20
+
+// Bounds of what results take in memory at the same time, in bytes.
+const (
+	mostFinding = 128 << 20
+	ownFinding  = 64 << 20     // of a machine
+	finding     = 2 * maxFound // of one
+)
 
 // call calls a method of the registry. base is the URL by which the client reaches it.
 func (b *bridge) call(ctx context.Context, method string, params json.RawMessage, base string) (any, error) {
@@ -159,8 +169,19 @@ func (b *bridge) discover(params json.RawMessage, base string) (any, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *card) int { return strings.Compare(a.AgentID, b.AgentID) })
-	f := &found{Agents: []*card{}, Total: len(all), Took: time.Since(begun).Milliseconds()}
-	f.Agents = append(f.Agents, all[:min(q.limit, len(all))]...)
+	f := &found{Agents: []json.RawMessage{}, Total: len(all)}
+	size := 0
+	for _, c := range all[:min(q.limit, len(all))] {
+		text, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(text); size > maxFound {
+			break
+		}
+		f.Agents = append(f.Agents, text)
+	}
+	f.Took = time.Since(begun).Milliseconds()
 	return f, nil
 }
 

@@ -1,9 +1,11 @@
 package rtfs
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -227,5 +229,65 @@ func TestDiscover(t *testing.T) {
 	}
 	if _, got := w.post("/", `{"jsonrpc":"2.0","id":"d","method":"rtfs.registry.discover","params":{"limit":1}}`); !strings.Contains(got, `"total_count":3`) {
 		t.Errorf("with a limit: %s", got)
+	}
+}
+
+// What a search answers has a bound in bytes, and so has what cards take.
+func TestLongCards(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	const at, many = "http://127.0.0.1:9", 40
+	long := func(id string) map[string]any {
+		return map[string]any{"agent_id": id, "name": "A", "description": "a", "metadata": map[string]any{"about": strings.Repeat("x", maxCard-1<<10)}}
+	}
+	for i := range many {
+		w.register(long(fmt.Sprintf("a-%02d", i)), at, 60)
+	}
+	_, got := w.post("/", `{"jsonrpc":"2.0","id":"d","method":"rtfs.registry.discover","params":{"limit":1000}}`)
+	if n := strings.Count(got, `"agent_id"`); len(got) > maxFound+1<<10 || n == many || n < many/2 || !strings.Contains(got, fmt.Sprintf(`"total_count":%d`, many)) {
+		t.Errorf("the answer has %d bytes and %d agents", len(got), n)
+	}
+	w.b.leases.held = (many + 1) * maxCard
+	register := func(id string) error {
+		return w.library("rtfs.registry.register", map[string]any{"agent_card": long(id), "endpoint_url": at, "ttl_seconds": 60}, nil)
+	}
+	if err := register("b-1"); err != nil {
+		t.Errorf("a card for which there is room: %v", err)
+	}
+	if err := register("b-2"); err == nil || !strings.HasPrefix(err.Error(), "-32003: the cards") {
+		t.Errorf("a card for which there is no room: %v", err)
+	}
+	w.b.leases.held = 1
+	if err := register("b-1"); err != nil {
+		t.Errorf("a card that is there: %v", err)
+	}
+}
+
+// A machine whose searches take all that one may have keeps others from none.
+func TestSearchesHaveRoom(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	search := func(from string) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+		r.RemoteAddr = from
+		give, err := w.b.enter(ctx, "rtfs.registry.discover", r)
+		give()
+		return err
+	}
+	const own = "192.0.2.1"
+	if !w.b.room.Take(t.Context(), own, ownFinding) {
+		t.Fatal("there is no room")
+	}
+	if err := search(own + ":1"); err == nil || !strings.Contains(err.Error(), "too many searches") {
+		t.Errorf("a search of who has no room left: %v", err)
+	}
+	if err := search("192.0.2.2:1"); err != nil {
+		t.Errorf("a search of another: %v", err)
+	}
+	w.b.room.Give(own, ownFinding)
+	if err := search(own + ":1"); err != nil {
+		t.Errorf("a search after the others: %v", err)
 	}
 }
