@@ -19,8 +19,9 @@ import (
 
 // Bounds of the page of what happens.
 const (
-	maxActivity = 100 // entries
-	maxWatched  = 30  // conversations, those that changed last
+	maxActivity = 100      // entries
+	maxHappened = 16 << 10 // of a text, in bytes: a feed remembers many
+	maxWatched  = 30       // conversations, those that changed last
 	activityAge = 24 * time.Hour
 )
 
@@ -74,6 +75,9 @@ var kinds = []string{"message", "decision", "answer", "question", "result", "fai
 func happeningsOf(contextID string, e *conversation.Entry) []happening {
 	var all []happening
 	add := func(at time.Time, kind, who, text string, agents ...string) {
+		if len(text) > maxHappened {
+			text = strings.Clone(strings.ToValidUTF8(text[:maxHappened], "")) + "…"
+		}
 		all = append(all, happening{at, contextID, e.Turn, e.Seq, kind, who, text, agents, e.Version, nil})
 	}
 	switch p := e.Cause.Payload.(type) {
@@ -116,7 +120,12 @@ func happeningsOf(contextID string, e *conversation.Entry) []happening {
 	return all
 }
 
-func (c *Console) activity(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) activity(w http.ResponseWriter, r *http.Request, who Person) error {
+	leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	d := &activityData{filter: filterOf(r.URL.Query()), Paused: r.URL.Query().Has("pause"), Kinds: kinds, Now: c.cfg.Now()}
 	most := ^conversation.Version(0)
 	if c.feed != nil { // what comes after the position is streamed
@@ -129,7 +138,6 @@ func (c *Console) activity(w http.ResponseWriter, r *http.Request, _ Person) err
 		q.Set("after", strconv.FormatUint(uint64(most), 10))
 		d.Events = "/activity/events?" + q.Encode()
 	}
-	var err error
 	if d.Rows, err = c.happenings(r.Context(), d, most); err != nil {
 		return err
 	}
@@ -171,11 +179,21 @@ func (c *Console) happenings(ctx context.Context, d *activityData, most conversa
 					all = append(all, h)
 				}
 			}
+			if len(all) > 2*maxActivity {
+				all = latest(all)
+			}
 		}
-		slices.SortStableFunc(all, newest)
-		all = all[:min(len(all), maxActivity)]
+		all = latest(all)
 	}
 	return all, nil
+}
+
+// latest returns those that are shown, without the memory of the others.
+func latest(all []happening) []happening {
+	slices.SortStableFunc(all, newest)
+	most := min(len(all), maxActivity)
+	clear(all[most:])
+	return all[:most]
 }
 
 // newest orders happenings, the newest first. What was decided on comes after its cause, which has the same version.

@@ -53,7 +53,7 @@ type agentRow struct {
 	Share                                 string
 }
 
-func (c *Console) agents(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) agents(w http.ResponseWriter, r *http.Request, who Person) error {
 	q := r.URL.Query()
 	d := &agentsData{
 		Query: q.Get("text"), Tag: q.Get("tag"), State: q.Get("state"), Paged: q.Get("after") != "",
@@ -80,7 +80,19 @@ func (c *Console) agents(w http.ResponseWriter, r *http.Request, _ Person) error
 	}
 	alike := c.alike(all)
 	if wantsJSON(r) {
-		return answerJSON(w, view.RecordsJSON(found, view.NewLookalikes(all.Agents())))
+		leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		set := view.NewLookalikes(all.Agents())
+		return answerList(w, func(yield func(view.RecordJSON, error) bool) {
+			for i := range found {
+				if !yield(view.RecordsJSON(found[i:i+1], set)[0], nil) {
+					return
+				}
+			}
+		})
 	}
 	d.Found, d.Known = len(found), len(all.Agents())
 	if after := q.Get("after"); after != "" {

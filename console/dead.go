@@ -39,24 +39,38 @@ func (c *Console) dead(w http.ResponseWriter, r *http.Request, who Person) error
 	if err != nil {
 		return err
 	}
+	leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if wantsJSON(r) {
+		return answerList(w, func(yield func(view.DeadJSON, error) bool) {
+			n := 0
+			for letter, err := range dead.DeadLetters(r.Context(), c.cfg.Client.Tenant) {
+				if err != nil {
+					yield(view.DeadJSON{}, err)
+					return
+				}
+				if n++; n > maxDead || !yield(view.NewDeadJSON(letter), nil) {
+					return
+				}
+			}
+		})
+	}
 	d := &deadData{}
-	all := []view.DeadJSON{}
 	for letter, err := range dead.DeadLetters(r.Context(), c.cfg.Client.Tenant) {
 		if err != nil {
 			return err
 		}
-		if len(all) == maxDead {
+		if len(d.Rows) == maxDead {
 			d.More = true
 			break
 		}
-		j := view.NewDeadJSON(letter)
-		all = append(all, j)
-		if len(d.Rows) < maxDead {
-			d.Rows = append(d.Rows, deadRow{j, view.KindOf(letter.Event), view.PayloadText(letter.Event.Payload)})
-		}
-	}
-	if wantsJSON(r) {
-		return answerJSON(w, all)
+		row := deadRow{view.NewDeadJSON(letter), view.KindOf(letter.Event), view.PayloadText(letter.Event.Payload)}
+		event := *letter.Event
+		event.Payload, row.Event = nil, &event // of the payload its beginning is shown
+		d.Rows = append(d.Rows, row)
 	}
 	c.show(w, r, http.StatusOK, &page{Name: "dead", Title: "Dead letters", Section: "dead", Data: d})
 	return nil

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -191,6 +193,38 @@ func answerJSON(w http.ResponseWriter, v any) error {
 	enc := view.NewJSON(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
+}
+
+// answerList answers with a list as answerJSON does, one value after the other: all of them together may be larger than any memory.
+func answerList[T any](w http.ResponseWriter, all iter.Seq2[T, error]) error {
+	var b bytes.Buffer
+	enc := view.NewJSON(&b)
+	enc.SetIndent("  ", "  ")
+	deadlines, sep := http.NewResponseController(w), "["
+	w.Header().Set("Content-Type", "application/json")
+	for v, err := range all {
+		if err == nil {
+			b.Reset()
+			err = enc.Encode(v)
+		}
+		if err == nil {
+			_ = deadlines.SetWriteDeadline(time.Now().Add(writeTime)) // a test's writer has none
+			_, err = fmt.Fprintf(w, "%s\n  %s", sep, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+		}
+		switch {
+		case err != nil && sep != "[":
+			panic(http.ErrAbortHandler) // the beginning was sent
+		case err != nil:
+			return err
+		}
+		sep = ","
+	}
+	end := "\n]\n"
+	if sep == "[" {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(w, end)
+	return err
 }
 
 // who returns a sender's name for people.

@@ -24,9 +24,13 @@ func (d *tasksData) Overdue(t view.Task) bool {
 
 const maxTasks = 200
 
-func (c *Console) tasks(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) tasks(w http.ResponseWriter, r *http.Request, who Person) error {
+	leave, err := c.enterPage(r.Context(), w, who, ownPages) // a task has up to 1 MiB
+	if err != nil {
+		return err
+	}
+	defer leave()
 	d := &tasksData{All: r.URL.Query().Has("all"), Alike: c.alike(c.cfg.Agents()).named, Now: c.cfg.Now(), Rows: []view.Task{}}
-	var err error
 	if d.All {
 		d.Rows, d.More, d.Damaged, err = view.LastTasks(r.Context(), c.reader(), maxTasks)
 	} else {
