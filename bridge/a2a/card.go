@@ -22,7 +22,8 @@ import (
 const (
 	cardTime  = "public, max-age=60"
 	mostCards = 1024
-	maxAbout  = 2000 // characters of a description
+	maxAbout  = 2000    // characters of a description
+	maxShown  = 3 << 20 // bytes of the skills of all agents: clients of gRPC take 4 MiB
 )
 
 // seenCard is a card as it was given out last.
@@ -66,10 +67,18 @@ func (s *Server) card(ctx context.Context, agent, base string, whole bool) (*a2a
 		c.Skills = append(c.Skills, a2a.AgentSkill{
 			ID: "ask", Name: "Ask", Description: "Takes what is wanted in words, chooses the agents for it, and answers.", Tags: []string{"orchestration"},
 		})
+		size := 0
 		for _, of := range all {
-			if id, err := transport.AgentID(of.Name); err == nil && whole {
-				c.Skills = append(c.Skills, skillsOf(of, id+"/")...)
+			id, err := transport.AgentID(of.Name)
+			if err != nil || !whole {
+				continue
 			}
+			skills := skillsOf(of, id+"/")
+			if size += sizeOf(skills); size > maxShown {
+				c.Description += " This card has no room for the skills of all agents: some are left out."
+				break
+			}
+			c.Skills = append(c.Skills, skills...)
 		}
 	} else {
 		base += "/agents/" + url.PathEscape(agent)
@@ -122,6 +131,22 @@ func skillsOf(of *a2a.AgentCard, prefix string) []a2a.AgentSkill {
 		skills = append(skills, s)
 	}
 	return skills
+}
+
+// sizeOf returns about how many bytes skills have as JSON.
+func sizeOf(skills []a2a.AgentSkill) int {
+	const names = 100 // of the fields, with their quotes
+	n := 0
+	for i := range skills {
+		s := &skills[i]
+		n += names + len(s.ID) + len(s.Name) + len(s.Description)
+		for _, words := range [][]string{s.Tags, s.Examples, s.InputModes, s.OutputModes} {
+			for _, word := range words {
+				n += len(word) + len(`"",`)
+			}
+		}
+	}
+	return n
 }
 
 // bearer says in a card that a token is needed. The SDK writes the list of scopes in a form that is not that of the protocol.

@@ -164,3 +164,33 @@ func TestPendingBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestExtendedCardHasRoom asks for Cortex's extended card, with more skills than it has room for, while the caller's other answers leave room and while they do not.
+func TestExtendedCardHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []*a2a.AgentCard
+		for i := range 100 {
+			all = append(all, &a2a.AgentCard{Name: "agent-" + strconv.Itoa(i), Skills: []a2a.AgentSkill{{ID: "s", Name: "s", Examples: []string{strings.Repeat("x", 60<<10)}}}})
+		}
+		s := New(Config{Client: &client.Client{}, Agents: func(context.Context) ([]*a2a.AgentCard, error) { return all, nil }})
+		ctx := s.With(t.Context(), "user:ada", "")
+		card, err := s.GetExtendedAgentCard(ctx, nil)
+		if err != nil || len(card.Skills) < 40 || len(card.Skills) > 60 || !strings.Contains(card.Description, "left out") {
+			t.Errorf("the card has %d skills, %v", len(card.Skills), err)
+		}
+		other := s.With(t.Context(), "user:ada", "")
+		if c, _ := callerOf(other); !s.take(other, c, ownAnswered-maxShown) {
+			t.Fatal("there is no room")
+		}
+		if _, err := s.GetExtendedAgentCard(s.With(t.Context(), "user:ada", ""), nil); err == nil || !strings.Contains(err.Error(), "too many answers") {
+			t.Errorf("without room: %v", err)
+		}
+		if _, err := s.GetExtendedAgentCard(s.With(t.Context(), "user:bob", ""), nil); err != nil {
+			t.Errorf("somebody else's: %v", err)
+		}
+		s.Done(ctx)
+		if _, err := s.GetExtendedAgentCard(s.With(t.Context(), "user:ada", ""), nil); err != nil {
+			t.Errorf("after the first: %v", err)
+		}
+	})
+}

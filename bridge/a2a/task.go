@@ -278,6 +278,9 @@ func (s *Server) GetExtendedAgentCard(ctx context.Context, _ *a2a.GetExtendedAge
 	if err != nil {
 		return nil, err
 	}
+	if c.held != nil && !s.take(ctx, c, maxShown) {
+		return nil, exhausted("too many answers are being read: ask again when some of them have been")
+	}
 	return s.card(ctx, c.agent, baseOf(ctx), true)
 }
 
