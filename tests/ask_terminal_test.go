@@ -34,6 +34,13 @@ func TestAskForAYes(t *testing.T) {
 	ask.shows("cortex ask --config")
 	ask.ends(3)
 
+	ask = open(t, "ask", "--data", data, "--config", config, "--conversation", "stopped", "echo the shed")
+	ask.shows("reply> ")
+	ask.types("\x03")
+	ask.shows("it waits for your yes or no:")
+	ask.shows("--conversation stopped yes")
+	ask.ends(130)
+
 	// A yes is for what this terminal has shown.
 	ask = open(t, "ask", "--data", data, "--config", config, "--conversation", "both", "echo the roof")
 	ask.shows("reply> ")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,14 +170,11 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 			if waits == nil && !asks {
 				return nil
 			}
-			reply := ""
+			reply, stopped := "", error(nil)
 			if e.onTerminal() && !a.asJSON {
 				end := e.sayNotices(cfg.Notices)
-				reply, err = e.readReply(ctx)
+				reply, stopped = e.readReply(ctx)
 				end()
-				if err != nil {
-					return err
-				}
 			}
 			if reply == "" {
 				b.delivered(ctx, waits, cfg.ContextID)
@@ -185,7 +183,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 					what, reply = "yes or no", "yes"
 				}
 				e.sayCommand("cortex: it waits for your "+what+":", fmt.Sprintf("%s --conversation %s %s", a.again, shellWord(cfg.ContextID), reply))
-				return errWaits
+				return cmp.Or(stopped, errWaits)
 			}
 			text, cfg.Files, cfg.To, cfg.ReplyTo = reply, nil, nil, ""
 			if waits != nil {
