@@ -18,7 +18,7 @@ const maxReport = 900 << 10
 func Report(tasks []prompt.Task) *Decision {
 	room := maxReport / max(len(tasks), 1)
 	var lines []string
-	questions, lone := 0, ""
+	questions, failed, lone := 0, 0, ""
 	sep := "\n"
 	for i := range tasks {
 		t := &tasks[i]
@@ -38,6 +38,7 @@ func Report(tasks []prompt.Task) *Decision {
 				line = lone
 			}
 		case a2a.TaskStateFailed, a2a.TaskStateRejected:
+			failed++
 			line = fmt.Sprintf("%s could not do it: %s", t.Agent, text)
 			if strings.TrimSpace(text) == "" {
 				line = t.Agent + " could not do it, and gave no reason."
@@ -63,7 +64,13 @@ func Report(tasks []prompt.Task) *Decision {
 	case 0:
 		d.Say, d.Reason = "Nothing was done.", "a step without tasks"
 	case 1:
-		d.Say, d.Reason = lone, "the task came back"
+		if d.Say, d.Reason = lone, "the task came back"; failed > 0 {
+			d.Reason = "the task failed"
+		}
+	default:
+		if failed > 0 {
+			d.Reason += fmt.Sprintf(", %d of them failed", failed)
+		}
 	}
 	if questions > 0 {
 		d.Kind, d.Reason = KindClarify, "an agent asks"

@@ -57,7 +57,11 @@ func TestAnswer(t *testing.T) {
 			tn := turn("what is 17*23?")
 			tn.Steps = []prompt.Step{{Tasks: []prompt.Task{task("old", completed, "old")}}, {Tasks: c.tasks}}
 			tn.Last = last
-			if d := decide(t, tn); d.Kind != c.kind || d.Say != c.want {
+			d := decide(t, tn)
+			if fails := strings.Contains(c.want, "could not do it"); strings.Contains(d.Reason, "failed") != fails {
+				t.Errorf("%s: reason %q", c.name, d.Reason)
+			}
+			if d.Kind != c.kind || d.Say != c.want {
 				t.Errorf("%s, last %t: %s %q, want %s %q", c.name, last, d.Kind, d.Say, c.kind, c.want)
 			}
 		}
