@@ -44,7 +44,8 @@ type budget struct {
 type held struct {
 	mu       sync.Mutex
 	n, asked int64
-	over     bool // the call is: nothing is reserved for it any more
+	over     bool      // the call is: nothing is reserved for it any more
+	until    time.Time // what is reserved for its answer is waited for until then, all of it together
 }
 
 // size returns what the message takes.
@@ -52,6 +53,16 @@ func (h *held) size() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked
+}
+
+// waits returns until when the call waits for room.
+func (h *held) waits() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.until.IsZero() {
+		h.until = time.Now().Add(answerTime)
+	}
+	return h.until
 }
 
 func (a *budget) add(user string, n int64) bool {
@@ -70,15 +81,17 @@ func (a *budget) add(user string, n int64) bool {
 	return true
 }
 
-// take reserves n bytes for the answer of a call, until [Server.Done]. It waits for a while for the answers before it.
+// take reserves n bytes for the answer of a call, until [Server.Done]. It waits for a while for the answers before it: once for a call, as others may wait
+// for what it has.
 func (s *Server) take(ctx context.Context, c *caller, n int64) bool {
-	limit, end := context.WithTimeout(ctx, answerTime)
-	defer end()
 	if ctx.Err() != nil {
 		return false
 	}
 	for !s.answering.add(c.user(), n) {
-		if rest.For(limit, answerPause) != nil {
+		limit, end := context.WithDeadline(ctx, c.held.waits())
+		err := rest.For(limit, answerPause)
+		end()
+		if err != nil {
 			return false
 		}
 	}

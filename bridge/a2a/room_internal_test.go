@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -191,6 +192,32 @@ func TestExtendedCardHasRoom(t *testing.T) {
 		s.Done(ctx)
 		if _, err := s.GetExtendedAgentCard(s.With(t.Context(), "user:ada", ""), nil); err != nil {
 			t.Errorf("after the first: %v", err)
+		}
+	})
+}
+
+// TestCallWaitsOnce has a call whose answer takes several things for which there is no room: it waits for all of them together.
+func TestCallWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Client: &client.Client{}})
+		other := s.With(t.Context(), "user:ada", "")
+		if c, _ := callerOf(other); !s.take(other, c, ownAnswered) {
+			t.Fatal("there is no room")
+		}
+		ctx := s.With(t.Context(), "user:ada", "")
+		c, _ := callerOf(ctx)
+		began := time.Now()
+		for range 100 {
+			if s.take(ctx, c, 1) {
+				t.Fatal("more than a user may have")
+			}
+		}
+		if took := time.Since(began); took != answerTime {
+			t.Errorf("the call waited for %v, want %v", took, answerTime)
+		}
+		s.Done(other)
+		if !s.take(ctx, c, 1) {
+			t.Error("there is room, and it is not given")
 		}
 	})
 }
