@@ -14,7 +14,7 @@ const (
 	lastBytes = 2 << 10
 )
 
-// Lines is a writer that calls Each with every line, without control characters, and keeps the last ones. It cuts long lines.
+// Lines is a writer that calls Each with every line, as it is indented but without control characters, and keeps the last ones. It cuts long lines.
 type Lines struct {
 	Each func(line string)
 
@@ -42,7 +42,7 @@ func (w *Lines) Write(b []byte) (int, error) {
 
 // Flush ends the current line.
 func (w *Lines) Flush() {
-	text := shorten.Line(string(w.partial), maxLine)
+	text := shorten.Indented(string(w.partial), maxLine)
 	w.partial = w.partial[:0]
 	if text == "" {
 		return

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,16 @@ func TestLinesAreBounded(t *testing.T) {
 	fmt.Fprint(w, "\r\n\n\x1b[31mnext\x1b[0m\n")
 	if len(got) != 2 || len(got[0]) != maxLine || got[1] != "next" {
 		t.Errorf("lines = %q", got)
+	}
+	got = nil
+	const trace = "Traceback (most recent call last):\n  File \"tool.py\", line 3, in work\n    return 1 / 0\n           ~~^~~\n"
+	if fmt.Fprint(w, trace); strings.Join(got, "\n")+"\n" != trace {
+		t.Errorf("lines = %q, want them indented as %q", got, trace)
+	}
+	got = nil
+	fmt.Fprint(w, " \t \n\x1b[31m\tat\ta\x07 b\n"+strings.Repeat("\t", maxLine-3)+"end\n")
+	if want := []string{"    at a b", strings.Repeat(" ", maxLine/2) + "end"}; !slices.Equal(got, want) {
+		t.Errorf("lines = %q, want %q", got, want)
 	}
 	for range 100 {
 		fmt.Fprintln(w, strings.Repeat("é", 400))

@@ -21,5 +21,19 @@ func Line(s string, n int) string {
 	return To(strings.Join(strings.Fields(s), " "), n)
 }
 
+// tab is what a tab of an indentation becomes.
+const tab = "    "
+
+// Indented is Line, but keeps the indentation, of at most n/2 bytes.
+func Indented(s string, n int) string {
+	s = escapes.ReplaceAllString(To(s, 4*n), "")
+	text := strings.TrimLeft(s, " \t")
+	indent := To(strings.ReplaceAll(s[:len(s)-len(text)], "\t", tab), n/2)
+	if text = Line(text, n-len(indent)); text == "" {
+		return ""
+	}
+	return indent + text
+}
+
 // escapes matches the escape sequences that colour a terminal, move its cursor or set its title (ECMA-48).
 var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?`)
