@@ -424,11 +424,11 @@ func TestChatCommands(t *testing.T) {
 	run("/tasks", "task-77  agent_clock (looks like agent_c1ock)  working")
 	run("/sessions", "(this one) this")
 	run("/cancel task-9", "error: /cancel: no open task task-9; /tasks lists them")
-	run("/cancel task-7", "asked cortex to cancel task task-77")
+	run("/cancel task-7", "asking cortex to cancel task task-77")
 	if h := term.heard(); h.Kind != "cancel" || h.Task != "task-77" {
 		t.Errorf("after /cancel Cortex got %+v", h)
 	}
-	run("/cancel", "asked cortex to cancel")
+	run("/cancel", "asking cortex to cancel")
 	if h := term.heard(); h.Kind != "cancel" || h.Task != "" || h.Context != "ctx-1" {
 		t.Errorf("after /cancel Cortex got %+v", h)
 	}

@@ -18,7 +18,7 @@ func TestCommandsInTurn(t *testing.T) {
 	if h := term.heard(); h.Kind != "cancel" || h.Task != "task-77" {
 		t.Errorf("Cortex hears %+v, want the cancellation", h)
 	}
-	term.shows("asked cortex to cancel task task-77")
+	term.shows("asking cortex to cancel task task-77")
 	term.keys("/new\r")
 	term.shows("> next↵/new")
 	if screen := term.text(); strings.Contains(screen, "a new conversation") {

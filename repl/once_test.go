@@ -74,7 +74,7 @@ func TestNoReply(t *testing.T) {
 	asks("two", "t2")
 	term.keys("/cancel\r")
 	canceled("")
-	term.shows("asked cortex to cancel all open tasks of this conversation\n>")
+	term.shows("asking cortex to cancel all open tasks of this conversation\n>")
 	asks("three", "t3")
 	if h := term.say(" stop"); h.Kind == "cancel" {
 		t.Errorf("Cortex hears %+v, want the reply", h)

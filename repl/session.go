@@ -161,17 +161,18 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 			return errors.New("nothing is open in this conversation")
 		}
 	}
+	what := "all open tasks of this conversation"
+	if id != "" {
+		what = "task " + oneLine(id)
+	}
+	c.ui.Say("asking cortex to cancel "+what, lookDim) // before the turn that runs shows what comes of it
 	x := transport.Cancel{TaskID: a2a.TaskID(id), Reason: "by the user"}
 	if err := c.Client.Cancel(ctx, c.contextID, x); err != nil {
 		return err
 	}
-	what := "all open tasks of this conversation"
-	if id != "" {
-		what = "task " + oneLine(id)
-	} else {
+	if id == "" {
 		c.asked = false // there is nothing to reply to
 	}
-	c.ui.Say("asked cortex to cancel "+what, lookDim)
 	return nil
 }
 
