@@ -118,7 +118,7 @@ func TestUnasked(t *testing.T) {
 			t.Fatalf("Healthy() = %v, want %v", err, transport.ErrForbidden)
 		}
 	}
-	if !strings.Contains(err.Error(), "asks nobody for credentials") || len(conn) != 1 || <-conn {
+	if !strings.Contains(err.Error(), "asks nobody for credentials") || receive(t, conn) || len(conn) > 0 {
 		t.Errorf("Healthy() = %v, or it is connected", err)
 	}
 	if receive(t, barred) {
@@ -212,7 +212,7 @@ func TestDialerEndsWithItsCaller(t *testing.T) {
 				if err == nil {
 					t.Error("it has read something")
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("it waits, though nobody waits for it")
 			}
 		})

@@ -272,9 +272,7 @@ func TestNothingTakenAway(t *testing.T) {
 		n.srv.files.look()
 		switch i % 20 {
 		case 7:
-			if err := b.Erase(t.Context(), "", e.ContextID); err != nil {
-				t.Fatal(err)
-			}
+			erase(t, b, e.ContextID)
 		case 15:
 			if err := purge(t, b); err != nil {
 				t.Fatal(err)

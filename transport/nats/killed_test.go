@@ -124,16 +124,7 @@ func TestRemovedBeforeKill(t *testing.T) {
 		}
 	}
 	nothing("files were removed")
-	erase := func(contextID string) {
-		eventually(t, contextID+" is erased", func() bool { // a busy disk may need more than one attempt
-			err := b.Erase(t.Context(), "", contextID)
-			if err != nil && !errors.Is(err, transport.ErrUnavailable) {
-				t.Fatal(err)
-			}
-			return err == nil
-		})
-	}
-	erase("c1") // whole blocks of files
+	erase(t, b, "c1") // whole blocks of files
 	nothing("a conversation was erased")
 	for seq := range uint64(20) {
 		if err := b.eraseMessage(t.Context(), deadStream, seq+1); err != nil {
@@ -154,7 +145,7 @@ func TestRemovedBeforeKill(t *testing.T) {
 	})
 	stop()
 	nothing("events were handled")
-	erase("c0")
+	erase(t, b, "c0")
 	nothing("all files were removed")
 }
 

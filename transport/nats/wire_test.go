@@ -312,6 +312,18 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// erase erases a conversation. On a busy machine that may need more than one attempt.
+func erase(t *testing.T, b *Bus, contextID string) {
+	t.Helper()
+	eventually(t, contextID+" is erased", func() bool {
+		err := b.Erase(t.Context(), "", contextID)
+		if err != nil && !errors.Is(err, transport.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
 func dead(t *testing.T, b *Bus) []*transport.DeadLetter {
 	t.Helper()
 	var all []*transport.DeadLetter
