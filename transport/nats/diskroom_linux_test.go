@@ -286,6 +286,22 @@ func TestFloodFromOutside(t *testing.T) {
 	}
 }
 
+// TestNoMoreFiles starts on a disk that has room, and as many files as it may have: the error says what to do. Where no disk can be mounted, the test only
+// logs that.
+func TestNoMoreFiles(t *testing.T) {
+	dir := smallDisk(t, "size=64m,nr_inodes=4")
+	if dir == "" {
+		return
+	}
+	var full error
+	for n := 0; full == nil; n++ {
+		full = os.WriteFile(filepath.Join(dir, fmt.Sprint(n)), nil, 0o600)
+	}
+	if err := checkFolder(dir); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "remove files from its disk (`df -i`") {
+		t.Errorf("checkFolder() = %v, after %v, want that files are to be removed", err, full)
+	}
+}
+
 // smallDisk mounts a small disk; it returns "" where that is not possible.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()

@@ -354,6 +354,10 @@ func checkFolder(dir string) error {
 	if openfiles.None(err) {
 		return fmt.Errorf("store folder %s: %w: %s", filepath.Clean(dir), errors.Unwrap(err), openfiles.Advice())
 	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // perhaps with much room: a disk has so many files at most
+		return fmt.Errorf("no file can be made in the store folder %s: %w; remove files from its disk (`df -i` shows how many it may have) "+
+			"and start again, or choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
+	}
 	if err != nil {
 		return fmt.Errorf("store folder %s is not writable: %w; choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
 	}
