@@ -19,7 +19,8 @@ import (
 const (
 	defaultPage = 50
 	mostPage    = 100
-	mostListed  = 16384 // tasks whose changes are remembered, so that an unchanged conversation is not read again
+	maxPage     = 4 << 20 // bytes of the texts of its tasks, with which a page ends
+	mostListed  = 16384   // tasks whose changes are remembered, so that an unchanged conversation is not read again
 )
 
 // listed is what a list needs of the tasks of a conversation, at a version of it.
@@ -101,6 +102,9 @@ func (s *Server) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a
 	if err := v.check(); err != nil {
 		return nil, err
 	}
+	if c.held != nil && !s.take(ctx, c, maxPage) {
+		return nil, errMuch
+	}
 	all, err := s.list(ctx, c, req.ContextID)
 	if err != nil {
 		return nil, err
@@ -118,12 +122,13 @@ func (s *Server) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a
 	slices.SortFunc(found, func(a, b *place) int { return a.compare(b.then.at, b.id) })
 	out := &a2a.ListTasksResponse{Tasks: []*a2a.Task{}, TotalSize: len(found), PageSize: size}
 	var last *place
+	var texts int64
 	read := map[string][]*record{}
 	for _, p := range found {
 		if after.ID != "" && p.compare(after.At, after.ID) <= 0 {
 			continue
 		}
-		if len(out.Tasks) == size {
+		if len(out.Tasks) == size || texts >= maxPage {
 			out.NextPageToken = cursor{after.Then, last.then.at, last.id}.String()
 			break
 		}
@@ -136,10 +141,25 @@ func (s *Server) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a
 		if i < 0 {
 			continue // it was deleted just now
 		}
-		last = p
-		out.Tasks = append(out.Tasks, s.show(ctx, c, read[p.in][i], v))
+		t := s.show(ctx, c, read[p.in][i], v)
+		texts += textsOf(t)
+		last, out.Tasks = p, append(out.Tasks, t)
 	}
 	return out, nil
+}
+
+// textsOf returns what the texts of a task take, in bytes.
+func textsOf(t *a2a.Task) (n int64) {
+	if t.Status.Message != nil {
+		n = partsSize(t.Status.Message.Parts)
+	}
+	for _, m := range t.History {
+		n += partsSize(m.Parts)
+	}
+	for _, of := range t.Artifacts {
+		n += partsSize(of.Parts)
+	}
+	return n
 }
 
 // list returns the tasks of the caller, of one context or of all.

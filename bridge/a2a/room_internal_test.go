@@ -221,3 +221,38 @@ func TestCallWaitsOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestHistoryHasRoom shows long histories while the caller's other answers leave room and while they do not.
+func TestHistoryHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{Client: &client.Client{}})
+		long := []*a2a.Message{{Parts: a2a.ContentParts{a2a.NewTextPart(strings.Repeat("x", 1<<20)), a2a.NewDataPart(strings.Repeat("x", 1<<20))}}}
+		short := []*a2a.Message{{Parts: a2a.ContentParts{a2a.NewTextPart("x"), nil}}}
+		newest := func(user string, all []*a2a.Message) int {
+			ctx := s.With(t.Context(), user, "")
+			c, err := callerOf(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(s.newest(ctx, c, all))
+		}
+		for range ownAnswered / (2<<20 + 2) {
+			if newest("user:ada", long) != 1 {
+				t.Fatal("a history for which there is room is not shown")
+			}
+		}
+		if newest("user:ada", long) != 0 {
+			t.Error("a history is shown for which there is no room")
+		}
+		if newest("user:ada", short) != 1 || newest("user:bob", long) != 1 {
+			t.Error("a short history, or that of another user, is not shown")
+		}
+		other := s.With(t.Context(), "user:cid", "")
+		if c, _ := callerOf(other); !s.take(other, c, ownAnswered-maxPage+1) {
+			t.Fatal("there is no room")
+		}
+		if _, err := s.ListTasks(s.With(t.Context(), "user:cid", ""), &a2a.ListTasksRequest{}); err == nil || !strings.Contains(err.Error(), "too many answers") {
+			t.Errorf("a list without room: %v", err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package a2a
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,13 +21,20 @@ import (
 // Bounds of a task.
 const (
 	maxHistory = 100      // messages
+	maxSaid    = 4 << 20  // bytes of the texts of a history: its oldest messages give way
 	maxFiles   = 32 << 20 // bytes of all files of an answer
 )
+
+// freeSaid is the size of a history that needs no room, in bytes.
+const freeSaid = 64 << 10
 
 // answerArtifact is the artifact with Cortex's answer.
 const answerArtifact a2a.ArtifactID = "answer"
 
-var errMuchAnswered = errors.New("too many files are being answered")
+var (
+	errMuchAnswered = errors.New("too many files are being answered")
+	errMuch         = exhausted("too many answers are being read: ask again when some of them have been")
+)
 
 // view is how much of a task is shown.
 type view struct {
@@ -56,8 +64,41 @@ func (s *Server) show(ctx context.Context, c *caller, r *record, v view) *a2a.Ta
 		n = min(*v.history, maxHistory)
 	}
 	all := r.history()
-	t.History = all[max(0, len(all)-n):]
+	t.History = s.newest(ctx, c, all[max(0, len(all)-n):])
 	return t
+}
+
+// newest returns the last messages of a history, as many as there is room for.
+func (s *Server) newest(ctx context.Context, c *caller, all []*a2a.Message) []*a2a.Message {
+	size, first := int64(0), len(all)
+	for ; first > 0; first-- {
+		n := partsSize(all[first-1].Parts)
+		if size+n > maxSaid {
+			break
+		}
+		size += n
+	}
+	if c.held != nil && size > freeSaid && !s.take(ctx, c, size) {
+		return nil
+	}
+	return all[first:]
+}
+
+// partsSize returns what the texts and the data of parts take in an answer, in bytes. Files have room of their own.
+func partsSize(parts a2a.ContentParts) (n int64) {
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		switch is := p.Content.(type) {
+		case a2a.Text:
+			n += int64(len(is))
+		case a2a.Data:
+			b, _ := json.Marshal(is.Value) // it was read as JSON
+			n += int64(len(b))
+		}
+	}
+	return n
 }
 
 // status returns the status of a task after a change.
@@ -279,7 +320,7 @@ func (s *Server) GetExtendedAgentCard(ctx context.Context, _ *a2a.GetExtendedAge
 		return nil, err
 	}
 	if c.held != nil && !s.take(ctx, c, maxShown) {
-		return nil, exhausted("too many answers are being read: ask again when some of them have been")
+		return nil, errMuch
 	}
 	return s.card(ctx, c.agent, baseOf(ctx), true)
 }
