@@ -216,7 +216,7 @@ func TestPagesKeepWidth(t *testing.T) {
 		},
 		"models": func(e *env) error {
 			c := e.newLLMList()
-			c.SetArgs(nil)
+			c.SetArgs([]string{}) // not those of this process
 			return c.Execute()
 		},
 		"agent": func(e *env) error {
