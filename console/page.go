@@ -78,6 +78,9 @@ func parse() map[string]*template.Template {
 	return all
 }
 
+// pageTime is for writing a page, from when it is made, which may have taken long beside others.
+const pageTime = 30 * time.Second
+
 // show answers with a page.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, code int, p *page) {
 	p.Person, _ = r.Context().Value(personKey{}).(Person)
@@ -89,6 +92,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, code int, p *page
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTime)) // a test's writer has none
 	w.WriteHeader(code)
 	_, _ = w.Write(b.Bytes()) // who asks may be gone
 }

@@ -303,7 +303,12 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this token is not valid here", http.StatusForbidden)
 		return
 	}
-	_, _ = w.Write([]byte(c.links.put(token, c.cfg.Now().Add(LinkLife), c.cfg.Now())))
+	link := c.links.put(token, c.cfg.Now().Add(LinkLife), c.cfg.Now())
+	if link == "" {
+		http.Error(w, "too many links have been made that nobody has opened: try again in a minute", http.StatusTooManyRequests)
+		return
+	}
+	_, _ = w.Write([]byte(link))
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
@@ -329,17 +334,29 @@ type link struct {
 	until  time.Time
 }
 
-// maxLinks bounds the links at a time.
-const maxLinks = 1000
+// Bounds of the links at a time: of all, and for one bearer token, whose oldest ends.
+const (
+	maxLinks    = 1000
+	maxOwnLinks = 10
+)
 
 // put returns the token of a new link; "" when there are too many.
 func (l *links) put(bearer string, until, now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	own, oldest := 0, ""
 	for t, is := range l.of {
-		if !now.Before(is.until) {
+		switch {
+		case !now.Before(is.until):
 			delete(l.of, t)
+		case is.bearer == bearer:
+			if own++; oldest == "" || is.until.Before(l.of[oldest].until) {
+				oldest = t
+			}
 		}
+	}
+	if own >= maxOwnLinks {
+		delete(l.of, oldest)
 	}
 	if len(l.of) >= maxLinks {
 		return ""

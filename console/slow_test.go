@@ -132,3 +132,36 @@ func TestSlowBrowser(t *testing.T) {
 		}
 	}
 }
+
+// deadlined is a connection that keeps the deadline of its last write.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until, of time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(t time.Time) error {
+	d.until = t
+	return nil
+}
+
+func (d *deadlined) Write(b []byte) (int, error) {
+	d.of = d.until
+	return d.ResponseRecorder.Write(b)
+}
+
+// TestPageHasTime checks that a page has time to be written from when it is made, however long that took.
+func TestPageHasTime(t *testing.T) {
+	w := newWorld(t)
+	b := w.browser()
+	r := httptest.NewRequestWithContext(t.Context(), "GET", w.url+"tasks", nil)
+	r.RemoteAddr = "127.0.0.1:1"
+	for _, c := range b.Jar.Cookies(r.URL) {
+		r.AddCookie(c)
+	}
+	r.Header.Set("Accept", "text/html")
+	to := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	w.pages.ServeHTTP(to, r)
+	if to.Code != 200 || to.of.IsZero() {
+		t.Errorf("the page answers %d, and its write has the deadline %v", to.Code, to.of)
+	}
+}

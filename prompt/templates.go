@@ -145,7 +145,7 @@ func (t *Templates) replace(dir string) error {
 
 // execute runs a template, and removes the newlines at the end of its output.
 func (t *Templates) execute(name string, data any) (string, error) {
-	var b strings.Builder
+	var b bounded
 	if err := t.set.ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("render prompt: %w", err)
 	}
@@ -154,6 +154,19 @@ func (t *Templates) execute(name string, data any) (string, error) {
 		return "", fmt.Errorf("render prompt: template: %s:1: gives no text", name)
 	}
 	return text, nil
+}
+
+// maxText bounds what a template gives, in bytes: no model reads as much, and one of an operator's may repeat something without end.
+const maxText = 64 << 20
+
+// bounded keeps at most maxText.
+type bounded struct{ strings.Builder }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxText {
+		return 0, fmt.Errorf("it gives more than %d bytes", maxText)
+	}
+	return b.Builder.Write(p)
 }
 
 // samples are inputs that together cover every branch of the templates.

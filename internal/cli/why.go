@@ -203,7 +203,11 @@ func costLine(d *llm.Decision) string {
 		parts = append(parts, view.UsageLine(d.Usage))
 	}
 	if d.Repairs > 0 {
-		parts = append(parts, fmt.Sprintf("corrected %d times", d.Repairs))
+		times := "times"
+		if d.Repairs == 1 {
+			times = "time"
+		}
+		parts = append(parts, fmt.Sprintf("corrected %d %s", d.Repairs, times))
 	}
 	return strings.Join(parts, ", ")
 }
