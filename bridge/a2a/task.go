@@ -322,7 +322,11 @@ func (s *Server) GetExtendedAgentCard(ctx context.Context, _ *a2a.GetExtendedAge
 	if c.held != nil && !s.take(ctx, c, maxShown) {
 		return nil, errMuch
 	}
-	return s.card(ctx, c.agent, baseOf(ctx), true)
+	card, err := s.card(ctx, c.agent, baseOf(ctx), true)
+	if err == nil && c.held != nil {
+		s.giveBack(c, max(0, maxShown-int64(sizeOf(card.Skills))))
+	}
+	return card, err
 }
 
 func invalid(format string, args ...any) error {

@@ -35,7 +35,7 @@ var actionFlags = strings.Fields(`
 	client-id callback-port
 	prefix credentials a2a-directory allow-host refresh
 	root skills model-alias allow-servers
-	operator`)
+	operator no-descriptions`)
 
 // exceptions are action flags with the name of a setting.
 var exceptions = map[string]bool{
