@@ -234,7 +234,9 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 			b.log.Warn("nats connection", "err", err, "subject", subject)
 		}),
 	}
-	if o.Server == nil {
+	if o.Server != nil {
+		opts = append(opts, natsgo.WriteBufferSize(1<<10)) // to write is to copy to memory: several events need not wait for the goroutine that flushes
+	} else {
 		opts = append(opts, natsgo.SetCustomDialer(b.dialer(ctx, o.Locate, timeout)), natsgo.SkipHostLookup()) // the dialer looks hosts up
 	}
 	return opts
