@@ -129,7 +129,9 @@ func (c *Console) cost(w http.ResponseWriter, r *http.Request, _ Person) error {
 			one.Decisions++
 			one.Usage = one.Usage.Add(spent)
 		}
-		d.Rows = append(d.Rows, row)
+		if row.Usage.Tokens() > 0 || row.Usage.Cost > 0 {
+			d.Rows = append(d.Rows, row)
+		}
 	}
 	for _, one := range byModel {
 		d.Models = append(d.Models, *one)

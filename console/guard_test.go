@@ -277,3 +277,13 @@ func TestBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestCostOfNothing: what cost nothing is not among the most expensive.
+func TestCostOfNothing(t *testing.T) {
+	w := newWorld(t)
+	w.ask("x", "free")
+	_, page := status(t, w.browser(), "GET", w.url+"cost", "")
+	if !strings.Contains(page, "Decisions") || strings.Contains(page, "most expensive") {
+		t.Errorf("the page says what was the most expensive of nothing:\n%s", page)
+	}
+}

@@ -128,6 +128,8 @@ func (w *world) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*
 		}
 	case word == "hostile":
 		return answer(hostile)
+	case word == "free":
+		return &llm.Decision{Kind: llm.KindRespond, Say: "gladly", Model: "test-1"}, nil
 	case word == "long":
 		return answer("start " + strings.Repeat("x", 1<<20) + " end")
 	case word == "think":
