@@ -34,12 +34,12 @@ type listed struct {
 
 // Contexts implements [storage.Store]. It first reads the order and dates of all conversations: from their outlines or, where an outline does not
 // cover the whole log, from the last entry. It reads titles that no outline has a few at a time as the caller iterates, so that the top of a long
-// list is cheap.
+// list is cheap. Those who list at the same time share the order and the dates.
 func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
 	return func(yield func(storage.ContextInfo, error) bool) {
-		all, err := s.list(ctx, tenant)
+		all, err := s.listings.get(ctx, tenant, s.list)
 		for err == nil && len(all) > 0 {
-			some := all[:min(titlesAhead, len(all))]
+			some := slices.Clone(all[:min(titlesAhead, len(all))]) // others read the list
 			all = all[len(some):]
 			if err = s.readTitles(ctx, some); err != nil {
 				break

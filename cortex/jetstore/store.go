@@ -65,20 +65,21 @@ type Options struct {
 // Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog] and a [storage.Notes] on JetStream. Make one with [Open]. The caller owns
 // the connections and closes them after its last use of the Store; there is nothing else to close.
 type Store struct {
-	nc      *nats.Conn
-	reads   *nats.Conn // for direct gets
-	reading gate       // bounds the requests on reads
-	js      jetstream.JetStream
-	stream  jetstream.Stream
-	snaps   jetstream.KeyValue
-	spent   jetstream.KeyValue
-	written writtenSum // in spent
-	grown   grownSum   // likewise
-	notes   jetstream.KeyValue
-	seals   bool    // this Store has access to the keys of notes
-	ring    keyring // known keys of notes
-	log     *slog.Logger
-	broken  broken // the known damaged conversations
+	nc       *nats.Conn
+	reads    *nats.Conn // for direct gets
+	reading  gate       // bounds the requests on reads
+	js       jetstream.JetStream
+	stream   jetstream.Stream
+	snaps    jetstream.KeyValue
+	spent    jetstream.KeyValue
+	written  writtenSum // in spent
+	grown    grownSum   // likewise
+	notes    jetstream.KeyValue
+	seals    bool    // this Store has access to the keys of notes
+	ring     keyring // known keys of notes
+	log      *slog.Logger
+	broken   broken // the known damaged conversations
+	listings *listings
 
 	// Tests replace these, to answer in place of the server and without waiting.
 	api     string // prefix of the server's API
@@ -101,7 +102,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}
-	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout, publish: puback.New(nc, maxAppends).Publish}
+	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, listings: newListings(), js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout, publish: puback.New(nc, maxAppends).Publish}
 	if err := s.ask(ctx, s.checkServer); err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}
