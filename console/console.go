@@ -136,6 +136,7 @@ func (c *Console) Handler() http.Handler {
 	for pattern, page := range pages {
 		inside.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			who, _ := r.Context().Value(personKey{}).(Person)
+			r = r.WithContext(storage.WithRequester(r.Context(), who.User))
 			give, err := c.receive(w, r, who)
 			defer give()
 			if err == nil {

@@ -2,16 +2,23 @@ package console_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -285,5 +292,37 @@ func TestCostOfNothing(t *testing.T) {
 	_, page := status(t, w.browser(), "GET", w.url+"cost", "")
 	if !strings.Contains(page, "Decisions") || strings.Contains(page, "most expensive") {
 		t.Errorf("the page says what was the most expensive of nothing:\n%s", page)
+	}
+}
+
+// askedStore notes for whom the logs of conversations are read.
+type askedStore struct {
+	*memstore.Store
+
+	mu sync.Mutex
+	of map[string]bool
+}
+
+func (s *askedStore) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	s.mu.Lock()
+	s.of[storage.Requester(ctx)] = true
+	s.mu.Unlock()
+	return s.Store.Load(ctx, tenant, contextID, after)
+}
+
+// TestReadsAreSomebodys checks that a page reads for the person who asked for it: a store serves those who read by turns.
+func TestReadsAreSomebodys(t *testing.T) {
+	var store *askedStore
+	w := newWorld(t, func(c *console.Config) {
+		store = &askedStore{Store: c.Store.(*memstore.Store), of: map[string]bool{}}
+		c.Store = store
+		c.Identify = func(token string) (console.Person, error) { return console.Person{User: "user:" + token}, nil }
+	})
+	w.ask("x", "hello")
+	for _, page := range []string{"c/x", "cost", "tasks?all", "conversations?text=words"} {
+		status(t, http.DefaultClient, "GET", w.url+page, "", "Cookie", "cortex_"+must1(url.Parse(w.url))(t).Port()+"=ada")
+	}
+	if want := map[string]bool{"user:ada": true}; !maps.Equal(store.of, want) {
+		t.Errorf("the logs are read for %v, want %v", store.of, want)
 	}
 }

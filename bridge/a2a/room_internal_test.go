@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // TestAnswering checks that a user has a bounded number of bytes in answers at a time, waits for those before, and takes nothing from others; and that
@@ -255,4 +256,14 @@ func TestHistoryHasRoom(t *testing.T) {
 			t.Errorf("a list without room: %v", err)
 		}
 	})
+}
+
+// TestReadsAreSomebodys checks that a call reads for the user who makes it: a store serves those who read by turns.
+func TestReadsAreSomebodys(t *testing.T) {
+	s := New(Config{Client: &client.Client{User: "user:cortex"}})
+	for user, want := range map[string]string{"user:ada": "user:ada", "": "user:cortex"} {
+		if got := storage.Requester(s.With(t.Context(), user, "")); got != want {
+			t.Errorf("a call of %q reads for %q, want %q", user, got, want)
+		}
+	}
 }

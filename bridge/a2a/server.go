@@ -78,7 +78,7 @@ func (s *Server) With(ctx context.Context, user, agent string) context.Context {
 	if user != "" {
 		own.User = user
 	}
-	return context.WithValue(ctx, callerKey{}, &caller{Client: &own, agent: agent, held: &held{}})
+	return context.WithValue(storage.WithRequester(ctx, own.User), callerKey{}, &caller{Client: &own, agent: agent, held: &held{}})
 }
 
 // WithToken returns the ctx of a call with the bearer token that it has shown.

@@ -48,7 +48,7 @@ const loadTime = 10 * time.Second
 func (s *Server) load(ctx context.Context, c *caller, contextID string) (*conversation.Conversation, error) {
 	ctx, end := context.WithTimeout(ctx, loadTime)
 	defer end()
-	conv, err := storage.Load(ctx, s.cfg.Store, c.Tenant, contextID)
+	conv, err := storage.Load(storage.WithRequester(ctx, c.user()), s.cfg.Store, c.Tenant, contextID)
 	if err != nil || conv.Seq == 0 || !conv.Admits(c.user()) {
 		return nil, err
 	}

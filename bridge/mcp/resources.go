@@ -124,7 +124,7 @@ type conversationLine struct {
 func (s *Server) readConversations(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	c := s.callerOf(req.Extra, req.Session, req.ClientInfo())
 	list, examined, note := []conversationLine{}, 0, ""
-	bounded, end := context.WithTimeout(ctx, loadTime)
+	bounded, end := context.WithTimeout(storage.WithRequester(ctx, c.user()), loadTime)
 	defer end()
 	for info, err := range s.cfg.Store.Contexts(bounded, c.Tenant) {
 		if err == nil && len(list) == mostConversations {
