@@ -59,6 +59,8 @@ type Site struct {
 	Store storage.Store
 	// Agents returns the cards of the agents that can be given work now. The caller must not change them.
 	Agents func() []*a2a.AgentCard
+	// Keyed returns the ids of the agents that have keys of their own, present or not; nil if that is not known, or there are no keys.
+	Keyed func() ([]string, error)
 	// Leads reports whether this process is the one of the tenant's replicas that now does the work which only one of them does.
 	Leads func() bool
 	// Ready reports that the role's work has begun. Until its first call, /readyz says that the service is starting.

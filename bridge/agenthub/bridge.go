@@ -79,7 +79,7 @@ func newBridge(at *role.Site, prefix string, t times, l line) (*bridge, error) {
 	}
 	b.guests = &guests{b: b, by: map[string]*guest{}, streams: map[string]int{}}
 	b.chats = &chats{b: b, open: map[string]*chat{}}
-	b.names = kit.NewNames(hostName, func(id string) { b.wg.Go(func() { b.guests.changed(b.ctx, id) }) })
+	b.names = kit.NewNames(hostName, at.Keyed, func(id string) { b.wg.Go(func() { b.guests.changed(b.ctx, id) }) })
 	b.names.Said = l.agent
 	return b, nil
 }

@@ -19,7 +19,7 @@
 //	all other messages       passed on between the programs, as tasks and status updates are: none of Cortex's business
 //
 // An agent whose name somebody else has in Cortex, or takes later for an agent that announces itself, is left out, with words in the log and for the
-// agent, and let in when the name is free. The name
+// agent, and let in when the name is free. So is one with the name of an agent that has keys and is away. The name
 // cortex is Cortex's own: to subscribe as it fails with AlreadyExists, so that nobody answers twice. A chat_responder that is there answers the messages to
 // it; without one Cortex does.
 //

@@ -10,7 +10,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -155,15 +154,14 @@ func (g *guest) settle(ctx context.Context) error {
 	g.mu.Lock()
 	card, known := g.card, g.known
 	g.mu.Unlock()
-	var err error
-	switch by := b.names.By(g.id, known != nil); {
+	err := b.names.Taken(g.id, known != nil, "it is left out; start Cortex with --agenthub-prefix to have both")
+	switch {
 	case !wanted && known != nil:
 		b.host.Remove(g.id)
-		card = nil
+		card, err = nil, nil
 	case !wanted:
 		return nil
-	case by != "":
-		err = fmt.Errorf("another agent called %s is there (%s): it is left out; start Cortex with --agenthub-prefix to have both", g.id, shorten.Line(by, 100))
+	case err != nil:
 		if known != nil {
 			b.host.Remove(g.id)
 			g.mu.Lock()

@@ -2,6 +2,10 @@ package kit_test
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +18,74 @@ import (
 
 func nothing(context.Context, *agents.Task) (*agents.Result, error) { return nil, nil }
 
+// takenBy reports whether a name is taken by somebody who has announced it; nil: it is free.
+func takenBy(err error, by string) bool {
+	return by == "" && err == nil || by != "" && err != nil && strings.Contains(err.Error(), "("+by+")")
+}
+
+// A name with a key is taken while its agent is away, also from an agent that was let in, until the key is gone. While that cannot be read, it stays so.
+func TestNamesWithKeys(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	var mu sync.Mutex
+	var unread error
+	keyed := []string{"first"}
+	set := func(err error, ids ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		unread, keyed = err, ids
+	}
+	looked := make(chan bool, 1)
+	hasKeys := func() ([]string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case looked <- true:
+		default:
+		}
+		return keyed, unread
+	}
+	changed := make(chan string, 10)
+	names := kit.NewNames("mine", hasKeys, func(id string) { changed <- id })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- names.Run(ctx, bus, "") }()
+	if err := names.Synced(ctx); err != nil {
+		t.Fatal(err)
+	}
+	taken := func(id string) bool {
+		out, in := names.Taken(id, false, "choose another"), names.Taken(id, true, "choose another")
+		if (out == nil) != (in == nil) || out != nil && !strings.HasSuffix(out.Error(), "keys of its own, which may be away: choose another") {
+			t.Errorf("Taken(%s) = %v, and %v for one that was let in", id, out, in)
+		}
+		return out != nil
+	}
+	if !taken("first") || taken("second") {
+		t.Error("at the start, first is taken and second is not")
+	}
+	if id := <-changed; id != "first" {
+		t.Errorf("%s has changed", id)
+	}
+	set(nil, "second")
+	if ids := []string{<-changed, <-changed}; !slices.Contains(ids, "first") || !slices.Contains(ids, "second") {
+		t.Errorf("%v have changed", ids)
+	}
+	if taken("first") || !taken("second") {
+		t.Error("then second is taken and first is not")
+	}
+	set(errors.New("no such folder"))
+	for range 3 { // one may have been in the buffer, and one asked before
+		<-looked
+	}
+	if !taken("second") {
+		t.Error("what cannot be read is free")
+	}
+	stop()
+	if err := <-ended; err == nil {
+		t.Error("Run returned nil")
+	}
+}
+
 // Names are taken as long as others announce them, alone or by their hosts; those of the own host are not. To one that announces itself, others give way.
 func TestNames(t *testing.T) {
 	bus := memory.New(nil)
@@ -21,7 +93,7 @@ func TestNames(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	changed := make(chan string, 10)
-	names := kit.NewNames("mine", func(id string) { changed <- id })
+	names := kit.NewNames("mine", nil, func(id string) { changed <- id })
 	ended := make(chan error, 1)
 	go func() { ended <- names.Run(ctx, bus, "") }()
 	if err := names.Synced(ctx); err != nil {
@@ -57,9 +129,9 @@ func TestNames(t *testing.T) {
 	})
 	is := func(id, by string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); names.By(id, false) != by; <-time.After(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !takenBy(names.Taken(id, false, ""), by); <-time.After(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("By(%s) = %q, want %q", id, names.By(id, false), by)
+				t.Fatalf("Taken(%s) = %v, want %q", id, names.Taken(id, false, ""), by)
 			}
 		}
 	}
@@ -68,8 +140,8 @@ func TestNames(t *testing.T) {
 	is("alone", "one")
 	is("shared", "")
 	for id, want := range map[string]string{"hosted": "", "alone": "one", "shared": ""} {
-		if by := names.By(id, true); by != want {
-			t.Errorf("the agent %s gives way to %q, want %q", id, by, want)
+		if err := names.Taken(id, true, ""); !takenBy(err, want) {
+			t.Errorf("the agent %s gives way to %v, want %q", id, err, want)
 		}
 	}
 	theirs()

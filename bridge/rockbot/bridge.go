@@ -84,7 +84,7 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	b.guests = &guests{b: b, notes: notes, more: make(chan struct{}, 1), by: map[string]*guest{}, told: map[string]bool{}}
 	b.faces = &faces{b: b, turn: semaphore.NewWeighted(1), by: map[string]*face{}, told: map[string]bool{}}
 	b.asks = &asks{b: b, notes: notes, open: map[string]*ask{}}
-	b.names = kit.NewNames(hostName, func(string) { b.guests.wake() })
+	b.names = kit.NewNames(hostName, at.Keyed, func(string) { b.guests.wake() })
 	return b, nil
 }
 

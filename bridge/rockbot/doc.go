@@ -33,7 +33,7 @@
 //
 // Structured input is a data part for the second generation, whose cards have more members, and JSON behind the text for the first. RockBot has no files: their
 // names are in the text. An agent whose id somebody else has announced in Cortex is left out until it is free, also when that one has come
-// later, and so is one that is only called by HTTP.
+// later, or has keys and is away, and so is one that is only called by HTTP.
 //
 // # Agents of Cortex
 //

@@ -271,12 +271,9 @@ func (gs *guests) settle(ctx context.Context, g *guest) {
 	gs.keep(ctx, g)
 }
 
-// taken returns an error if an agent is left out, or has to give way, since somebody else has announced an agent with that id.
+// taken returns an error if an agent is left out, or has to give way, since its id is somebody else's.
 func (gs *guests) taken(g *guest) error {
-	if by := gs.b.names.By(g.id, g.served != nil); by != "" {
-		return fmt.Errorf("another agent called %s is there (%s): it is left out; start Cortex with --rockbot-prefix to have both", g.id, shorten.Line(by, 100))
-	}
-	return nil
+	return gs.b.names.Taken(g.id, g.served != nil, "it is left out; start Cortex with --rockbot-prefix to have both")
 }
 
 // admit returns why Cortex cannot have an agent whose id is free; nil if it can.

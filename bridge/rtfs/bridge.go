@@ -56,7 +56,7 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atOnce, Deliveries: -1}); err != nil {
 		return nil, transport.Permanent(err)
 	}
-	b.names = kit.NewNames(hostName, func(string) { b.leases.wake() })
+	b.names = kit.NewNames(hostName, at.Keyed, func(string) { b.leases.wake() })
 	return b, nil
 }
 

@@ -28,7 +28,7 @@
 //	the first endpoint of http or https in the card, then the others, then endpoint_url: where it is called
 //
 // An agent whose name somebody else has in Cortex is refused, with words. One that finds its name taken after a restart, or
-// by an agent that has come later and announces itself, is left out until the name is free.
+// by an agent that has come later and announces itself, or has got a key, is left out until the name is free. A name with a key is never free.
 // Leases survive a restart, and replicas of Cortex have each other's within half a minute.
 //
 // A task is a POST of {"capability_id", "input", "metadata"}: the input is the task's, or {"text": …}; names of files are in the text, files are not sent. The

@@ -2,7 +2,6 @@ package rtfs
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -148,13 +147,9 @@ func (ls *leases) admit(l, old *lease) error {
 	return nil
 }
 
-// taken returns an error if an agent is left out, or has to give way, since somebody else has announced an agent with that id.
+// taken returns an error if an agent is left out, or has to give way, since its id is somebody else's.
 func (ls *leases) taken(l *lease) error {
-	by := ls.b.names.By(l.id, ls.served[l.id] != nil)
-	if by == "" {
-		return nil
-	}
-	return fmt.Errorf("another agent called %s is there (%s): choose another id, or start Cortex with --rtfs-prefix to have both", l.id, shorten.Line(by, 100))
+	return ls.b.names.Taken(l.id, ls.served[l.id] != nil, "choose another id, or start Cortex with --rtfs-prefix to have both")
 }
 
 // serve makes Cortex know an agent, or its new card, or that it gives way to another one. What fails is tried again by run.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	a2aserver "github.com/cortex-orchestrator/cortex/bridge/a2a"
@@ -43,6 +44,8 @@ type node struct {
 	claim        *datadir.Claim        // likewise
 	clock        *retain.Clock         // for deleting by age
 	broken       atomic.Pointer[error] // why the server has given up its store, after which the server's end may hang
+	keys         string                // folder of the keys, where it is known
+	unread       rate.Sometimes        // limits the log of what cannot be read there
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
@@ -124,7 +127,7 @@ func newNode(ctx context.Context, log *slog.Logger) *node {
 		return stage{func(part func(context.Context) error) { g.Go(func() error { return part(ctx) }) }, stop, g.Wait}
 	}
 	return &node{
-		log: log, roles: new(roles.Group), release: func() {}, closeLLM: func() error { return nil }, returns: &returns{log: log, now: time.Now},
+		log: log, unread: rate.Sometimes{Interval: time.Minute}, roles: new(roles.Group), release: func() {}, closeLLM: func() error { return nil }, returns: &returns{log: log, now: time.Now},
 		work: of(true), agents: of(false), watch: of(false),
 	}
 }
@@ -252,6 +255,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	conn, err := dial(ctx, o)
 	if err != nil {
 		return err
+	}
+	if n.keys = s.node.auth; n.server == nil {
+		n.keys = auth.FolderOf(s.creds, s.tenant)
 	}
 	url := s.nats
 	if n.server != nil {

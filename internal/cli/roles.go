@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/internal/roles"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // addRoles adds the flags of the program's roles to a command, and returns the roles.
@@ -36,7 +37,21 @@ func (s *settings) addRoles(c *cobra.Command) *roles.Group {
 
 // site returns what a role of the program works with.
 func (n *node) site() *role.Site {
-	return &role.Site{Tenant: n.tenant, Logger: n.log, Client: n.client(), Transport: n.bus, Store: n.store, Agents: n.online, Leads: n.leads}
+	return &role.Site{Tenant: n.tenant, Logger: n.log, Client: n.client(), Transport: n.bus, Store: n.store, Agents: n.online, Keyed: n.keyed, Leads: n.leads}
+}
+
+// keyed returns the ids of the agents that have keys of their own, as far as their folder is here.
+func (n *node) keyed() ([]string, error) {
+	if n.keys == "" {
+		return nil, nil
+	}
+	ids, err := auth.AgentIDs(n.keys, n.tenant)
+	if err != nil {
+		n.unread.Do(func() {
+			n.log.Warn("whose names have keys cannot be read: those count that were read last", "err", oneLine(err))
+		})
+	}
+	return ids, err
 }
 
 // online returns the cards of the agents that can be given work.

@@ -238,6 +238,18 @@ func Admin(dir, tenant string) string {
 	return filepath.Join(tenantDir(dir, tenant), adminFile)
 }
 
+// FolderOf returns the folder of keys of which a file is [Admin], "" if it lies elsewhere.
+func FolderOf(file, tenant string) string {
+	if file == "" {
+		return ""
+	}
+	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if filepath.Clean(file) != Admin(dir, tenant) || check(dir) != nil {
+		return ""
+	}
+	return dir
+}
+
 // Admins returns the credentials of the tenants' orchestrators, by the id of their account. A tenant without such a file is left out.
 func Admins(dir string) (map[string]string, error) {
 	all, err := Tenants(dir)
@@ -266,6 +278,26 @@ func AgentFile(dir, tenant, id string) string {
 // UserFile returns the path of the credentials of a person, which may be missing.
 func UserFile(dir, tenant, name string) string {
 	return filepath.Join(tenantDir(dir, tenant), usersDir, transport.Escape(name)+credsSuffix)
+}
+
+// AgentIDs returns the ids of the agents of a tenant that have credentials in a folder, sorted. The names of the files say it, so that a damaged file
+// hides nobody.
+func AgentIDs(dir, tenant string) ([]string, error) {
+	if err := check(dir); err != nil {
+		return nil, err
+	}
+	files, err := filesWith(filepath.Join(tenantDir(dir, tenant), agentsDir), credsSuffix)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, f := range files {
+		if id, err := transport.Unescape(strings.TrimSuffix(filepath.Base(f), credsSuffix)); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
 }
 
 // List returns the identities of all credentials in a folder, by tenant, then orchestrator, people and agents.
