@@ -133,7 +133,7 @@ var allowed = map[string][]string{
 	"client":                                   {"internal/document", "internal/recent", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/shorten", "internal/rest", "bridge/kit", "internal/recent"},
 	"bridge/rtfs":                              {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/httpclient", "internal/nesting", "internal/publicnet", "internal/shorten", "internal/webhook", "transport", "bridge/taken", "internal/httpserver", "internal/rest"},
-	"bridge/kit":                               {"internal/publicnet", "transport", "internal/rest", "internal/shorten"},
+	"bridge/kit":                               {"internal/nesting", "internal/publicnet", "transport", "internal/rest", "internal/shorten"},
 	"bridge/rockbot":                           {"agentcard", "agents", "app/role", "bridge/kit", "client", "cortex/conversation", "cortex/storage", "internal/document", "internal/locks", "internal/nesting", "internal/publicnet", "internal/shorten", "transport", "internal/rest"},
 	"bridge/rockbot/rockbottest":               {"internal/process"},
 	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/webhook", "internal/rest", "bridge/kit", "internal/httpserver"},

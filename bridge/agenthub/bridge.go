@@ -77,7 +77,7 @@ func newBridge(at *role.Site, prefix string, t times, l line) (*bridge, error) {
 	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atOnce, Deliveries: -1, Grace: -1}); err != nil {
 		return nil, transport.Permanent(err)
 	}
-	b.guests = &guests{b: b, by: map[string]*guest{}, streams: map[string]int{}}
+	b.guests = &guests{b: b, held: kit.MaxCards, by: map[string]*guest{}, streams: map[string]int{}}
 	b.chats = &chats{b: b, open: map[string]*chat{}}
 	b.names = kit.NewNames(hostName, at.Keyed, func(id string) { b.wg.Go(func() { b.guests.changed(b.ctx, id) }) })
 	b.names.Said = l.agent

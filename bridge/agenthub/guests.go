@@ -2,6 +2,7 @@ package agenthub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -26,6 +28,7 @@ type guest struct {
 
 	mu      sync.Mutex
 	card    *a2a.AgentCard
+	weight  int // of the card
 	streams int
 	came    bool        // it has had a stream
 	until   time.Time   // when it is forgotten, without a stream
@@ -43,7 +46,8 @@ func (g *guest) shown() *a2a.AgentCard {
 
 // guests are the registered agents, by name. They are safe for concurrent use.
 type guests struct {
-	b *bridge
+	b    *bridge
+	held int // what all cards may take
 
 	mu      sync.Mutex
 	by      map[string]*guest
@@ -59,8 +63,13 @@ func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard
 	if transport.IsReserved(id) {
 		return fmt.Errorf("the name %s is Cortex's own: choose another, or start Cortex with --agenthub-prefix", id)
 	}
+	weight := kit.Weight(card)
 	gs.mu.Lock()
 	g := gs.by[name]
+	if err := gs.fits(g, weight); err != nil {
+		gs.mu.Unlock()
+		return err
+	}
 	if g == nil {
 		for _, other := range gs.by {
 			if other.id == id {
@@ -77,13 +86,32 @@ func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard
 		gs.by[name] = g
 	}
 	g.mu.Lock()
-	g.card = card
+	g.card, g.weight = card, weight
 	if g.streams == 0 {
 		g.expire(gs.b.times.registered)
 	}
 	g.mu.Unlock()
 	gs.mu.Unlock()
 	return g.settle(ctx)
+}
+
+// fits returns an error if the cards of all agents take too much memory with a new one of g, which is nil for an agent that is not registered. One that is
+// there may always have a smaller card. gs.mu is held.
+func (gs *guests) fits(g *guest, weight int) error {
+	held, was := weight, 0
+	for _, other := range gs.by {
+		other.mu.Lock()
+		if other == g {
+			was = other.weight
+		} else {
+			held += other.weight
+		}
+		other.mu.Unlock()
+	}
+	if held > gs.held && weight > was {
+		return errors.New("the cards of all agents take too much memory with this one: make it shorter, or have others leave")
+	}
+	return nil
 }
 
 // opened takes note of a stream of a peer.

@@ -96,3 +96,44 @@ func TestHeavyTasks(t *testing.T) {
 		}
 	}
 }
+
+// TestHeavyCards registers agents until their cards take too much memory together. One that is there may have a smaller card, and what is left has room again.
+func TestHeavyCards(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	hub := w.dial()
+	register := func(name string, n int) string {
+		t.Helper()
+		r, err := hub.RegisterAgent(t.Context(), &hubpb.RegisterAgentRequest{AgentCard: &hubpb.AgentCard{Name: name, Description: strings.Repeat("x", n)}})
+		must(t, err)
+		return r.Error
+	}
+	if why := register("first", 3<<20); why != "" { // it is cut
+		t.Errorf("first: %s", why)
+	}
+	gs := w.hub.guests
+	gs.mu.Lock()
+	one := gs.by["first"].weight
+	gs.held = one
+	gs.mu.Unlock()
+	if one > 4*maxAbout {
+		t.Errorf("a card that is cut takes %d bytes", one)
+	}
+	if why := register("second", 3<<20); !strings.Contains(why, "too much memory") {
+		t.Errorf("second: %q", why)
+	}
+	for _, n := range []int{3 << 20, 10} { // the same again, and less
+		if why := register("first", n); why != "" {
+			t.Errorf("first with %d bytes: %s", n, why)
+		}
+	}
+	gs.mu.Lock()
+	gs.held = 2*one - 1
+	gs.mu.Unlock()
+	if why := register("second", 3<<20); why != "" {
+		t.Errorf("second: %s", why)
+	}
+	if why := register("first", 3<<20); !strings.Contains(why, "too much memory") {
+		t.Errorf("first with more: %q", why)
+	}
+}

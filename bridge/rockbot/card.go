@@ -23,24 +23,18 @@ const (
 // defaultSkill is the skill of an agent whose card has none: what its description says.
 const defaultSkill = "default"
 
-// cardOf returns the card by which an agent of RockBot is known in Cortex.
+// cardOf returns the card by which an agent of RockBot is known in Cortex, of one that was cut.
 func cardOf(c *card, prefix string) (*a2a.AgentCard, error) {
 	is := &a2a.AgentCard{
-		Name: prefix + c.AgentName, Description: shorten.To(deref(c.Description), maxAbout), Version: shorten.To(deref(c.Version), maxWord),
+		Name: prefix + c.AgentName, Description: deref(c.Description), Version: deref(c.Version),
 		Skills: []a2a.AgentSkill{}, DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
 	}
-	known := map[string]bool{}
 	for _, s := range c.Skills {
-		if s == nil || s.ID == "" || known[s.ID] {
-			continue
-		}
 		if len(s.ID) > maxWord {
 			return nil, fmt.Errorf("a skill's id has more than %d bytes", maxWord)
 		}
-		known[s.ID] = true
 		is.Skills = append(is.Skills, a2a.AgentSkill{
-			ID: s.ID, Name: shorten.To(cmp.Or(s.Name, s.ID), maxWord), Description: shorten.To(deref(s.Description), maxAbout),
-			Tags: few(s.Tags), Examples: few(s.Examples),
+			ID: s.ID, Name: shorten.To(cmp.Or(s.Name, s.ID), maxWord), Description: deref(s.Description), Tags: s.Tags, Examples: s.Examples,
 		})
 		if len(is.Skills) > transport.MaxSkills {
 			return nil, fmt.Errorf("it has more than %d skills", transport.MaxSkills)

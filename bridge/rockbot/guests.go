@@ -3,6 +3,7 @@ package rockbot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -35,6 +37,7 @@ type guest struct {
 	mu      sync.Mutex
 	theirs  *card
 	card    *a2a.AgentCard
+	weight  int       // of the card
 	heard   time.Time // when its card came last
 	left    bool      // it has said that it leaves
 	refused string    // why it is left out
@@ -67,6 +70,7 @@ func (g *guest) isSecond() bool {
 // guests are the agents of RockBot, by name in lower case: RockBot's directory knows no difference. They are safe for concurrent use.
 type guests struct {
 	b     *bridge
+	held  int // what all cards may take
 	notes storage.Notes
 	more  chan struct{} // holds one when there is something to do
 
@@ -145,6 +149,7 @@ func (gs *guests) tell(why, of string) {
 
 // put takes a card, which replaces that of the same agent.
 func (gs *guests) put(c *card, pinned bool, heard time.Time) error {
+	c.cut()
 	is, err := cardOf(c, gs.b.o.prefix)
 	if err != nil {
 		return err
@@ -156,6 +161,7 @@ func (gs *guests) put(c *card, pinned bool, heard time.Time) error {
 	if transport.IsReserved(id) {
 		return fmt.Errorf("the name %s is Cortex's own: start Cortex with --rockbot-prefix", id)
 	}
+	weight := kit.Weight(is)
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	key := strings.ToLower(c.AgentName)
@@ -165,6 +171,8 @@ func (gs *guests) put(c *card, pinned bool, heard time.Time) error {
 		return nil
 	case g == nil && len(gs.by) >= maxGuests:
 		return fmt.Errorf("there are %d agents of RockBot: no more are allowed", maxGuests)
+	case !c.IsDeregistering && !gs.fit(g, weight):
+		return errors.New("the cards of all agents take too much memory with this one: it is left out until it is shorter, or others have left")
 	case g == nil || g.name != c.AgentName && !g.pinned:
 		for other, is := range gs.by {
 			if is.id == id && other != key {
@@ -184,10 +192,26 @@ func (gs *guests) put(c *card, pinned bool, heard time.Time) error {
 	g.pinned = g.pinned || pinned
 	if g.left = c.IsDeregistering; !g.left || g.theirs == nil {
 		is.Name = gs.b.o.prefix + g.name
-		g.theirs, g.card, g.heard = c, is, heard
+		g.theirs, g.card, g.weight, g.heard = c, is, weight, heard
 	}
 	gs.wake()
 	return nil
+}
+
+// fit reports whether the cards of all agents take no more memory than they may with a new one of g, which is nil for an agent that is not known. One that
+// is there may always have a smaller card. gs.mu is held.
+func (gs *guests) fit(g *guest, weight int) bool {
+	held, was := weight, 0
+	for _, other := range gs.by {
+		other.mu.Lock()
+		if other == g {
+			was = other.weight
+		} else {
+			held += other.weight
+		}
+		other.mu.Unlock()
+	}
+	return held <= gs.held || weight <= was
 }
 
 // pin takes the agents of a file, which get work also while they are away.

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Exchanges of RockBot.
@@ -219,6 +221,33 @@ func readCard(body []byte) (*card, error) {
 		}
 	}
 	return c, checkName(c.AgentName)
+}
+
+// cut shortens a card to what is read of it: it is kept, and noted.
+func (c *card) cut() {
+	cutText(c.Description, maxAbout)
+	cutText(c.Version, maxWord)
+	c.url = shorten.To(c.url, maxAbout)
+	known := map[string]bool{}
+	c.Skills = slices.DeleteFunc(c.Skills, func(s *skill) bool {
+		if s == nil || s.ID == "" || known[s.ID] {
+			return true
+		}
+		known[s.ID] = true
+		return false
+	})
+	c.Skills = slices.Clone(c.Skills[:min(len(c.Skills), transport.MaxSkills+1)]) // one more says that there are too many
+	for _, s := range c.Skills {
+		s.ID, s.Name = shorten.To(s.ID, maxWord+1), shorten.To(s.Name, maxWord) // likewise
+		cutText(s.Description, maxAbout)
+		s.Tags, s.Examples = few(s.Tags), few(s.Examples)
+	}
+}
+
+func cutText(text *string, n int) {
+	if text != nil {
+		*text = shorten.To(*text, n)
+	}
 }
 
 // checkName returns what is wrong with the name of an agent: it has to be one that topics and queues can be named after, and nobody else's.

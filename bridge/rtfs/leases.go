@@ -12,14 +12,12 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// Bounds of all agents: their number, and what their cards take in memory, in bytes, as far as that can be estimated.
-const (
-	maxLeases = 10_000
-	maxHeld   = 256 << 20
-)
+// maxLeases bounds the agents.
+const maxLeases = 10_000
 
 // leases are the agents that have registered. They are safe for concurrent use.
 type leases struct {
@@ -40,7 +38,7 @@ type leases struct {
 
 func newLeases(b *bridge) *leases {
 	return &leases{
-		b: b, keep: newKeeper(b.at, b.prefix), more: make(chan struct{}, 1), most: maxLeases, held: maxHeld, turn: semaphore.NewWeighted(1),
+		b: b, keep: newKeeper(b.at, b.prefix), more: make(chan struct{}, 1), most: maxLeases, held: kit.MaxCards, turn: semaphore.NewWeighted(1),
 		served: map[string]*a2a.AgentCard{}, refused: map[string]string{}, by: map[string]*lease{},
 	}
 }

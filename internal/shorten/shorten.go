@@ -1,9 +1,13 @@
 // Package shorten truncates texts between characters.
 package shorten
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
-// To returns the longest prefix of s of at most n bytes that ends between characters.
+// To returns the longest prefix of s of at most n bytes that ends between characters. It is a copy: who keeps the beginning of a long text does not keep
+// its end.
 func To(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -12,7 +16,7 @@ func To(s string, n int) string {
 	for end > 0 && n-end < utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
-	return s[:end]
+	return strings.Clone(s[:end])
 }
 
 // Words returns the first words, at most most of them, each truncated to n bytes. It is never nil.

@@ -1,7 +1,9 @@
 package shorten_test
 
 import (
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
@@ -26,6 +28,16 @@ func TestTo(t *testing.T) {
 	} {
 		if got := shorten.To(c.s, c.n); got != c.want {
 			t.Errorf("To(%q, %d) = %q, want %q", c.s, c.n, got, c.want)
+		}
+	}
+}
+
+// TestToIsACopy checks that the beginning of a text does not keep its end in memory.
+func TestToIsACopy(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for _, got := range []string{shorten.To(long, 10), shorten.Words([]string{long}, 1, 10)[0]} {
+		if unsafe.StringData(got) == unsafe.StringData(long) {
+			t.Errorf("%q is a part of the long text", got)
 		}
 	}
 }
