@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/bridge/rockbot/rockbottest"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -90,6 +91,47 @@ func TestAgain(t *testing.T) {
 	}
 	if runs.Load() != 1 {
 		t.Errorf("it was done %d times", runs.Load())
+	}
+}
+
+// acks takes note of what becomes of a message.
+type acks struct{ acked, requeued atomic.Bool }
+
+func (a *acks) Ack(uint64, bool) error { a.acked.Store(true); return nil }
+
+func (a *acks) Nack(_ uint64, _, requeue bool) error { a.requeued.Store(requeue); return nil }
+
+func (a *acks) Reject(uint64, bool) error { return nil }
+
+// TestAgainIsKept has a task come again while nothing can be said to RabbitMQ: the message stays there until its answer was sent again, or who repeats a task
+// often would have Cortex keep all that for them.
+func TestAgainIsKept(t *testing.T) {
+	w := newWorld(t)
+	p, id := w.callers(func(context.Context, *agents.Task) (*agents.Result, error) { return agents.Text("done"), nil })
+	w.response(p, p.Invoke(id, "shout", "hello"), 1)
+	b, err := newBridge(w.site(), &w.o, w.times)
+	must(t, err)
+	var q *ask
+	w.Until("it is noted", func() bool {
+		for n, err := range b.asks.notes.Notes(t.Context(), "", storage.NoteReply) {
+			must(t, err)
+			q = readAsk(&n)
+		}
+		return q != nil && q.Answered
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	b.ctx = ctx
+	a := &acks{}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.asks.repeat(ctx, &amqp.Delivery{Acknowledger: a}, q, &request{})
+	}()
+	cancel()
+	<-ended
+	b.asks.wg.Wait()
+	if a.acked.Load() || !a.requeued.Load() {
+		t.Errorf("acknowledged: %v, given back: %v", a.acked.Load(), a.requeued.Load())
 	}
 }
 

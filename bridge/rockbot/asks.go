@@ -241,15 +241,22 @@ func (as *asks) repeat(ctx context.Context, d *amqp.Delivery, q *ask, r *request
 		}
 		return
 	}
-	_ = d.Ack(false)
-	as.wg.Go(func() {
-		said, ok, err := as.b.at.Client.Log(as.b.ctx, q.turn())
-		if err == nil && ok {
-			if r, _, err := as.resultOf(as.b.ctx, q, said); err == nil {
-				_ = as.answer(as.b.ctx, q, r, typeResult)
-			}
+	// RabbitMQ keeps the message until the answer was given: who repeats a task faster than that has it wait there.
+	said, ok, err := as.b.at.Client.Log(ctx, q.turn())
+	if err == nil && ok {
+		var is *result
+		if is, _, err = as.resultOf(ctx, q, said); err == nil {
+			err = as.answer(ctx, q, is, typeResult)
 		}
-	})
+	}
+	switch {
+	case err != nil && (ctx.Err() != nil || errors.Is(err, transport.ErrUnavailable)):
+		as.b.again(ctx, d, err)
+		return
+	case err != nil: // its conversation is damaged
+		as.b.at.Logger.Warn("the answer to a task of RockBot cannot be sent again", "source", q.Source, "context_id", q.Context, "err", err)
+	}
+	_ = d.Ack(false)
 }
 
 // resume waits for the answers to the tasks that an earlier process has accepted.
