@@ -320,3 +320,76 @@ func TestCortexsAgent(t *testing.T) {
 		t.Errorf("the answer is %v", m)
 	}
 }
+
+// TestChatsOfNobody fills all chats with messages whose answers nobody takes: others can ask all the same, in place of the oldest of whoever has most of
+// them. A chat that Cortex still works on is never given up.
+func TestChatsOfNobody(t *testing.T) {
+	cs := &chats{open: map[string]*chat{}}
+	enter := func(peer string, n int) (*chat, error) {
+		c := newChat(&hubpb.Message{MessageId: fmt.Sprint(n), ContextId: peer}, peer, "cortex")
+		c.At = time.Unix(int64(n), 0)
+		_, first, err := cs.enter(c)
+		if err == nil && !first {
+			t.Errorf("%s has asked %d before", peer, n)
+		}
+		return c, err
+	}
+	var all []*chat
+	for n := range maxChats {
+		c, err := enter(fmt.Sprint("peer", n/maxOwnChats), n)
+		must(t, err)
+		all = append(all, c)
+	}
+	if _, err := enter("honest", 1); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("all are worked on: %v", err)
+	}
+	var gone []int
+	for _, n := range []int{0, 2*maxOwnChats + 7, 2*maxOwnChats + 8} { // of two peers
+		cs.waits(all[n], func() { gone = append(gone, n) })
+	}
+	for n := range 3 {
+		if _, err := enter("honest", n); err != nil {
+			t.Errorf("the %d. message: %v", n+1, err)
+		}
+	}
+	if want := []int{2*maxOwnChats + 7, 0, 2*maxOwnChats + 8}; !slices.Equal(gone, want) {
+		t.Errorf("%v were given up, want %v", gone, want)
+	}
+	if _, err := enter("honest", 4); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("none is left to give up: %v", err)
+	}
+	if _, err := enter("peer0", 0); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one that was given up comes again before it has ended: %v", err)
+	}
+	cs.leave(all[0])
+	cs.leave(all[1])
+	if _, err := enter("peer0", 0); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestAnswersThatNobodyTakes has a peer without a subscription ask once more than it may: its oldest answer is given up, and its note goes.
+func TestAnswersThatNobodyTakes(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	hub := w.dial()
+	waiting := func() (n int) {
+		w.hub.chats.mu.Lock()
+		defer w.hub.chats.mu.Unlock()
+		for _, c := range w.hub.chats.open {
+			if c.giveUp != nil && !c.gone {
+				n++
+			}
+		}
+		return n
+	}
+	for n := range maxOwnChats + 1 {
+		w.Until("all answers wait", func() bool { return n < maxOwnChats || waiting() == maxOwnChats })
+		_, err := hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
+			Message: &hubpb.Message{MessageId: fmt.Sprint(n), ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text("hello")}},
+			Routing: &hubpb.AgentEventMetadata{FromAgentId: "nobody", ToAgentId: "cortex"},
+		})
+		must(t, err)
+	}
+	w.Until("one is given up", func() bool { return waiting() == maxOwnChats && len(w.notes()) == maxOwnChats })
+}

@@ -41,6 +41,10 @@ type chat struct {
 	own      bool          // the peer was subscribed on it
 	accepted chan struct{} // closed when the message is stored, or err set
 	err      error
+
+	// Guarded by chats.mu.
+	giveUp context.CancelFunc // of an answer that waits until whoever has asked is there; nil: it does not
+	gone   bool               // it was given up, and ends
 }
 
 // chats are the messages of peers that are to be answered. They are safe for concurrent use.
@@ -102,24 +106,65 @@ func (cs *chats) enter(c *chat) (_ *chat, first bool, err error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	id := c.Turn.MessageID
-	if is := cs.open[id]; is != nil {
+	if is := cs.open[id]; is != nil && !is.gone {
 		is.conn, is.own = c.conn, c.own
 		return is, false, nil
 	}
 	if r, ok := cs.answered.Get(id); ok && r.holds() {
 		return nil, false, nil
 	}
-	theirs := 0
-	for _, is := range cs.open {
-		if is.Peer == c.Peer {
-			theirs++
-		}
-	}
-	if len(cs.open) >= maxChats || theirs >= maxOwnChats {
+	if cs.open[id] != nil || !cs.room(c.Peer) {
 		return nil, false, status.Error(codes.ResourceExhausted, "too many messages wait for their answers: ask again later")
 	}
 	cs.open[id] = c
 	return c, true, nil
+}
+
+// room reports whether there is room for a chat of a peer. In place of one whose answer nobody takes there is: peers choose their names, so that one program
+// would have all chats otherwise, and nobody else could ask. cs.mu is held.
+func (cs *chats) room(peer string) bool {
+	open, theirs := 0, 0
+	for _, c := range cs.open {
+		if c.gone {
+			continue
+		}
+		if open++; c.Peer == peer {
+			theirs++
+		}
+	}
+	switch {
+	case len(cs.open) >= 2*maxChats: // too many that end
+		return false
+	case theirs >= maxOwnChats:
+		return cs.yield(func(c *chat) bool { return c.Peer == peer })
+	}
+	return open < maxChats || cs.yield(func(*chat) bool { return true })
+}
+
+// yield gives up the oldest chat whose answer nobody takes, of the peer that has most of them, and reports whether there was one. cs.mu is held.
+func (cs *chats) yield(among func(*chat) bool) bool {
+	count, oldest := map[string]int{}, map[string]*chat{}
+	for _, c := range cs.open {
+		if c.giveUp == nil || c.gone || !among(c) {
+			continue
+		}
+		if is := oldest[c.Peer]; is == nil || c.At.Before(is.At) {
+			oldest[c.Peer] = c
+		}
+		count[c.Peer]++
+	}
+	var one *chat
+	for peer, c := range oldest {
+		if one == nil || count[peer] > count[one.Peer] || count[peer] == count[one.Peer] && c.At.Before(one.At) {
+			one = c
+		}
+	}
+	if one == nil {
+		return false
+	}
+	one.gone = true
+	one.giveUp()
+	return true
 }
 
 // came returns the connection by which a chat's message came last, and whether the peer was subscribed on it.
@@ -224,7 +269,11 @@ func unsent(err error) error {
 func (cs *chats) deliver(c *chat, r *reply) bool {
 	ctx, cancel := context.WithTimeout(cs.b.ctx, cs.b.times.undelivered)
 	defer cancel()
-	got, err := cs.b.line.answer(ctx, c, r, func() { cs.drop(c) })
+	cs.waits(c, cancel)
+	got, err := cs.b.line.answer(ctx, c, r, func() {
+		cs.waits(c, nil)
+		cs.drop(c)
+	})
 	if err != nil {
 		if cs.b.ctx.Err() == nil {
 			cs.b.at.Logger.Info("answer not delivered: whoever has asked is not there", "peer", c.Peer, "context_id", c.Turn.ContextID, "err", err)
@@ -238,6 +287,13 @@ func (cs *chats) deliver(c *chat, r *reply) bool {
 		cs.answered.Drop()
 	}
 	return true
+}
+
+// waits takes note that the answer to a chat waits until whoever has asked is there, or with nil that it does not any more.
+func (cs *chats) waits(c *chat, giveUp context.CancelFunc) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.giveUp = giveUp
 }
 
 // leave removes a chat.
