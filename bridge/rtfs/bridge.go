@@ -44,12 +44,12 @@ type bridge struct {
 	leases *leases
 	made   *made
 	poster *poster
-	calls  chan struct{} // holds a value for each call of Cortex's agents
+	calls  *kit.Places // of calls of Cortex's agents
 	room   *httpserver.Room
 }
 
 func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
-	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(kit.IsLoopback(o.address), o.hosts), calls: make(chan struct{}, maxCalls), room: httpserver.NewRoom(mostFinding, ownFinding)}
+	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(kit.IsLoopback(o.address), o.hosts), calls: kit.NewPlaces(maxCalls, maxCalls), room: httpserver.NewRoom(mostFinding, ownFinding)}
 	b.leases, b.made = newLeases(b), newMade(at)
 	var err error
 	// A call whose outcome is not known is not made again, see made.

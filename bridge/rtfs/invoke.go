@@ -45,14 +45,15 @@ func (b *bridge) serveCall(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	select {
-	case b.calls <- struct{}{}:
-		defer func() { <-b.calls }()
-	default:
+	ctx, ok := b.calls.Enter(r.Context(), r.RemoteAddr, kit.Host(r.RemoteAddr))
+	if !ok {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many calls at the same time: make it again", http.StatusServiceUnavailable)
 		return
 	}
+	kit.Arrived(ctx)
+	defer kit.Leave(ctx)
+	r = r.WithContext(ctx) // it ends when the call makes room for that of somebody else; the work goes on
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(b.times.answer + 10*time.Second))
 	i := &invocation{b: b, begun: time.Now()}
 	m, err := b.messageOf(r, body)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 )
 
 // answer is what a call gives back, as the client library reads it: every field is required.
@@ -136,5 +138,37 @@ func TestKey(t *testing.T) {
 	w.invoke("/agents/echo", body)
 	if runs.Load() != 4 {
 		t.Errorf("%d runs, want 4: the words are others, the key is another client's, and a call without one is always another", runs.Load())
+	}
+}
+
+// A machine that has all calls makes room for those of others, who may not wait for long work.
+func TestCallsMakeRoom(t *testing.T) {
+	w := newWorld(t)
+	w.Join(ownCard("echo"), echo)
+	w.serve()
+	var ended []context.Context
+	for n := range maxCalls {
+		from := fmt.Sprint("10.0.0.7:", n)
+		ctx, ok := w.b.calls.Enter(t.Context(), from, kit.Host(from))
+		if !ok {
+			t.Fatalf("the %d. call has no place", n+1)
+		}
+		kit.Arrived(ctx)
+		ended = append(ended, ctx)
+	}
+	if _, ok := w.b.calls.Enter(t.Context(), "10.0.0.7:9999", "10.0.0.7"); ok {
+		t.Error("one machine has more calls than there are")
+	}
+	if a := w.invoke("/agents/echo", `{"capability_id":"say","input":"hello"}`); string(a.Output) != `"again: hello"` {
+		t.Errorf("the answer is %s, %v", a.Output, a.Error)
+	}
+	over := 0
+	for _, ctx := range ended {
+		if ctx.Err() != nil {
+			over++
+		}
+	}
+	if over != 1 {
+		t.Errorf("%d calls have made room", over)
 	}
 }
