@@ -393,3 +393,27 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 	}
 	w.Until("one is given up", func() bool { return waiting() == maxOwnChats && len(w.notes()) == maxOwnChats })
 }
+
+// TestFilesOfPeers has peers of two names bring files that are stored beside the conversation: they count as those of one, who is nobody else.
+func TestFilesOfPeers(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	hub := w.dial()
+	for _, peer := range []string{"one", "other"} {
+		m := &hubpb.Message{MessageId: "m", ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{
+			hubtest.Text("look"), filePart("big.bin", "application/octet-stream", make([]byte, transport.MaxInlineFile+1)),
+		}}
+		_, err := hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{Message: m, Routing: &hubpb.AgentEventMetadata{FromAgentId: peer, ToAgentId: "cortex"}})
+		must(t, err)
+	}
+	files := 0
+	for o, err := range w.Bus.Objects(t.Context(), "") {
+		must(t, err)
+		if files++; o.From != hostName {
+			t.Errorf("a file is one of %s", o.From)
+		}
+	}
+	if files != 2 {
+		t.Errorf("there are %d files", files)
+	}
+}

@@ -190,6 +190,7 @@ type turn func(ctx context.Context) iter.Seq2[*transport.Event, error]
 // ask returns what sends a message, and yields the events of its turn.
 func (cs *chats) ask(c *chat, parts a2a.ContentParts, to *transport.Direct) turn {
 	asking := *cs.b.at.Client
+	asking.User = hostName // all peers have the share of one for their files, since they choose their names, and it is nobody else's
 	asking.OnSent = func(*transport.Event) { cs.accept(c, cs.keep(c)) }
 	return func(ctx context.Context) iter.Seq2[*transport.Event, error] {
 		m := &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts, To: to}

@@ -28,7 +28,7 @@
 // The success of a call is the only acknowledgement that there is. A message to Cortex is accepted when it is stored, and then it is answered, also when
 // Cortex is killed meanwhile. The programs bear exactly one chat_response to a message, and wait for it for 30 s: who gets no answer within 25 s is told that it
 // takes longer, and the answer comes as a task_result. So does one for a program that has subscribed since it asked. An answer that nobody takes is dropped
-// after ten minutes; the conversation has it. A message that is sent again, with the same id, context and text, is the same turn, and is
+// after ten minutes, or when there is no room for another message; the conversation has it. A message that is sent again, with the same id, context and text, is the same turn, and is
 // answered again only if whoever got the answer has gone.
 //
 // An answer is sent at most once: it is lost if Cortex or the connection ends just then, and whoever sends the message again gets it.
