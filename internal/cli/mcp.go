@@ -119,6 +119,20 @@ func (s *settings) bearer() (*auth.Bearer, error) {
 	return auth.NewBearer(file)
 }
 
+// warnBlind warns if bearer tokens are good for ever, since nobody says here which credentials were revoked.
+func (s *settings) warnBlind(n *node) {
+	if n.sender == "" {
+		return
+	}
+	by, err := s.bearer()
+	if err != nil {
+		return // nobody can ask, which is told to whoever tries
+	}
+	if err := by.Blind(); err != nil {
+		n.log.Warn("over HTTP it is not noticed whose credentials were revoked: put account.jwt from the folder of keys beside the file of --creds, anew after each cortex auth revoke", "err", oneLine(err))
+	}
+}
+
 // identify returns how those with one of the roles show who they are over HTTP; nil where nobody has to.
 func (s *settings) identify(n *node, roles ...auth.Role) func(token string) (id string, err error) {
 	if n.sender == "" {

@@ -171,6 +171,9 @@ func (e *env) serve(ctx context.Context, at *openAt, beside *roles.Group) error 
 		return e.serveNode(ctx, told, &waits, beside, onEvent, func(running *node) {
 			n.Store(running)
 			open.door.leave(e.settings.data, log)
+			if open.count() > 0 {
+				e.settings.warnBlind(running)
+			}
 			told.ready(running, open)
 			if open.http != nil {
 				g.Go(func() error {

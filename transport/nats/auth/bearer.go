@@ -98,6 +98,16 @@ func (b *Bearer) Holds(key string, then time.Time) bool {
 	return !b.revoked.have(used)
 }
 
+// Blind returns why it is not known which credentials were revoked, nil if it is: the account's file says so, which lies beside the orchestrator's
+// credentials in the folder of keys, and perhaps not beside a copy of them.
+func (b *Bearer) Blind() error {
+	account, err := readAccount(b.revoked.path)
+	if err == nil && account.Subject != b.account {
+		err = fmt.Errorf("%s: it is of another account than the credentials", b.revoked.path)
+	}
+	return err
+}
+
 // Identify returns the person or agent that a token is for, or an error that wraps ErrBearer, ErrExpired or ErrRevoked.
 func (b *Bearer) Identify(token string) (*Identity, error) {
 	cut := strings.LastIndexByte(token, '.')
