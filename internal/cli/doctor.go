@@ -87,6 +87,7 @@ type diagnosis struct {
 	byAccount map[string]jetstore.Audited // nil: not known
 	asideIn   string                      // the folder of SetAside, when not all of it was examined
 	forgotten bool
+	outdated  bool
 	accounts  []string // of the server, whose streams are damaged
 }
 
@@ -210,6 +211,7 @@ func (s *settings) examine(ctx context.Context) (*diagnosis, error) {
 // diagnose makes a diagnosis of a report.
 func diagnose(r *home.Report) *diagnosis {
 	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, byAccount: r.ByAccount, Loose: r.Loose, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
+	d.outdated = r.Outdated
 	if d.Findings == nil {
 		d.Findings = []storecheck.Finding{}
 	}
@@ -512,6 +514,9 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 	}
 	if d.forgotten {
 		screen.Print(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
+	}
+	if d.outdated {
+		screen.Print(e.stderr, "what is remembered of this store is of an earlier time than the store: whether something is missing that came since cannot be told")
 	}
 	return failed
 }

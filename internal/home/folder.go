@@ -30,4 +30,5 @@ type Report struct {
 	Loose         []erase.Loose               // files without a reference
 	Accounts      []string                    // accounts with damage; set by Folder.Check only
 	Forgotten     bool                        // nothing was remembered: what is missing altogether is unknown
+	Outdated      bool                        // likewise for what was stored after the time of which something is remembered
 }

@@ -130,6 +130,34 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// TestOutdated puts the dead letters and the memory of an earlier time back, which fit to each other, beside streams that went on. The server reports
+// once that something may be missing.
+func TestOutdated(t *testing.T) {
+	var log bytes.Buffer
+	n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	publish(t, n.dial(t, nil), orchestratorInbox, "c1", "before")
+	n.stop()
+	earlier := storechecktest.Copy(t, n.opts.Dir)
+	n.start(t)
+	publish(t, n.dial(t, nil), orchestratorInbox, "c1", "since")
+	n.Restart(t)
+	n.stop()
+	if got := log.String(); strings.Contains(got, "earlier time") {
+		t.Errorf("before anything was put back the log has %s", got)
+	}
+	dead := filepath.Join("jetstream", "$G", "streams", deadStream)
+	err := errors.Join(os.RemoveAll(filepath.Join(n.opts.Dir, dead)), os.CopyFS(filepath.Join(n.opts.Dir, dead), os.DirFS(filepath.Join(earlier, dead))),
+		os.Rename(memoryFile(earlier), memoryFile(n.opts.Dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
+	n.Restart(t)
+	if got := log.String(); strings.Count(got, "earlier time than the store") != 1 {
+		t.Errorf("the log has %s, want that the memory is of an earlier time, once", got)
+	}
+}
+
 // fileSize exceeds one block of the stream of files.
 const fileSize = 4500 << 10
 

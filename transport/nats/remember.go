@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,8 +20,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
-// rememberEvery is how often the memory looks where the streams end.
-const rememberEvery = time.Second
+const (
+	// rememberEvery is how often the memory looks where the streams end.
+	rememberEvery = time.Second
+	// rememberIdle is how often it does so while the store has as many messages and bytes as before: each message may replace another one. What a memory
+	// lacks that is older shows that an earlier one was put in its place.
+	rememberIdle = time.Minute
+)
 
 // memory keeps facts about the store in a file beside it, which the store itself does not show; see [storecheck.Memory].
 type memory struct {
@@ -35,6 +41,7 @@ type memory struct {
 	mu     sync.Mutex
 	keeps  *storecheck.Memory
 	totals [2]uint64        // messages and bytes in the store at the last write
+	asked  time.Time        // when the server was asked where its streams end
 	holds  map[string]bool  // streams that had messages at the last look
 	before map[string]place // where streams ended; durable when enough time has passed
 	wrong  map[string]bool  // streams whose files were removed or replaced
@@ -98,6 +105,10 @@ func checkStore(ctx context.Context, o *ServerOptions) (*storecheck.Report, erro
 	}
 	if report.Forgotten && !damaged && len(report.Memory.Streams) > 0 { // logged once: from now on there is a memory
 		log.Warn("it cannot be told whether something is missing from the store, since nothing was remembered of it")
+	}
+	if report.Outdated {
+		log.Warn("what is remembered of the store is of an earlier time than the store: it cannot be told whether something is missing that was stored since",
+			"file", memoryFile(o.Dir), "do", "see whether files of an earlier time were put back; this is told once")
 	}
 	if before := len(report.Memory.Found) - len(report.Findings); before > 0 {
 		log.Warn("the store was damaged before: see cortex doctor", "findings", before)
@@ -184,14 +195,27 @@ func (m *memory) look(now time.Time) {
 		return // the server is shutting down
 	}
 	totals := [2]uint64{sum.Messages, sum.Bytes}
-	if totals == m.totals && !m.unsettled(now) {
+	same := totals == m.totals && !m.unsettled(now)
+	if same && now.Sub(m.asked) < rememberIdle {
 		return // nothing to write: let the disk sleep
 	}
+	before := m.lasts()
 	if err := m.ends(now); err != nil {
 		return
 	}
-	m.totals = totals
-	m.write()
+	m.totals, m.asked = totals, now
+	if !same || !maps.Equal(before, m.lasts()) {
+		m.write()
+	}
+}
+
+// lasts returns the last sequences of the streams.
+func (m *memory) lasts() map[string]uint64 {
+	all := map[string]uint64{}
+	for name, r := range m.keeps.Streams {
+		all[name] = r.Last
+	}
+	return all
 }
 
 // opened returns an error when the server has not opened a stream that is in the store, since Dial would make it anew.

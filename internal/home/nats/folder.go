@@ -94,6 +94,6 @@ func (dir folder) Check(ctx context.Context) (*home.Report, error) {
 	}
 	return &home.Report{
 		Streams: found.Memory.Names(), Findings: found.Memory.Found, Conversations: audit.all(), ByAccount: audit, Accounts: slices.Sorted(maps.Keys(damaged)),
-		Loose: check.loose(), Forgotten: found.Forgotten,
+		Loose: check.loose(), Forgotten: found.Forgotten, Outdated: found.Outdated,
 	}, nil
 }

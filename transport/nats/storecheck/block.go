@@ -52,6 +52,11 @@ type Record struct {
 	at        int    // offset in its block
 }
 
+// stored returns when the message was stored.
+func (r *Record) stored() time.Time {
+	return time.Unix(0, int64(binary.LittleEndian.Uint64(r.bytes[12:])))
+}
+
 // hole is a part of a block without an intact record.
 type hole struct {
 	from, to int

@@ -81,6 +81,9 @@ type Report struct {
 	Memory *Memory
 	// Forgotten says that there was no memory of the store, so that messages missing without a trace cannot be found.
 	Forgotten bool
+	// Outdated says that the store was used for a while since its memory was written: an older memory was put back, perhaps with streams of the same
+	// time, or a server that keeps no memory has used the store. Messages that came meanwhile can be missing without a trace.
+	Outdated bool
 	// Open are the streams of Cortex, as "account/stream", that a server has to open; it deletes a stream that it cannot open.
 	Open  []string
 	Bytes int64 // bytes read
@@ -93,6 +96,26 @@ type check struct {
 	o       Options
 	rep     Report
 	mayMove bool // move damaged parts aside; the findings were noted before
+
+	unknown [2]time.Time // when the first and the last message came that the memory does not know
+}
+
+// outdatedAfter is how long a server runs at most without writing its memory although messages come, with a wide margin.
+const outdatedAfter = 5 * time.Minute
+
+// see looks whether a memory, of a stream or of none, knows a message.
+func (c *check) see(of *Remembered, m *Record) {
+	if of == nil || m.Gone || m.Seq <= of.Last {
+		return
+	}
+	at := m.stored()
+	if first := c.unknown[0]; first.IsZero() || at.Before(first) {
+		c.unknown[0] = at
+	}
+	if at.After(c.unknown[1]) {
+		c.unknown[1] = at
+	}
+	c.rep.Outdated = c.rep.Outdated || c.unknown[1].Sub(c.unknown[0]) > outdatedAfter
 }
 
 // Check reads the store in dir, which no server may have open. Missing permissions of this process are no damage: Check then returns an error and
@@ -257,7 +280,9 @@ func (s *checking) run(ctx context.Context) error {
 	if s.lists, err = readIndex(filepath.Join(s.root, messagesDir, indexState), s.name); err != nil {
 		return err
 	}
-	s.clean = s.remembered != nil && s.o.Memory.Clean && !s.usedSince()
+	used := s.remembered != nil && s.o.Memory.Clean && s.usedSince()
+	s.rep.Outdated = s.rep.Outdated || used
+	s.clean = s.remembered != nil && s.o.Memory.Clean && !used
 	since := uint64(math.MaxUint64)
 	if s.remembered != nil && (s.clean || !s.o.Memory.Clean) {
 		since = s.remembered.Since

@@ -3,6 +3,7 @@ package storecheck
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -378,8 +379,46 @@ func TestUsedSince(t *testing.T) {
 	}
 	stop()
 	r := examine(t, dir, Options{Memory: m, Aside: t.TempDir()})
-	if len(r.Findings) > 0 {
-		t.Errorf("the check finds %+v, want nothing", r.Findings)
+	if len(r.Findings) > 0 || !r.Outdated {
+		t.Errorf("the check finds %+v, outdated: %t, want that the memory is outdated", r.Findings, r.Outdated)
+	}
+}
+
+// TestOutdated has a memory of a server that was killed, and messages that it does not know: those of the last moment, and those of an hour, in which
+// a server would have written its memory again.
+func TestOutdated(t *testing.T) {
+	dir := store(t, 6, 10)
+	if r := examine(t, dir, Options{Memory: remembered(t, dir, 4, false)}); r.Outdated || len(r.Findings) > 0 {
+		t.Errorf("the check finds %+v, outdated: %t, want nothing", r.Findings, r.Outdated)
+	}
+	b, err := os.ReadFile(blockFile(dir, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := newBlock(stream, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last *Record
+	block.read(b, func(r *Record) error {
+		if r.Seq == 6 {
+			last = r
+		}
+		return nil
+	})
+	binary.LittleEndian.PutUint64(last.bytes[12:], uint64(last.stored().Add(time.Hour).UnixNano()))
+	block.hash.Reset()
+	_, _ = block.hash.Write(last.bytes[4:20])
+	_, _ = block.hash.Write([]byte(last.Subject))
+	_, _ = block.hash.Write(append(bytes.Clone(last.Header), last.Data...))
+	block.hash.Sum(last.bytes[len(last.bytes)-hashSize : len(last.bytes)-hashSize])
+	if err := os.WriteFile(blockFile(dir, 1), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for known, want := range map[uint64]bool{6: false, 5: false, 4: true} {
+		if r := examine(t, dir, Options{Memory: remembered(t, dir, known, false)}); r.Outdated != want || len(r.Findings) > 0 {
+			t.Errorf("with %d messages known the check finds %+v, outdated: %t, want %t", known, r.Findings, r.Outdated, want)
+		}
 	}
 }
 

@@ -168,6 +168,7 @@ func (s *checking) block(index uint32, isLast bool) error {
 		}
 		s.gap = s.gap || m.Seq > s.last+1
 		s.last = max(s.last, m.Seq)
+		s.check.see(s.remembered, m)
 		s.delivery.see(m)
 		if s.clean || s.sequel != nil {
 			s.tally.see(m)
