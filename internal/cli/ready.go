@@ -14,10 +14,10 @@ type readyCheck struct {
 	of   func(ctx context.Context) error
 }
 
-// readyChecks returns what has to be so before the node can accept and store work, the most basic first.
+// readyChecks returns what has to be so before the node can accept and store work, the most basic first. A server that waits for its disk answers nothing
+// else, and says so at once.
 func (n *node) readyChecks() []readyCheck {
 	return []readyCheck{
-		{"transport", n.healthy},
 		{"streams", func(context.Context) error {
 			if n.server != nil {
 				if serious, err := n.server.Missing(); serious {
@@ -26,6 +26,7 @@ func (n *node) readyChecks() []readyCheck {
 			}
 			return nil
 		}},
+		{"transport", n.healthy},
 		{"inbox", func(context.Context) error {
 			if n.orchestrator.Owned() == nil {
 				return errors.New("it has not begun to take work")

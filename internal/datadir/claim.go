@@ -94,11 +94,23 @@ func awaitPreviousOwner(ctx context.Context, data string) {
 
 // Keep makes Watch report when a folder is removed or replaced.
 func (c *Claim) Keep(path string) error {
-	f, err := os.Open(path)
+	f, err := openFolder(path)
 	if err == nil {
 		c.open[path] = f
 	}
 	return err
+}
+
+// openFolder opens a folder. A pipe in its place would block.
+func openFolder(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder", path)
+	}
+	return os.Open(path)
 }
 
 // KeepStore is Keep for the store, which another data folder may lead to as well, by a link or a mount: it is locked itself, where the system can lock
@@ -109,7 +121,7 @@ func (c *Claim) KeepStore(ctx context.Context) error {
 	if c.open[path] != nil {
 		return nil
 	}
-	f, err := os.Open(path)
+	f, err := openFolder(path)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestGiveBack lets root leave files in another user's data folder: they get the owner of the folder, except those with several hard links. For other
@@ -40,5 +42,29 @@ func TestGiveBack(t *testing.T) {
 		if is := info.Sys().(*syscall.Stat_t); int(is.Uid) != want {
 			t.Errorf("%s belongs to %d, want %d", path, is.Uid, want)
 		}
+	}
+}
+
+// TestPipeForStore has a pipe in the place of the store: a process that takes the folder says so, and does not wait for it.
+func TestPipeForStore(t *testing.T) {
+	data := t.TempDir()
+	if err := syscall.Mkfifo(Store(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken := make(chan error, 1)
+	go func() {
+		c, err := Take(t.Context(), data)
+		if err == nil {
+			c.Release()
+		}
+		taken <- err
+	}()
+	select {
+	case err := <-taken:
+		if err == nil || !strings.Contains(err.Error(), Store(data)) {
+			t.Errorf("Take = %v, want that the store is no folder", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Take waits")
 	}
 }

@@ -2,12 +2,14 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -20,6 +22,8 @@ const (
 	filesEvery = 2 * time.Second
 	// countShare bounds the time spent on reading files again to one part in countShare.
 	countShare = 50
+	// silentAfter is how long the server may take to say what it has: it waits for itself while it reads a file.
+	silentAfter = 10 * time.Second
 )
 
 // fileWatch detects when files of a running server are removed or replaced. The server does not notice: it continues with what it has in memory and
@@ -33,6 +37,11 @@ type fileWatch struct {
 	log *slog.Logger
 	// note receives what is wrong with the files of a stream; "" when they are right again.
 	note func(name, what string)
+	// broken receives why the server can never go on.
+	broken func(error)
+
+	quiet quiet
+	told  atomic.Pointer[[]string] // account and stream whose files were found to be wrong, sorted: whoever asks does not wait for a disk
 
 	mu      sync.Mutex
 	watched map[string]*watched // by account and stream
@@ -82,9 +91,66 @@ func (w *fileWatch) end() {
 	}
 }
 
-// look checks the files of all streams. It reports only what two checks in a row find, since the server may just be removing all messages of a
+// quiet is what is known of a server that does not answer the watch.
+type quiet struct {
+	mu    sync.Mutex
+	asked time.Time // zero: it has answered
+	told  bool
+}
+
+// ask runs a question to the server.
+func (s *quiet) ask(question func()) {
+	s.mu.Lock()
+	s.asked = time.Now()
+	s.mu.Unlock()
+	question()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = time.Time{}
+}
+
+// turned reports whether the server has become silent, or has ended its silence, since the last call.
+func (s *quiet) turned(now time.Time) (silent, turned bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.told
+	s.told = !s.asked.IsZero() && now.Sub(s.asked) >= silentAfter
+	return s.told, s.told != was
+}
+
+var errSilent = errors.New("the server does not answer, as when its disk hangs or a file of its store cannot be read: see that disk; if it works, start again")
+
+// err returns errSilent while the server is silent.
+func (s *quiet) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told {
+		return errSilent
+	}
+	return nil
+}
+
+// listen tells when the server becomes silent. What is in the place of a file and none, such as a pipe, it may wait for without end: then the server has
+// to be started again, since the check sets such a thing aside.
+func (w *fileWatch) listen(now time.Time) {
+	switch silent, turned := w.quiet.turned(now); {
+	case !turned:
+	case !silent:
+		w.log.Info("the server answers again")
+	default:
+		w.log.Error("nothing is stored or read: " + errSilent.Error())
+		if path := storecheck.Odd(w.dir); path != "" {
+			w.broken(fmt.Errorf("the NATS server waits for %s, which is no file and in the place of one; start again, and it is set aside: what was accepted is kept, but for what that file had", path))
+		}
+	}
+}
+
+// look checks the files of all streams while the server answers.
+func (w *fileWatch) look() { w.quiet.ask(w.check) }
+
+// check checks the files of all streams. It reports only what two checks in a row find, since the server may just be removing all messages of a
 // stream.
-func (w *fileWatch) look() {
+func (w *fileWatch) check() {
 	all, err := w.streams()
 	if err != nil {
 		return // the server is shutting down
@@ -116,6 +182,13 @@ func (w *fileWatch) look() {
 		was.wrong, was.told, was.last = wrong, again, s.state.LastSeq
 	}
 	w.watched = now
+	var told []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if now[name].told {
+			told = append(told, name)
+		}
+	}
+	w.told.Store(&told)
 }
 
 // wrong returns what is wrong with the files of a stream, or "".
@@ -168,10 +241,9 @@ func streamOf(name string) string {
 
 // missing returns the streams whose files are missing or replaced, and whether one of them matters for more than convenience.
 func (w *fileWatch) missing() (streams []string, serious bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(w.watched)) {
-		if stream := streamOf(name); w.watched[name].told {
+	if told := w.told.Load(); told != nil {
+		for _, name := range *told {
+			stream := streamOf(name)
 			streams = append(streams, stream)
 			serious = serious || !storecheck.Convenient(stream)
 		}

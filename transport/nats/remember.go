@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -37,6 +38,8 @@ type memory struct {
 	// gaveUp reports whether the server has given up a store. Its state then has what it could not write, such as a message that nobody was told is
 	// stored: it is no witness any more.
 	gaveUp func() bool
+
+	known atomic.Pointer[[]storecheck.Finding] // keeps.Found: whoever asks does not wait for a disk
 
 	mu     sync.Mutex
 	keeps  *storecheck.Memory
@@ -154,23 +157,26 @@ func (m *memory) noteFiles(name, wrong string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	account, stream, _ := strings.Cut(name, "/")
-	m.keeps.Found = slices.DeleteFunc(slices.Clone(m.keeps.Found), func(f storecheck.Finding) bool {
+	found := slices.DeleteFunc(slices.Clone(m.keeps.Found), func(f storecheck.Finding) bool {
 		return f.Running && f.Account == account && f.Stream == stream
 	})
 	if delete(m.wrong, name); wrong != "" {
 		m.wrong[name] = true
-		m.keeps.Found = append(m.keeps.Found, storecheck.Finding{Account: account, Stream: stream, What: wrong, Level: storecheck.Lost, Running: true})
+		found = append(found, storecheck.Finding{Account: account, Stream: stream, What: wrong, Level: storecheck.Lost, Running: true})
 	}
+	m.find(found)
 	if m.ends(time.Now()) == nil { // otherwise the server is shutting down
 		m.write()
 	}
 }
 
 // found returns the known damage.
-func (m *memory) found() []storecheck.Finding {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.keeps.Found)
+func (m *memory) found() []storecheck.Finding { return slices.Clone(*m.known.Load()) }
+
+// find sets the known damage. The caller holds m.mu, or is the only user of m.
+func (m *memory) find(all []storecheck.Finding) {
+	m.keeps.Found = all
+	m.known.Store(&all)
 }
 
 // accept marks everything that is missing from accounts as known.
@@ -183,6 +189,7 @@ func (m *memory) accept(accounts []string) {
 	for _, account := range accounts {
 		m.keeps.Accept(account)
 	}
+	m.find(m.keeps.Found)
 	m.write()
 }
 

@@ -146,11 +146,13 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		ns: asked, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
 		wrong: map[string]bool{}, gaveUp: log.gaveUp.Load,
 	}
+	s.memory.find(report.Memory.Found)
 	s.memory.look(time.Now()) // the process may be killed soon
 	s.every(rememberEvery, s.memory.look)
-	s.files = &fileWatch{ns: asked, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
+	s.files = &fileWatch{ns: asked, dir: o.Dir, log: log.logger, note: s.memory.noteFiles, broken: log.giveUpFor}
 	s.files.look() // files that are replaced from now on are noticed
 	s.every(filesEvery, func(time.Time) { s.files.look() })
+	s.every(filesEvery, s.files.listen)
 	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
 	if o.Auth != "" {
 		s.trust = newTrustWatch(asked, o, log.logger)
@@ -205,11 +207,15 @@ func (s *Server) Found() []storecheck.Finding {
 	return s.memory.found()
 }
 
-// Missing returns an error when files of streams were removed or replaced while the server runs, which it notices within seconds. serious is true
+// Missing returns an error when files of streams were removed or replaced while the server runs, which it notices within seconds, or when it does not
+// answer since it waits for one. serious is true
 // when one of these streams matters for more than convenience: what is stored from now on may be lost.
 func (s *Server) Missing() (serious bool, err error) {
 	if s.files == nil {
 		return false, nil
+	}
+	if err := s.files.quiet.err(); err != nil {
+		return true, err
 	}
 	streams, serious := s.files.missing()
 	if len(streams) == 0 {

@@ -69,13 +69,18 @@ func (l *serverLog) Errorf(format string, v ...any) {
 func (l *serverLog) giveUp(format, text string) {
 	for _, said := range []string{"critical write error", "Critical write error", "disabling JetStream"} {
 		if strings.Contains(format, said) {
-			l.gaveUp.Store(true)
-			select {
-			case l.broken <- brokenStore(text):
-			default:
-			}
+			l.giveUpFor(brokenStore(text))
 			return
 		}
+	}
+}
+
+// giveUpFor says why the store can no longer be used.
+func (l *serverLog) giveUpFor(err error) {
+	l.gaveUp.Store(true)
+	select {
+	case l.broken <- err:
+	default:
 	}
 }
 

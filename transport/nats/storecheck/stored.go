@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -17,6 +18,9 @@ func Stored(dir, name string) bool {
 		return true
 	}
 	msgs := filepath.Join(root, messagesDir)
+	if info, err := os.Stat(msgs); err != nil || !info.IsDir() { // a pipe would block
+		return err != nil && !errors.Is(err, fs.ErrNotExist)
+	}
 	f, err := os.Open(msgs)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
@@ -37,4 +41,18 @@ func Stored(dir, name string) bool {
 			return !errors.Is(err, io.EOF)
 		}
 	}
+}
+
+// Odd returns the path of something in the place of a block of a stream of Cortex that is no file, such as a pipe, for which a server may wait without
+// end; "" when there is none.
+func Odd(dir string) string {
+	blocks, _ := fs.Glob(os.DirFS(dir), "jetstream/*/streams/*/"+messagesDir+"/*"+blockSuffix) // the pattern is a good one
+	for _, block := range blocks {
+		stream := path.Base(path.Dir(path.Dir(block)))
+		file := filepath.Join(dir, filepath.FromSlash(block))
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && Ours(stream) {
+			return file
+		}
+	}
+	return ""
 }
