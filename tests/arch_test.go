@@ -80,7 +80,7 @@ var allowed = map[string][]string{
 	"transport":                      {"internal/nesting", "internal/size", "internal/shorten"},
 	"transport/memory":               {"transport", "internal/shorten"},
 	"transport/nats":                 {"transport", "transport/nats/auth", "transport/nats/storecheck", "internal/disk", "internal/document", "internal/openfiles", "internal/puback"},
-	"transport/nats/auth":            {"transport", "internal/document"},
+	"transport/nats/auth":            {"transport", "internal/document", "internal/taskfile"},
 	"transport/nats/storecheck":      {},
 	"transport/nats/storecheck/storechecktest": {},
 	"transport/transporttest":                  {"transport"},

@@ -115,6 +115,11 @@ func addTenant(dir, tenant string) error {
 	if err := check(dir); err != nil {
 		return err
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	folder := tenantDir(dir, tenant)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		if err := makeTenant(dir, folder, tenant); err != nil {
@@ -200,6 +205,11 @@ func add(dir, kind string, i *Identity, name string) (string, error) {
 	if _, err := os.Stat(tenantDir(dir, i.Tenant)); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w for %s in %s: `cortex auth add tenant NAME` makes some", ErrNoFolder, TenantName(i.Tenant), dir)
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
 	folder := filepath.Join(tenantDir(dir, i.Tenant), kind)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", err

@@ -33,6 +33,11 @@ func Revoke(dir, file string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	path := filepath.Join(tenantDir(dir, who.Tenant), accountFile)
 	account, err := readAccount(path)
 	if err != nil {

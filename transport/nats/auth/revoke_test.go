@@ -2,9 +2,12 @@ package auth_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,6 +90,64 @@ func TestRevoke(t *testing.T) {
 	for what, file := range map[string]string{"of another folder": ada, "of an orchestrator": auth.Admin(other, ""), "not there": filepath.Join(dir, "none")} {
 		if _, err := auth.Revoke(other, file); err == nil {
 			t.Errorf("credentials %s were revoked", what)
+		}
+	}
+}
+
+// TestRevokeAtOnce revokes the credentials of several people at the same time, while tenants are made: all are worthless from then on, and other
+// servers are told of each tenant.
+func TestRevokeAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	if err := auth.Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	const people = 8
+	var tokens, files []string
+	for i := range people {
+		file, err := auth.AddUser(dir, "", fmt.Sprint("u", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := auth.BearerToken(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens, files = append(tokens, token), append(files, file)
+	}
+	var all sync.WaitGroup
+	for i, file := range files {
+		all.Go(func() {
+			if _, err := auth.Revoke(dir, file); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Go(func() {
+			if err := auth.AddTenant(dir, fmt.Sprint("t", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	bearer, err := auth.NewBearer(auth.Admin(dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, token := range tokens {
+		if _, err := bearer.Identify(token); !errors.Is(err, auth.ErrRevoked) {
+			t.Errorf("the token of person %d: %v, want that it was revoked", i, err)
+		}
+	}
+	conf, err := os.ReadFile(auth.Resolver(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := auth.Tenants(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, tenant := range accounts {
+		if !strings.Contains(string(conf), id) {
+			t.Errorf("other servers are not told of tenant %q", tenant)
 		}
 	}
 }

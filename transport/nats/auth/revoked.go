@@ -77,6 +77,11 @@ func (r Revocations) Meet(account *jwt.AccountClaims) (lacked int, changed bool)
 
 // PutBack adds the revocations of r to the accounts in a folder that lack some. It needs the key that signs accounts.
 func (r Revocations) PutBack(dir string) error {
+	unlock, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	files, err := tenantFiles(dir, accountFile)
 	if err != nil {
 		return err
