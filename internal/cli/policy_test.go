@@ -20,7 +20,7 @@ func TestPolicyAtStart(t *testing.T) {
 	for path, want := range map[string]string{
 		broken:                       `--policy: FILE: unknown key "rule": did you mean rules? (line 1)`,
 		filepath.Join(dir, "nobody"): "--policy: FILE: no such file or directory",
-		dir:                          "--policy: FILE is not a file",
+		dir:                          "--policy: FILE is a folder, not a file",
 	} {
 		s := &settings{program: self, node: &nodeSettings{policy: path}}
 		_, err := s.loadPolicy(slog.New(slog.DiscardHandler))

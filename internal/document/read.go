@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 	"time"
 )
 
@@ -19,7 +18,7 @@ const pipePatience = 30 * time.Second
 
 // Read returns the content of a file of at most most bytes. The file may be a pipe, a terminal or a device, which is read to its end or to one byte
 // too many, so that an endless one is refused as too large. Waiting for it ends with ctx, and waiting for a pipe also when nothing comes of it for
-// half a minute. Errors name the file.
+// half a minute, for a file after [Patience]. Errors name the file.
 func Read(ctx context.Context, path string, most int) ([]byte, error) {
 	f, err := Open(ctx, path, most)
 	if err != nil {
@@ -32,39 +31,18 @@ func Read(ctx context.Context, path string, most int) ([]byte, error) {
 // ReadRegular is [Read] for files that are read again, or whose owner and mode matter: it refuses a pipe or a device. It also returns the
 // information of the file that was read, since another file may have that name by now.
 func ReadRegular(path string, most int) ([]byte, fs.FileInfo, error) {
-	info, err := stat(path) // before opening it: opening a device may have effects
+	f, err := OpenRegular(context.Background(), path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, notFile(path)
-	}
-	return readRegular(path, most)
-}
-
-// readRegular opens and reads a file that may have become a pipe or a device by now, without blocking.
-func readRegular(path string, most int) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, plain(path, err)
-	}
 	defer f.Close() //nolint:errcheck // it was read only
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, plain(path, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, notFile(path)
-	}
 	b, err := io.ReadAll(&File{f: f, path: path, left: most, most: most, ended: func() error { return nil }})
-	return b, info, err
+	return b, f.Info(), err
 }
-
-func notFile(path string) error { return fmt.Errorf("%s is not a file", path) }
 
 // File is a file with a bound on its size. See [Open].
 type File struct {
-	f    *os.File
+	f    io.ReadCloser
 	path string
 	left int // bytes
 	most int
@@ -96,7 +74,7 @@ func openFor(ctx context.Context, path string, most int, patience time.Duration)
 		})
 	}
 	if info.Mode().IsRegular() {
-		o.f, err = open(path)
+		o.f, err = OpenRegular(ctx, path)
 	} else {
 		o.f, err = openStream(ctx, path)
 	}
@@ -105,7 +83,11 @@ func openFor(ctx context.Context, path string, most int, patience time.Duration)
 		end(nil)
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { o.f.Close() }) //nolint:errcheck // it unblocks Read
+	stop := context.AfterFunc(ctx, func() {
+		if !info.Mode().IsRegular() {
+			o.f.Close() //nolint:errcheck // it unblocks Read
+		}
+	})
 	o.stop = func() {
 		stop()
 		end(nil)

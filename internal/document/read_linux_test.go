@@ -19,7 +19,7 @@ func TestReadDevices(t *testing.T) {
 	if _, err := document.Read(t.Context(), "/dev/zero", 1<<20); !errors.Is(err, document.ErrTooLarge) {
 		t.Errorf("Read(/dev/zero) = %v, want too large", err)
 	}
-	if _, _, err := document.ReadRegular("/dev/zero", 1<<20); err == nil || err.Error() != "/dev/zero is not a file" {
+	if _, _, err := document.ReadRegular("/dev/zero", 1<<20); err == nil || err.Error() != "/dev/zero is no file but a pipe, a socket or a device: name a file" {
 		t.Errorf("ReadRegular(/dev/zero) = %v", err)
 	}
 	if b, err := document.Read(t.Context(), "/dev/null", 10); err != nil || len(b) > 0 {
@@ -69,7 +69,7 @@ func TestReadNoWriter(t *testing.T) {
 	if _, err := document.Read(ctx, path, 100); !errors.Is(err, context.Canceled) {
 		t.Errorf("Read() when ctx ends = %v", err)
 	}
-	if _, _, err := document.ReadRegular(path, 100); err == nil || err.Error() != path+" is not a file" {
+	if _, _, err := document.ReadRegular(path, 100); err == nil || err.Error() != path+" is no file but a pipe, a socket or a device: name a file" {
 		t.Errorf("ReadRegular() = %v", err)
 	}
 }

@@ -108,7 +108,7 @@ func (r *Regular) fill() {
 		return
 	}
 	if r.piece == nil {
-		r.piece = make([]byte, regularPiece)
+		r.piece = make([]byte, min(max(r.size()+1, 512), regularPiece)) // with room for what tells the end of a small file
 	}
 	type read struct {
 		n   int
@@ -135,6 +135,14 @@ func (r *Regular) fill() {
 	}
 	r.left = true
 	_ = r.f.Close() // the file was only read
+}
+
+// size returns the size of the file as its information has it, which is 0 for some that are not empty.
+func (r *Regular) size() int64 {
+	if r.info == nil {
+		return regularPiece
+	}
+	return r.info.Size()
 }
 
 // Rewind continues reading from the beginning.

@@ -113,3 +113,26 @@ func TestOpenRegular(t *testing.T) {
 		t.Errorf("OpenRegular of what is not there: %v", err)
 	}
 }
+
+// TestOpenWaitsForNoFile checks that all readers of a file have [Patience] with it, since one that claims to be a file may block.
+func TestOpenWaitsForNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("some"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(t.Context(), path, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, ok := f.f.(*Regular)
+	if !ok {
+		t.Fatalf("Open reads by a %T, which may block for ever", f.f)
+	}
+	if b, err := io.ReadAll(f); string(b) != "some" || err != nil {
+		t.Errorf("ReadAll = %q, %v", b, err)
+	}
+	if len(r.piece) > 1<<10 {
+		t.Errorf("a file of 4 bytes is read into %d bytes", len(r.piece))
+	}
+}

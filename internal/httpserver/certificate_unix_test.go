@@ -24,7 +24,7 @@ func TestCertificateIsAFile(t *testing.T) {
 	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 2<<20)); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{pipe: "is not a file", large: "too large", "/dev/zero": "is not a file"} {
+	for path, want := range map[string]string{pipe: "is no file but a pipe", large: "too large", "/dev/zero": "is no file but a pipe"} {
 		if _, err := httpserver.Certificate(path, key, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the certificate %s: %v, want %q", path, err, want)
 		}
@@ -45,7 +45,7 @@ func TestCertificateIsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair, err := o.GetCertificate(nil)
-	if err != nil || pair.Leaf.Subject.CommonName != "one" || !strings.Contains(log.String(), "is not a file") {
+	if err != nil || pair.Leaf.Subject.CommonName != "one" || !strings.Contains(log.String(), "is no file but a pipe") {
 		t.Errorf("with a pipe in its place the certificate is %v, %v, and the log says %q", pair.Leaf.Subject, err, log.String())
 	}
 }

@@ -153,7 +153,7 @@ func TestRecordNotRead(t *testing.T) {
 	}
 	var got string
 	_, err := taskfile.ReadRecord(path, 100, &got)
-	if err == nil || err.Error() != "what was asked before cannot be read: its record is not a file" {
+	if err == nil || err.Error() != "what was asked before cannot be read: its record is a folder, not a file" {
 		t.Errorf("ReadRecord() = %v, want an error without a path", err)
 	}
 	if err := errors.Join(os.Remove(path), os.WriteFile(path, make([]byte, 200), 0o600)); err != nil {
