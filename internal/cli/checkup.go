@@ -351,6 +351,9 @@ func (c *checkup) keys(runs bool) {
 		c.wrong("keys", "", "%s", oneLine(err))
 		return
 	}
+	for _, line := range outdated(c.s.certificates("")) {
+		c.note("tls", "", "%s", line)
+	}
 	dir, unused := cmp.Or(c.s.node.auth, c.auth), c.s.unusedKeys()
 	if c.auth != "" {
 		unused = ""

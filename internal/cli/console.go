@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -117,7 +118,7 @@ func (d *consoleDoor) link(life time.Duration, keys bool) string {
 func (s *settings) openConsole(n *node, d *consoleDoor, p *ports, done <-chan struct{}) http.Handler {
 	cfg := console.Config{
 		Client: n.forMany(), Store: n.store, Agents: n.Registry.Snapshot, Identify: s.persons(n), Gate: console.NewGate(d.Key, nil),
-		Version: buildVersion(), MaxFile: int64(s.node.maxFile), Checks: n.checks, Done: done, Logger: n.log, Prompt: s.render(n.templates),
+		Version: buildVersion(), MaxFile: int64(s.node.maxFile), Checks: func(ctx context.Context) []console.Check { return n.checks(ctx, p) }, Done: done, Logger: n.log, Prompt: s.render(n.templates),
 		Budget: s.budget.Day,
 	}
 	if p != nil {
@@ -151,16 +152,18 @@ func (s *settings) persons(n *node) func(token string) (console.Person, error) {
 	}
 }
 
-// checks describes the state of a node.
-func (n *node) checks(ctx context.Context) []console.Check {
+// checks describes the state of a node. open is nil for a chat's.
+func (n *node) checks(ctx context.Context, open *ports) []console.Check {
 	all := []console.Check{{Name: "takes and keeps work", OK: true, Text: "yes"}}
 	if err := n.ready(ctx); err != nil {
 		all[0] = console.Check{Name: all[0].Name, Text: oneLine(err)}
 	}
-	for _, lines := range [][]string{n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.Trouble(), n.guests.trouble(), n.returns.trouble(), scarce()} {
-		for _, line := range lines {
-			all = append(all, console.Check{Name: "trouble", Text: line})
-		}
+	var beside []string
+	if n.roles != nil {
+		beside, _ = n.roles.Trouble()
+	}
+	for _, line := range n.troubles(cmp.Or(open, &ports{}), beside) {
+		all = append(all, console.Check{Name: "trouble", Text: line})
 	}
 	return all
 }

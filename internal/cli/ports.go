@@ -39,6 +39,7 @@ type ports struct {
 	old             bool        // A2A 0.3 at a2a as well
 	pushTo          []string    // hosts of A2A clients in this network
 	tls             *tls.Config // nil: without TLS
+	certs           []certificate
 	bearer          func() (*auth.Bearer, error)
 	door            *consoleDoor // nil without http
 	login           console.Login
@@ -98,6 +99,7 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 			return nil, e.settings.wrong("http-cert", ": %w", err)
 		}
 	}
+	p.certs = e.settings.certificates(at.cert)
 	for _, one := range all {
 		if one.at == none {
 			continue
