@@ -40,6 +40,7 @@ type node struct {
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
 	templates    *prompt.Templates
+	rules        *policyfile.File
 	server       home.Server           // nil with --nats
 	claim        *datadir.Claim        // likewise
 	clock        *retain.Clock         // for deleting by age
@@ -152,6 +153,7 @@ func (n *node) assemble(ctx context.Context, s *settings, wellKnown []registry.W
 		return err
 	}
 	n.closeLLM = closeLLM
+	n.rules = rules
 	if err := rules.JudgedBy(decider); err != nil {
 		return s.wrong("policy", ": %w", err)
 	}

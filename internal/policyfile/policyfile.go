@@ -2,6 +2,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -30,7 +31,10 @@ type File struct {
 	stamp   stamp
 	sum     [sha256.Size]byte // of the content that is in force, or was refused
 	next    [sha256.Size]byte // of new content, which takes effect if it is the same at the next look
-	trouble string            // the last reported error
+	trouble string            // the last reported error of reading it
+	bad     string            // why the content that was read last is refused; "": it is in force
+
+	said atomic.Pointer[string] // of both, for others
 }
 
 // stamp changes when a file does, except for changes within one tick of the file system's clock.
@@ -94,8 +98,26 @@ func (f *File) Watch(ctx context.Context) {
 	}
 }
 
+// Trouble returns a line while the file does not say what is in force.
+func (f *File) Trouble() []string {
+	if f == nil {
+		return nil
+	}
+	if why := f.said.Load(); why != nil {
+		return []string{"policy not read: the rules from before stay in force: " + *why}
+	}
+	return nil
+}
+
 // look applies new rules. It applies them when two looks find the same content, so that it does not read a file that is being written.
 func (f *File) look() {
+	defer func() {
+		var said *string
+		if why := cmp.Or(f.trouble, f.bad); why != "" {
+			said = &why
+		}
+		f.said.Store(said)
+	}()
 	info, err := os.Stat(f.path)
 	if err != nil {
 		f.keep(err)
@@ -120,9 +142,11 @@ func (f *File) look() {
 			err = f.lacks(p)
 		}
 		if err != nil {
+			f.bad = err.Error()
 			f.refuse(err)
 			return
 		}
+		f.bad = ""
 		f.rules.Store(p)
 		f.log.Info("new policy", "file", f.path, "rules", p.Rules())
 		f.say(fmt.Sprintf("the rules in %s are new: %d in force now", f.path, p.Rules()))

@@ -122,3 +122,28 @@ func TestPolicyHalfWritten(t *testing.T) {
 	}
 	p.want(false)
 }
+
+// TestPolicyTrouble checks that the trouble is there for as long as the file does not say what is in force.
+func TestPolicyTrouble(t *testing.T) {
+	p := newPolicyAt(t, denyShell)
+	trouble := func(want string) {
+		t.Helper()
+		p.look()
+		p.look()
+		if got := strings.Join(p.Trouble(), ""); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("the trouble is %q, want %q", got, want)
+		}
+	}
+	const bad = "rules: [{agents: [shell], allaw: false}]\n"
+	trouble("")
+	p.write(bad)
+	trouble(`unknown key "allaw"`)
+	if err := os.Remove(p.path); err != nil {
+		t.Fatal(err)
+	}
+	trouble("is gone")
+	p.write(bad)
+	trouble(`unknown key "allaw"`)
+	p.write(denyShell)
+	trouble("")
+}
