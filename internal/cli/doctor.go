@@ -260,7 +260,7 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	if len(reached) == 0 {
 		return beyond // before a server is started on the store
 	}
-	log := e.settings.logger(e.stderr, slog.LevelError+1) // the table reports everything
+	log := e.settings.logger(e.logTo(), slog.LevelError+1) // the table reports everything
 	n := &node{log: log, release: func() {}}
 	defer n.leave()
 	if err := n.open(ctx, &e.settings, nil); err != nil {

@@ -25,6 +25,14 @@ func (s *settings) logger(w io.Writer, level slog.Level) *slog.Logger {
 	return logs.New(h)
 }
 
+// logTo returns what a log is written to.
+func (e *env) logTo() io.Writer {
+	if e.log == nil { // in a test
+		return e.stderr
+	}
+	return e.log
+}
+
 func parseLevel(s string, fallback slog.Level) (slog.Level, error) {
 	if s == "" {
 		return fallback, nil

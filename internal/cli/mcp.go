@@ -59,7 +59,7 @@ answer. What needs your yes and what agents want to know is put to you by the ho
 					}
 					return cards, nil
 				}
-				log := e.settings.logger(e.stderr, slog.LevelError)
+				log := e.settings.logger(e.logTo(), slog.LevelError)
 				return mcp.New(mcp.Config{Client: cfg.Client, Store: b.store, Agents: known, Version: buildVersion(), Wait: wait, Logger: log}).Serve(ctx, e.stdin, e.stdout)
 			}, new(where))
 			if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/logs"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
@@ -40,6 +41,7 @@ type ports struct {
 	pushTo          []string    // hosts of A2A clients in this network
 	tls             *tls.Config // nil: without TLS
 	certs           []certificate
+	log             *logs.Patient // of the process; nil: it has none
 	bearer          func() (*auth.Bearer, error)
 	door            *consoleDoor // nil without http
 	login           console.Login
@@ -48,7 +50,7 @@ type ports struct {
 
 // openPorts opens the ports of a service.
 func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *ports, err error) {
-	p := &ports{old: at.old, pushTo: at.pushTo, bearer: sync.OnceValues(e.settings.bearer)}
+	p := &ports{log: e.log, old: at.old, pushTo: at.pushTo, bearer: sync.OnceValues(e.settings.bearer)}
 	defer func() {
 		if err != nil {
 			p.Close()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/cli/measure"
 	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/logs"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
@@ -68,6 +69,7 @@ func valueError(f *pflag.Flag, v string, err error) error {
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	log            *logs.Patient // to stderr
 	settings       settings
 	interrupted    func() bool // reports whether the process was asked to end
 }
@@ -84,7 +86,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	stdout, out := checked(stdout, end)
-	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
+	e := &env{stdin: stdin, stdout: stdout, stderr: stderr, log: logs.NewPatient(stderr)}
 	e.settings.program, e.settings.node, e.interrupted = p, new(nodeSettings), func() bool { return false }
 	root := e.newRoot()
 	root.SetArgs(args)

@@ -421,7 +421,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 
 // troubles returns a line for each thing that does not keep the node from working, but needs somebody.
 func (n *node) troubles(open *ports, beside []string) []string {
-	return slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.Trouble(), n.guests.trouble(), n.returns.trouble(), n.troubleA2A(open), n.troubleSpend(), n.rules.Trouble(), outdated(open.certs), beside, scarce())
+	return slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.Trouble(), n.guests.trouble(), n.returns.trouble(), n.troubleA2A(open), n.troubleSpend(), n.rules.Trouble(), outdated(open.certs), open.log.Trouble(), beside, scarce())
 }
 
 // scarce returns a line for each resource that the process has too little of.

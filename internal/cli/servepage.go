@@ -31,7 +31,7 @@ type serving struct {
 func (e *env) newServing() *serving {
 	s := &serving{e: e, person: screen.IsTerminal(e.stderr) && !e.settings.wantsLogs()}
 	if !s.person {
-		s.log = e.settings.logger(e.stderr, slog.LevelInfo)
+		s.log = e.settings.logger(e.logTo(), slog.LevelInfo)
 		return s
 	}
 	s.log = logs.New(logs.Sentences{Level: slog.LevelInfo, Say: s.say, Hides: isAside})
@@ -52,7 +52,7 @@ func (s *serving) say(line string) {
 	at := repl.Quiet(s.e.stderr, s.e.settings.color.value, time.Now().Format(time.TimeOnly))
 	rows := table.Wrap(line, max(screen.Width(s.e.stderr)-len(time.TimeOnly)-2, 20))
 	indent := "\n" + strings.Repeat(" ", len(time.TimeOnly)+2)
-	fmt.Fprintf(s.e.stderr, "%s  %s\n", at, strings.Join(rows, indent))
+	fmt.Fprintf(s.e.logTo(), "%s  %s\n", at, strings.Join(rows, indent))
 }
 
 // ready tells that a service takes work. health is its health endpoint, or nil.
@@ -68,11 +68,11 @@ func (s *serving) ready(n *node, open *ports) {
 		return
 	}
 	quiet := func(text string) string { return repl.Quiet(s.e.stderr, s.e.settings.color.value, text) }
-	fmt.Fprintf(s.e.stderr, "cortex is ready %s\n\n", quiet("· "+buildVersion()+" · Ctrl-C ends it"))
-	fmt.Fprint(s.e.stderr, s.page(n, open).Render(screen.Width(s.e.stderr), quiet))
+	fmt.Fprintf(s.e.logTo(), "cortex is ready %s\n\n", quiet("· "+buildVersion()+" · Ctrl-C ends it"))
+	fmt.Fprint(s.e.logTo(), s.page(n, open).Render(screen.Width(s.e.stderr), quiet))
 	flags := s.e.settings.joinFlags()
 	s.e.advise("cortex chat"+flags, "talk to it", "cortex agent exec"+flags+" --card CARD -- PROGRAM", "have a program join")
-	fmt.Fprintln(s.e.stderr)
+	fmt.Fprintln(s.e.logTo())
 	s.shown.Store(true)
 }
 
@@ -131,7 +131,7 @@ func (s *settings) joinFlags() string {
 func (s *serving) stopping() {
 	if s.person {
 		s.shown.Store(false)
-		fmt.Fprintln(s.e.stderr) // below the ^C of the terminal
+		fmt.Fprintln(s.e.logTo()) // below the ^C of the terminal
 	}
 	s.log.Info("cortex is stopping")
 }

@@ -84,7 +84,7 @@ func (e *env) newTortured(use, short string, args []string, do func(ctx context.
 	return &cobra.Command{
 		Use: use, Short: short, Example: "  cortex torture " + use, Hidden: true, Args: typed.Exact(args...),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return do(cmd.Context(), args, e.settings.logger(e.stderr, slog.LevelInfo))
+			return do(cmd.Context(), args, e.settings.logger(e.logTo(), slog.LevelInfo))
 		},
 	}
 }
@@ -103,7 +103,7 @@ func (e *env) torture(ctx context.Context, cfg torture.Config, keep string, asJS
 		return err
 	}
 	cfg.Long = min(2, cfg.Conversations)
-	cfg.Logger = e.settings.logger(e.stderr, slog.LevelError)
+	cfg.Logger = e.settings.logger(e.logTo(), slog.LevelError)
 	shown := screen.IsTerminal(e.stderr)
 	if shown {
 		began := time.Now()

@@ -35,11 +35,15 @@ func Width(w io.Writer) int {
 
 // Print prints text, wrapped between words to the width of a terminal.
 func Print(w io.Writer, format string, args ...any) (int, error) {
-	text := fmt.Sprintf(format, args...) + "\n"
+	return io.WriteString(w, Fit(w, fmt.Sprintf(format, args...)+"\n"))
+}
+
+// Fit wraps text between words to the width of w, if that is a terminal.
+func Fit(w io.Writer, text string) string {
 	if width := Width(w); width > 0 {
-		text = repl.WrapText(text, width)
+		return repl.WrapText(text, width)
 	}
-	return io.WriteString(w, text)
+	return text
 }
 
 // OneAtATime makes w safe for concurrent use.
