@@ -16,6 +16,7 @@ import (
 const (
 	questionAge     = 30 * 24 * time.Hour
 	maxQuestions    = 10_000
+	questionBytes   = 1 << 30 // of all files
 	maxQuestion     = 8 << 20 // bytes of a file
 	maxQuestionText = 32 << 10
 	maxRounds       = 16 // the latest
@@ -33,7 +34,7 @@ type round struct {
 }
 
 func openQuestions(dir string) *questions {
-	q := &questions{&taskfile.Folder{Dir: dir, Age: questionAge, Most: maxQuestions}}
+	q := &questions{&taskfile.Folder{Dir: dir, Age: questionAge, Most: maxQuestions, Bytes: questionBytes}}
 	if dir != "" {
 		_ = q.files.Sweep(time.Now()) // there may be no folder yet; an error is told when a question is kept
 	}
