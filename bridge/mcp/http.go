@@ -40,7 +40,10 @@ type Identify func(token string) (user string, err error)
 //
 // The SDK serves 2026-07-28, which knows no sessions, and earlier revisions, which cannot ask the user without them, by different handlers.
 func (s *Server) Handler(identify Identify) http.Handler {
-	return handler(s.server(), s.server(), identify, func(h http.Handler) http.Handler { return s.mark(h, formTime+2*s.cfg.Wait) })
+	free, bound := s.server(), s.server()
+	free.AddReceivingMiddleware(s.inRoom)
+	bound.AddReceivingMiddleware(s.inRoom)
+	return handler(free, bound, identify, func(h http.Handler) http.Handler { return s.mark(h, formTime+2*s.cfg.Wait) })
 }
 
 // handler serves one server without sessions and one with them. Only where nobody has a token does the name by which it is reached have to be that
@@ -121,17 +124,28 @@ func (s *Server) mark(h http.Handler, long time.Duration) http.Handler {
 				http.Error(w, "the message has too many values: send less at a time, or a file", http.StatusRequestEntityTooLarge)
 				return
 			}
+			if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+				http.Error(w, "send one message at a time: batches are no part of MCP any more", http.StatusBadRequest)
+				return
+			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			var m struct {
-				ID json.RawMessage `json:"id"`
+				ID     json.RawMessage `json:"id"`
+				Method string          `json:"method"`
 			}
-			if session := r.Header.Get(headerSession); session != "" && json.Unmarshal(body, &m) == nil && m.ID != nil {
+			known := json.Unmarshal(body, &m) == nil
+			if session := r.Header.Get(headerSession); session != "" && known && m.ID != nil {
 				r.Header.Set(headerCall, session+"/"+string(m.ID))
 			}
-			post := uuid.NewString()
-			r.Header.Set(headerPost, post)
-			s.posts.Store(post, r.Context())
-			defer s.posts.Delete(post)
+			id := uuid.NewString()
+			r.Header.Set(headerPost, id)
+			over, done := context.WithCancel(context.WithoutCancel(r.Context()))
+			defer done()
+			s.posts.Store(id, &post{r.Context(), over})
+			defer s.posts.Delete(id)
+			if m.Method == methodRead {
+				long = readTime // its room is not kept by who reads slowly
+			}
 			end := time.Now().Add(long)
 			c := http.NewResponseController(w)
 			_ = c.SetReadDeadline(end) // a test's writer has none
@@ -157,6 +171,6 @@ func (s *Server) isGone(ctx context.Context, extra *sdk.RequestExtra) bool {
 	if extra == nil || extra.Header == nil {
 		return false
 	}
-	post, ok := s.posts.Load(extra.Header.Get(headerPost))
-	return !ok || post.(context.Context).Err() != nil
+	p := s.postOf(extra)
+	return p == nil || p.ctx.Err() != nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 )
 
 // DefaultWait is below the time limits of most hosts, the shortest of which is a minute.
@@ -34,14 +35,15 @@ type Config struct {
 type Server struct {
 	cfg   Config
 	calls calls
-	posts sync.Map // contexts of running HTTP requests, by the value of headerPost
+	posts sync.Map // *post of running HTTP requests, by the value of headerPost
+	room  *httpserver.Room
 }
 
 // New returns a Server.
 func New(cfg Config) *Server {
 	cfg.Wait = cmp.Or(max(cfg.Wait, 0), DefaultWait)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Server{cfg: cfg}
+	return &Server{cfg: cfg, room: httpserver.NewRoom(mostRead, ownRead)}
 }
 
 // Serve speaks MCP on in and out until in or ctx ends, and then returns nil, also when nobody reads out. Nothing else is written to out. A read of
