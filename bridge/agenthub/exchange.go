@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/protoweight"
@@ -31,10 +33,10 @@ const (
 	oneShare      = 3         // a program has at most so many times as many as are free, see exchange.open
 	maxQueue      = 256       // events that wait in a stream
 	maxQueueBytes = 4 << 20   // likewise, unless it is only one
-	maxUnsent     = 128 << 20 // bytes of all events that were put and are not written yet
+	maxUnsent     = 128 << 20 // bytes of all events and answers that were put and are not written yet
 )
 
-// errBehind ends the streams of the connection for which most waits, when too much waits for all.
+// errBehind ends the connection for which most waits, and its streams, when too much waits for all.
 var errBehind = errors.New("too much waits for this program, which reads too slowly: subscribe again")
 
 // stream is a subscription. Its events are sent in the order in which they were put.
@@ -128,14 +130,16 @@ type exchange struct {
 	count   int
 	shares  map[string]int // how many streams a program has, by connection and by host
 	unsent  map[string]int // bytes, by connection
-	waits   int            // bytes of all connections
-	most    int            // of these
-	next    map[string]int // whose turn it is to get a task
-	opened  chan struct{}  // closed when a stream opens
+	answers map[*stream]struct{}
+	waits   int               // bytes of all connections
+	most    int               // of these
+	next    map[string]int    // whose turn it is to get a task
+	opened  chan struct{}     // closed when a stream opens
+	cut     func(conn string) // closes a connection: what was given to it is kept until it has read it, whatever has ended
 }
 
 func newExchange() *exchange {
-	x := &exchange{shares: map[string]int{}, next: map[string]int{}, unsent: map[string]int{}, most: maxUnsent, opened: make(chan struct{})}
+	x := &exchange{shares: map[string]int{}, next: map[string]int{}, unsent: map[string]int{}, answers: map[*stream]struct{}{}, most: maxUnsent, opened: make(chan struct{}), cut: func(string) {}}
 	for k := range x.streams {
 		x.streams[k] = map[string][]*stream{}
 	}
@@ -144,10 +148,18 @@ func newExchange() *exchange {
 
 // programs returns what tells programs apart, since they have no keys: the connection and, unless that is this machine, the host.
 func (s *stream) programs() []string {
-	if at, err := netip.ParseAddrPort(s.conn); err != nil || at.Addr().Unmap().IsLoopback() {
-		return []string{s.conn}
+	if host := hostOf(s.conn); host != s.conn {
+		return []string{s.conn, host}
 	}
-	return []string{s.conn, kit.Host(s.conn)}
+	return []string{s.conn}
+}
+
+// hostOf returns the host of a connection; the connection itself if that is this machine.
+func hostOf(conn string) string {
+	if at, err := netip.ParseAddrPort(conn); err != nil || at.Addr().Unmap().IsLoopback() {
+		return conn
+	}
+	return kit.Host(conn)
 }
 
 // open adds a stream. A program has at most three times as many as are free, so that one alone has three quarters of all, and there is room for others.
@@ -202,7 +214,7 @@ func (x *exchange) close(k kind, s *stream) {
 	}
 }
 
-// put takes note of bytes that wait for a stream. When too many wait for all, it ends the streams of the connection for which most do.
+// put takes note of bytes that wait for a stream. When too many wait for all, it ends the connection for which most do.
 func (x *exchange) put(s *stream, n int) {
 	if x == nil {
 		return
@@ -215,25 +227,66 @@ func (x *exchange) put(s *stream, n int) {
 	s.unsent += n
 	x.unsent[s.conn] += n
 	x.waits += n
-	if x.waits <= x.most {
-		return
+	if x.waits > x.most {
+		x.end(x.slowest())
 	}
-	most := s.conn
-	for conn, n := range x.unsent {
-		if n > x.unsent[most] {
-			most = conn
+}
+
+// slowest returns the connection for which most waits, of the host for which most does. x.mu is held.
+func (x *exchange) slowest() (conn string) {
+	hosts := map[string]int{}
+	for of, n := range x.unsent {
+		hosts[hostOf(of)] += n
+	}
+	for of, n := range x.unsent {
+		if is := hosts[hostOf(of)] - hosts[hostOf(conn)]; conn == "" || is > 0 || is == 0 && n > x.unsent[conn] {
+			conn = of
 		}
 	}
+	return conn
+}
+
+// end ends a connection. x.mu is held.
+func (x *exchange) end(conn string) {
 	for k := range x.streams {
 		for _, all := range x.streams[k] {
 			for _, one := range all {
-				if one.conn == most {
+				if one.conn == conn {
 					x.less(one, one.unsent)
 					one.end(errBehind)
 				}
 			}
 		}
 	}
+	for one := range x.answers {
+		if one.conn == conn {
+			x.less(one, one.unsent)
+		}
+	}
+	x.cut(conn)
+}
+
+// answer returns the answer to a call as the codec takes it: it counts until it is written, or its connection ends.
+func (x *exchange) answer(ctx context.Context, m proto.Message) *kit.Told {
+	s, n := &stream{conn: connOf(ctx)}, proto.Size(m)
+	x.mu.Lock()
+	x.answers[s] = struct{}{}
+	x.mu.Unlock()
+	x.put(s, n)
+	over := context.AfterFunc(kit.Connection(ctx), func() { x.answered(s) })
+	return &kit.Told{Message: m, Written: func() {
+		over()
+		x.answered(s)
+	}}
+}
+
+// answered forgets an answer.
+func (x *exchange) answered(s *stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.less(s, s.unsent)
+	s.gone = true
+	delete(x.answers, s)
 }
 
 // sent takes note of bytes that were written to a stream.

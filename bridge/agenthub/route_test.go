@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
@@ -249,6 +250,65 @@ func TestUnread(t *testing.T) {
 		defer x.mu.Unlock()
 		return x.waits == 0 && len(x.unsent) == 0
 	})
+}
+
+// TestUnreadAnswers has a program make calls whose large answers it does not read: its connection is closed before they fill the memory, and who reads has
+// their answers.
+func TestUnreadAnswers(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	w.hub.exchange.most = 8 << 20
+	hub := w.dial()
+	_, err := hub.PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
+		Message: &hubpb.Message{MessageId: "m", TaskId: "large", Content: []*hubpb.Part{hubtest.Text(strings.Repeat("x", 2<<20))}},
+	})
+	must(t, err)
+	c, err := grpc.NewClient(w.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(64<<10))
+	must(t, err)
+	defer c.Close()
+	closed := make(chan struct{})
+	for i := range 16 {
+		call, err := c.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, hubpb.AgentHub_GetTask_FullMethodName, grpc.WaitForReady(i == 0))
+		if i == 0 {
+			must(t, err)
+			go func() {
+				c.WaitForStateChange(t.Context(), connectivity.Ready)
+				close(closed)
+			}()
+		}
+		if err != nil || call.SendMsg(&hubpb.GetTaskRequest{TaskId: "large"}) != nil || call.CloseSend() != nil {
+			break
+		}
+	}
+	receive(t, "the end of the connection", closed)
+	for range 10 {
+		got, err := hub.GetTask(t.Context(), &hubpb.GetTaskRequest{TaskId: "large"})
+		must(t, err)
+		if n := len(got.History[0].Content[0].GetText()); n != 2<<20 {
+			t.Errorf("who reads gets %d bytes", n)
+		}
+	}
+	c.Close()
+	w.Until("nothing waits", func() bool {
+		x := w.hub.exchange
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.waits == 0 && len(x.unsent) == 0 && len(x.answers) == 0
+	})
+}
+
+// TestSlowest checks that the connection is found for which most waits, of the host for which most does.
+func TestSlowest(t *testing.T) {
+	for want, unsent := range map[string]map[string]int{
+		"127.0.0.1:2": {"127.0.0.1:1": 5, "127.0.0.1:2": 6, "10.0.0.1:7": 5},
+		"10.0.0.1:8":  {"127.0.0.1:1": 5, "10.0.0.1:7": 2, "10.0.0.1:8": 4, "10.0.0.2:7": 5},
+	} {
+		x := newExchange()
+		x.unsent = unsent
+		if got := x.slowest(); got != want {
+			t.Errorf("of %v it is %s, want %s", unsent, got, want)
+		}
+	}
 }
 
 // TestSentIsForgotten checks that nothing waits for a stream whose events are all sent, however quickly each was taken.

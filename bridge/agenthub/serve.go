@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
@@ -37,11 +38,15 @@ const (
 func (h *hub) serve(ctx context.Context, l net.Listener) error {
 	h.stopping = ctx
 	guard := httpserver.NewGuard(l, openfiles.HTTP(h.at.Listeners), h.at.Logger)
+	h.exchange.cut = func(conn string) {
+		h.at.Logger.Warn("connection closed: too much waits for the program, which reads too slowly", "from", conn)
+		guard.Cut(conn)
+	}
 	s := grpc.NewServer(
 		grpc.ForceServerCodecV2(kit.Telling{CodecV2: protoweight.NewCodec(maxHeavy, protoweight.ErrHeavy)}), grpc.MaxRecvMsgSize(maxBody), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxOnConn), grpc.ConnectionTimeout(helloTime),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pongTime}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		grpc.WaitForHandlers(true),
+		grpc.WaitForHandlers(true), grpc.StatsHandler(kit.Conns{}),
 		grpc.InTapHandle(admit(kit.NewPlaces(maxCalls, maxCalls))),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (_ any, err error) {
 			defer h.caught(&err)
@@ -49,7 +54,11 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 			if from, ok := peer.FromContext(ctx); ok {
 				defer guard.Begin(from.Addr)()
 			}
-			return next(ctx, req)
+			answer, err := next(ctx, req)
+			if m, ok := answer.(proto.Message); ok && err == nil {
+				return h.exchange.answer(ctx, m), nil // it is written as fast as the client reads, when the call is over
+			}
+			return answer, err
 		}),
 		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 			defer h.caught(&err)

@@ -23,6 +23,21 @@ func (g *Guard) Begin(from net.Addr) (end func()) { return g.begin(from, 0) }
 // a call those that came first stay, as many as three quarters of all.
 func (g *Guard) Hold(from net.Addr) (end func()) { return g.begin(from, 1) }
 
+// Cut closes the connection from an address.
+func (g *Guard) Cut(from string) {
+	g.mu.Lock()
+	var all []*conn
+	for c := range g.conns {
+		if c.RemoteAddr().String() == from {
+			all = append(all, c)
+		}
+	}
+	g.mu.Unlock()
+	for _, c := range all {
+		c.Close() //nolint:errcheck // it is gone either way
+	}
+}
+
 func (g *Guard) begin(from net.Addr, held int32) (end func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -45,6 +45,10 @@ func TestGuard(t *testing.T) {
 	if _, err := silent.Write([]byte("x")); err == nil {
 		t.Error("the connection without a call is still open")
 	}
+	g.Cut(busy.RemoteAddr().String())
+	if _, err := busy.Write([]byte("x")); err == nil {
+		t.Error("the connection that was cut is still open")
+	}
 }
 
 // named is a connection from some address.

@@ -70,7 +70,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 		sdk.Creds(secure), sdk.ForceServerCodecV2(newCodec()), sdk.MaxRecvMsgSize(a2a.MaxBody), sdk.MaxConcurrentStreams(maxStreams), sdk.MaxHeaderListSize(maxHeader), sdk.ConnectionTimeout(helloTime),
 		sdk.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: time.Minute}),
 		sdk.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-		sdk.InTapHandle(d.arrive), sdk.StatsHandler(conns{}),
+		sdk.InTapHandle(d.arrive), sdk.StatsHandler(kit.Conns{}),
 		sdk.UnaryInterceptor(func(ctx context.Context, req any, _ *sdk.UnaryServerInfo, next sdk.UnaryHandler) (_ any, err error) {
 			defer caught(opts.Logger, &err)
 			ctx, span, err := d.admit(ctx, req)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"google.golang.org/grpc/stats"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
@@ -22,13 +21,11 @@ type span struct {
 func newSpan(ctx context.Context, end func()) *span {
 	s := &span{end: sync.OnceFunc(end)}
 	s.uses.Store(1)
-	if conn, ok := ctx.Value(connKey{}).(*conn); ok {
-		over := s.end
-		gone := context.AfterFunc(conn.ctx, over)
-		s.end = func() {
-			gone()
-			over()
-		}
+	over := s.end
+	gone := context.AfterFunc(kit.Connection(ctx), over)
+	s.end = func() {
+		gone()
+		over()
 	}
 	return s
 }
@@ -48,38 +45,3 @@ func (s *span) answer(message any) any {
 	s.uses.Add(1)
 	return &kit.Told{Message: m, Written: s.leave}
 }
-
-// conn is a connection; its context ends with it.
-type conn struct {
-	ctx context.Context //nolint:containedctx // for the calls by it
-	end func()
-}
-
-type connKey struct{}
-
-// conns has the context of a call say which connection it came by.
-type conns struct{}
-
-var _ stats.Handler = conns{}
-
-// TagConn implements stats.Handler.
-func (conns) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
-	alive, end := context.WithCancel(ctx)
-	return context.WithValue(ctx, connKey{}, &conn{alive, end})
-}
-
-// HandleConn implements stats.Handler.
-func (conns) HandleConn(ctx context.Context, s stats.ConnStats) {
-	if _, over := s.(*stats.ConnEnd); !over {
-		return
-	}
-	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		c.end()
-	}
-}
-
-// TagRPC implements stats.Handler.
-func (conns) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-
-// HandleRPC implements stats.Handler.
-func (conns) HandleRPC(context.Context, stats.RPCStats) {}
