@@ -80,6 +80,7 @@ type Console struct {
 	feed      *feed // nil: the store has no journal
 	room      *httpserver.Room
 	pages     *httpserver.Room // for conversations that are being read
+	kept      *httpserver.Room // for what streams keep of them
 }
 
 //go:embed static
@@ -91,7 +92,7 @@ func New(cfg Config) *Console {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize), room: httpserver.NewRoom(mostRoom, ownRoom), pages: httpserver.NewRoom(mostPages, ownPages)}
+	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize), room: httpserver.NewRoom(mostRoom, ownRoom), pages: httpserver.NewRoom(mostPages, ownPages), kept: httpserver.NewRoom(mostKept, ownKept)}
 	rand.Read(c.operators) //nolint:errcheck // it never fails
 	if journal, ok := cfg.Store.(storage.Journal); ok {
 		c.feed = &feed{journal: journal, tenant: cfg.Client.Tenant}

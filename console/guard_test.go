@@ -232,6 +232,56 @@ func TestManyStreams(t *testing.T) {
 	}
 }
 
+// TestStreamsOfLongConversations opens so many streams of a long conversation that they would fill the memory: some are refused in words, until others are
+// closed.
+func TestStreamsOfLongConversations(t *testing.T) {
+	w := newWorld(t)
+	for range 4 {
+		w.ask("x", strings.Repeat("long ", 180_000))
+	}
+	b := w.browser()
+	open := func() (kept bool, body io.Closer) {
+		r, err := b.Get(w.url + "c/x/events")
+		must(t, err)
+		lines := bufio.NewScanner(r.Body)
+		lines.Buffer(nil, 4<<20)
+		for lines.Scan() {
+			switch text := lines.Text(); {
+			case strings.HasPrefix(text, "event: turn"):
+				return true, r.Body
+			case strings.Contains(text, "too many live pages of long conversations"):
+				return false, r.Body
+			}
+		}
+		t.Fatalf("a stream ends: %v", lines.Err())
+		return false, r.Body
+	}
+	var bodies []io.Closer
+	for kept := true; kept; {
+		var body io.Closer
+		kept, body = open()
+		if bodies = append(bodies, body); len(bodies) > 100 {
+			t.Fatal("all are kept")
+		}
+	}
+	if len(bodies) < 5 {
+		t.Errorf("%d streams are kept", len(bodies))
+	}
+	for _, body := range bodies {
+		body.Close()
+	}
+	for end := time.Now().Add(patience); ; {
+		kept, body := open()
+		body.Close()
+		if kept {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("none is kept when the others are closed")
+		}
+	}
+}
+
 // TestPositions reads a stream from where a browser was: it gets what it has not, once.
 func TestPositions(t *testing.T) {
 	w := newWorld(t)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -23,14 +25,16 @@ const eventStream = "text/event-stream"
 
 // Bounds of a stream of events.
 const (
-	maxStreams  = 256                   // of a person
-	maxBehind   = 1024                  // live events that wait for a browser; beyond them it has to begin anew
-	writeTime   = 10 * time.Second      // for one write
-	joinTime    = 40 * time.Millisecond // between two pieces of text: what is written meanwhile is one of them
-	pingTime    = 15 * time.Second      // between signs of life
-	pollTime    = 3 * time.Second       // the log is read again, since live events may be lost
-	maxProgress = 300                   // of a line of progress, in characters
-	maxLiveText = 256 << 10             // of an answer that is being written, in bytes
+	maxStreams   = 256                   // of a person
+	maxBehind    = 1024                  // live events that wait for a browser; beyond them it has to begin anew
+	maxWaiting   = 1 << 20               // likewise, bytes of what is shown of them
+	writeTime    = 10 * time.Second      // for one write
+	joinTime     = 40 * time.Millisecond // between two pieces of text: what is written meanwhile is one of them
+	pingTime     = 15 * time.Second      // between signs of life
+	pollTime     = 3 * time.Second       // the log is read again, since live events may be lost
+	maxProgress  = 300                   // of a line of progress, in characters
+	maxLineBytes = 8 * maxProgress       // of its text, in bytes, before it is cleaned
+	maxLiveText  = 256 << 10             // of an answer that is being written, in bytes
 )
 
 // stream sends the events of one conversation to one browser.
@@ -41,6 +45,8 @@ type stream struct {
 	who     Person
 	turns   *view.Turns
 	live    chan *transport.Event
+	kept    int64         // bytes that it has room for
+	waiting atomic.Int64  // bytes of what is shown of the events in live
 	behind  chan struct{} // closed when live has overflowed
 	deltas  []*deltaEvent // not sent yet
 	written map[string]int
@@ -88,6 +94,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 		c: c, w: w, control: http.NewResponseController(w), who: who, turns: view.NewTurns(c.cfg.Client.Tenant, id, view.Keep{Turns: maxTurns, Text: maxText, All: maxLive}),
 		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int),
 	}
+	defer func() { c.kept.Give(who.User, s.kept) }()
 	if err := s.begin(); err != nil {
 		return nil //nolint:nilerr // the browser is gone
 	}
@@ -97,11 +104,15 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 	heard := sync.Once{}
 	hearing.Go(func() {
 		_ = c.cfg.Client.Listen(ctx, id, func(e *transport.Event) { // when it ends early, the log is polled
-			select {
-			case s.live <- e:
-			default:
-				heard.Do(func() { close(s.behind) })
+			e, n := shown(e)
+			if s.waiting.Add(n) <= maxWaiting {
+				select {
+				case s.live <- e:
+					return
+				default:
+				}
 			}
+			heard.Do(func() { close(s.behind) })
 		})
 	})
 	switch err := s.run(ctx, after); {
@@ -148,7 +159,7 @@ func position(r *http.Request) (conversation.Version, error) {
 }
 
 func (s *stream) run(ctx context.Context, after conversation.Version) error {
-	if err := s.first(ctx, after); err != nil {
+	if err := s.catchUp(ctx, after); err != nil {
 		return err
 	}
 	if s.turns.Conversation.Version < after { // the conversation was deleted, and perhaps begun anew
@@ -182,6 +193,8 @@ func (s *stream) run(ctx context.Context, after conversation.Version) error {
 				return err
 			}
 		case e := <-s.live:
+			_, n := shown(e)
+			s.waiting.Add(-n)
 			if err := s.hear(ctx, e); err != nil {
 				return err
 			}
@@ -193,15 +206,37 @@ func (s *stream) run(ctx context.Context, after conversation.Version) error {
 	}
 }
 
-// first reads the log from its beginning. It waits for others that do so.
-func (s *stream) first(ctx context.Context, after conversation.Version) error {
-	for !s.c.pages.Take(ctx, s.who.User, 2*maxShown) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+// shown returns an event with no more of its texts than is shown, as many of them may wait for a browser, and how many bytes these are.
+func shown(e *transport.Event) (*transport.Event, int64) {
+	is := *e
+	n := int64(0)
+	cut := func(parts a2a.ContentParts, most int) a2a.ContentParts {
+		text := transport.Text(parts)
+		text = strings.Clone(text[:min(len(text), most)])
+		n += int64(len(text))
+		return a2a.ContentParts{a2a.NewTextPart(text)}
 	}
-	defer s.c.pages.Give(s.who.User, 2*maxShown)
-	return s.catchUp(ctx, after)
+	switch p := e.Payload.(type) {
+	case *transport.Delta:
+		n += int64(len(p.Text))
+	case *a2a.TaskStatusUpdateEvent:
+		to := &a2a.TaskStatusUpdateEvent{TaskID: p.TaskID, ContextID: p.ContextID}
+		if p.Status.Message != nil {
+			to.Status.Message = &a2a.Message{Parts: cut(p.Status.Message.Parts, maxLineBytes)}
+		}
+		is.Payload = to
+	case *a2a.TaskArtifactUpdateEvent:
+		to := &a2a.TaskArtifactUpdateEvent{TaskID: p.TaskID, ContextID: p.ContextID}
+		if p.Artifact != nil {
+			to.Artifact = &a2a.Artifact{ID: p.Artifact.ID, Name: prompt.Clean(p.Artifact.Name, maxWord), Parts: cut(p.Artifact.Parts, maxLineBytes)}
+		}
+		is.Payload = to
+	case *a2a.Task:
+		is.Payload = &a2a.Task{ID: p.ID, ContextID: p.ContextID}
+	case *a2a.Message:
+		is.Payload = &a2a.Message{ID: p.ID, Role: p.Role, Parts: cut(p.Parts, maxText), Metadata: map[string]any{transport.MetaTurn: transport.MetaString(p, transport.MetaTurn)}}
+	}
+	return &is, n
 }
 
 // hear handles a live event. Those that the log has, too, are the sign to read it.
@@ -310,10 +345,18 @@ func (s *stream) progress(ctx context.Context, e *transport.Event, id a2a.TaskID
 	return s.send("progress", 0, progressEvent{string(id), text})
 }
 
-// catchUp reads the log from where the stream is, and sends the turns that have changed after a position.
+// catchUp reads the log from where the stream is, and sends the turns that have changed after a position. It waits for others that do so, as an event may
+// have all streams of a conversation read at once.
 func (s *stream) catchUp(ctx context.Context, after conversation.Version) error {
+	for !s.c.pages.Take(ctx, s.who.User, 2*maxShown) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	defer s.c.pages.Give(s.who.User, 2*maxShown)
 	tenant, conv := s.c.cfg.Client.Tenant, s.turns.Conversation
 	changed := make(map[string]bool)
+	before := conv.Version
 	for e, err := range s.c.cfg.Store.Load(ctx, tenant, conv.ContextID, conv.Version) {
 		if err != nil {
 			return err
@@ -327,6 +370,9 @@ func (s *stream) catchUp(ctx context.Context, after conversation.Version) error 
 				changed[t.ID] = true
 			}
 		}
+	}
+	if conv.Version > before && !s.hold(ctx) {
+		return errKept
 	}
 	if len(changed) == 0 {
 		return nil
@@ -359,6 +405,31 @@ func (s *stream) catchUp(ctx context.Context, after conversation.Version) error 
 		}
 	}
 	return nil
+}
+
+// Bounds of what streams of long conversations keep of them in memory, in bytes.
+const (
+	mostKept = 256 << 20
+	ownKept  = 64 << 20 // of a person
+	freeKept = 64 << 10 // of a stream, which needs no room
+)
+
+var errKept = wrong{http.StatusTooManyRequests, "too many live pages of long conversations are open: close some"}
+
+// hold takes room for what the stream keeps of its conversation, and reports whether there is some.
+func (s *stream) hold(ctx context.Context) bool {
+	n := int64(s.turns.Weight())
+	if n <= freeKept {
+		n = 0
+	}
+	if n > s.kept && !s.c.kept.Take(ctx, s.who.User, n-s.kept) {
+		return false
+	}
+	if n < s.kept {
+		s.c.kept.Give(s.who.User, s.kept-n)
+	}
+	s.kept = n
+	return true
 }
 
 // send sends one event; at is the position in the log that the browser has with it, 0 for none.

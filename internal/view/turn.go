@@ -150,6 +150,15 @@ func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
 	return changed, nil
 }
 
+// Weight returns about how many bytes the turns take, with the conversation that they are of.
+func (ts *Turns) Weight() int {
+	n := ts.Conversation.Weight()
+	for _, t := range ts.List {
+		n += t.size()
+	}
+	return n
+}
+
 // drop drops the turns that are beyond what is kept, from the beginning.
 func (ts *Turns) drop() {
 	size := 0
