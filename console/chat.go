@@ -72,7 +72,14 @@ type listData struct {
 	Now    time.Time
 }
 
-func (c *Console) newChat(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) newChat(w http.ResponseWriter, r *http.Request, who Person) error {
+	if r.URL.Query().Get("q") != "" {
+		leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	list, err := c.list(r.Context(), r.URL.Query().Get("q"), "")
 	if err != nil {
 		return err
@@ -85,7 +92,14 @@ func (c *Console) newChat(w http.ResponseWriter, r *http.Request, _ Person) erro
 }
 
 // conversations answers with the list alone, for programs and for the page, which brings its list up to date.
-func (c *Console) conversations(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) conversations(w http.ResponseWriter, r *http.Request, who Person) error {
+	if wantsJSON(r) || r.URL.Query().Get("q") != "" { // many logs are read
+		leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	if wantsJSON(r) {
 		list, _, err := view.Conversations(r.Context(), c.reader(), maxScanned)
 		if err != nil {

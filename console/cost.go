@@ -76,7 +76,12 @@ const (
 	maxCostRow = 20
 )
 
-func (c *Console) cost(w http.ResponseWriter, r *http.Request, _ Person) error {
+func (c *Console) cost(w http.ResponseWriter, r *http.Request, who Person) error {
+	leave, err := c.enterPage(r.Context(), w, who, 2*maxShown) // many logs are read
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, tenant, now := r.Context(), c.cfg.Client.Tenant, c.cfg.Now().UTC()
 	d := &costData{All: true}
 	if log, ok := c.cfg.Store.(storage.SpendLog); ok {

@@ -37,12 +37,15 @@ func TestPagesHaveRoom(t *testing.T) {
 	cancel()
 	for name, page := range map[string]func(http.ResponseWriter, *http.Request, Person) error{
 		"chat": c.chat, "log": c.chat, "turn": c.turnPage, "prompt": c.promptPage, "file": c.file, "tasks": c.tasks, "dead": c.dead, "activity": c.activity,
-		"agents": c.agents,
+		"agents": c.agents, "cost": c.cost, "conversations": c.conversations, "search": c.conversations, "new search": c.newChat,
 	} {
 		r := httptest.NewRequestWithContext(impatient, http.MethodGet, "/", nil)
+		if strings.HasSuffix(name, "search") {
+			r.URL.RawQuery = "q=tea"
+		}
 		r.SetPathValue("context", "x")
 		r.SetPathValue("entry", "1")
-		if name == "log" || name == "agents" {
+		if name == "log" || name == "agents" || name == "conversations" {
 			r.Header.Set("Accept", "application/json")
 		}
 		refused := func(who Person) bool {
