@@ -213,16 +213,38 @@ func TestFailedTasksFailTheTurn(t *testing.T) {
 	})
 }
 
-// TestIDsHaveWeight checks that the cache counts the length of event ids, which strangers choose.
-func TestIDsHaveWeight(t *testing.T) {
-	weigh := func(id string) int {
+// TestStrangersWordsHaveWeight checks that the cache counts what is kept of the words of strangers, wherever they stand.
+func TestStrangersWordsHaveWeight(t *testing.T) {
+	type told struct{ id, state, post, share, reason string }
+	weigh := func(x told) int {
 		c := conversation.NewConversation("", theContext)
-		if err := c.Apply(&conversation.Entry{Version: 1, Seq: 1, Cause: userEvent(id, "x"), Turn: id}); err != nil {
-			t.Fatal(err)
+		apply := func(e *conversation.Entry) {
+			t.Helper()
+			e.Seq = c.Seq + 1
+			e.Version = conversation.Version(e.Seq)
+			if err := c.Apply(e); err != nil {
+				t.Fatal(err)
+			}
 		}
+		asks := userEvent("m"+x.id, "x")
+		asks.Traceparent, asks.Tracestate = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b"+x.state
+		d := delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "x"})
+		d.Reason = x.reason
+		apply(&conversation.Entry{Cause: asks, Turn: "t", Decision: d, Terms: map[string]conversation.Terms{"1": {Board: true}}})
+		apply(&conversation.Entry{Cause: &transport.Event{
+			ID: "p", From: "alpha", ContextID: theContext, TaskID: c.Running()[0].ID, Payload: &transport.Post{Name: "n", Text: "x" + x.post},
+		}})
+		apply(&conversation.Entry{Cause: &transport.Event{
+			ID: "s", From: "user", ContextID: theContext, Payload: &transport.Share{With: []string{"user:x" + x.share}},
+		}})
 		return c.Weight()
 	}
-	if short, long := weigh("m"), weigh(strings.Repeat("m", 101)); long-short < 100 {
-		t.Errorf("a fold weighs %d with an id that is 100 bytes longer, and %d without", long, short)
+	more := strings.Repeat("m", 100)
+	for name, x := range map[string]told{
+		"an event's id": {id: more}, "the state of a trace": {state: more}, "a post": {post: more}, "who is let in": {share: more}, "why a task is given": {reason: more},
+	} {
+		if short, long := weigh(told{}), weigh(x); long-short < len(more) {
+			t.Errorf("%s: a fold weighs %d with %d bytes more, and %d without", name, long, len(more), short)
+		}
 	}
 }

@@ -152,8 +152,14 @@ func (c *Conversation) Weight() int {
 			others--
 		}
 	}
+	for _, id := range c.Shared {
+		n += 16 + len(id)
+	}
 	for _, chain := range c.Chains {
 		n += 256 + 64*len(chain.PerAgent)
+		for i := range chain.Board {
+			n += 128 + len(chain.Board[i].Agent) + len(chain.Board[i].Name) + len(chain.Board[i].Text)
+		}
 	}
 	for _, t := range c.Tasks {
 		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files) + filesWeight(t.Along)
@@ -167,7 +173,13 @@ func (t *Turn) weight() int {
 	if t.Past != nil {
 		n *= 2
 	}
-	return 512 + n + filesWeight(t.Files) + filesWeight(t.Out)
+	for i := range t.Steps {
+		n += len(t.Steps[i].Say) + len(t.Steps[i].Reason)
+		if swarm := t.Steps[i].Swarm; swarm != nil {
+			n += len(swarm.Task)
+		}
+	}
+	return 512 + n + len(t.Reason) + len(t.Trace.State) + filesWeight(t.Files) + filesWeight(t.Out)
 }
 
 func taskWeight(t prompt.Task) int {

@@ -2,7 +2,9 @@ package catalog_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +87,37 @@ func TestTurnIsSearchedOnce(t *testing.T) {
 	if finds("3", "sing of wine", slices.Clone(agents)) {
 		t.Error("other agents: the choice is kept")
 	}
+}
+
+// TestSearchesKeepNoWords checks that what is kept of the searches of thousands of turns takes little memory, however long their messages are, and the
+// names of the skills that fit them.
+func TestSearchesKeepNoWords(t *testing.T) {
+	const turns, size = 1000, 64 << 10
+	agents, index, known := actors(50), router.New(nil), new(catalog.Catalog)
+	for _, a := range agents {
+		index.Put(a.ID, a.Card)
+	}
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc) //nolint:gosec // of this test
+	}
+	before := heap()
+	for i := range turns {
+		id := fmt.Sprint(i)
+		if i%10 == 0 { // its card is announced anew
+			agents = slices.Clone(agents)
+			agents[0] = actor(agents[0].ID, "sings of wine")
+			agents[0].Card.Skills = []a2a.AgentSkill{{ID: id + strings.Repeat("s", size), Name: "Sing", Description: "Sings of wine"}}
+			index.Put(agents[0].ID, agents[0].Card)
+		}
+		conv := conversation.NewConversation("", id)
+		turn := &conversation.Turn{ID: id, User: "sing of wine " + id + strings.Repeat(" ", size)}
+		catalog.Offer(conv, conv.View(turn, time.Time{}), turn, known.Candidates(index, agents, nil, 0), nil, false)
+	}
+	if grown := heap() - before; grown > 16<<20 {
+		t.Errorf("%d turns of %d KiB each keep %d MB", turns, size>>10, grown>>20)
+	}
+	runtime.KeepAlive(known)
 }
