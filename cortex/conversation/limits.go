@@ -34,5 +34,5 @@ const MaxOpenTurns = 32
 // MaxHops bounds how many agents hand one request on to each other: MaxHops-1 may.
 const MaxHops = 4
 
-// MaxEntries is the maximum length of a conversation's log. Beyond it new messages are refused, and open turns end.
+// MaxEntries is the maximum length of a conversation's log. Beyond it new messages are refused, nobody is let in, and open turns end.
 const MaxEntries = 100_000

@@ -31,3 +31,23 @@ func TestBarsCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestFullIsSharedNoMore checks that letting in and out in turn does not lengthen a full log without end, while those who were let in can be shut out.
+func TestFullIsSharedNoMore(t *testing.T) {
+	c := conversation.NewConversation("", "c1")
+	c.Owner, c.Seq, c.Shared = "user:ada", conversation.MaxEntries, []string{"user:bob"}
+	for _, test := range []struct {
+		share *transport.Share
+		want  conversation.Action
+	}{
+		{&transport.Share{With: []string{"user:eve"}}, conversation.Ignore},
+		{&transport.Share{With: []string{"user:eve"}, Revoke: []string{"user:bob"}}, conversation.Ignore},
+		{&transport.Share{Revoke: []string{"user:bob"}}, conversation.Work},
+		{&transport.Share{Revoke: []string{"user:eve"}}, conversation.Ignore},
+	} {
+		e := &transport.Event{ID: "s", From: "user:ada", ContextID: "c1", Payload: test.share}
+		if plan := c.Plan(e, t0, true); plan.Do != test.want {
+			t.Errorf("%+v: %+v, want %v", test.share, plan, test.want)
+		}
+	}
+}

@@ -90,6 +90,8 @@ func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why str
 		switch {
 		case c.Seq == 0:
 			return "", "nobody has begun this conversation"
+		case c.Seq >= MaxEntries && len(p.With) > 0: // what is taken back again is bounded by what was given
+			return "", "this conversation is full"
 		case slices.Equal(c.Shared, c.sharedAfter(p)):
 			return "", "it is shared so already"
 		}

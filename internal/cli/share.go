@@ -89,6 +89,9 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if conv.Seq == 0 {
 		return noConversation(contextID)
 	}
+	if conv.Seq >= conversation.MaxEntries && len(p.With) > 0 {
+		return fmt.Errorf("conversation %s is full, so nobody can be let in any more", contextID)
+	}
 	if n := len(conv.Shared); n+len(p.With) > conversation.MaxShared {
 		return fmt.Errorf("conversation %s is shared with %d already, and at most %d are possible: take it from others with --revoke first", contextID, n, conversation.MaxShared)
 	}
