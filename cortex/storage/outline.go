@@ -26,12 +26,24 @@ type Outline struct {
 // Whole reports whether o is an outline with all of its fields; o may be nil.
 func (o *Outline) Whole() bool { return o != nil && o.Owner != "" && o.Turns > 0 }
 
-// OutlineOf returns the outline of a conversation whose last entry was made at updated. An empty title means that it is unknown.
+// maxShared bounds the names in an outline of those that a conversation is shared with, in bytes: a list reads the outlines of all conversations at once.
+const maxShared = 2 << 10
+
+// OutlineOf returns the outline of a conversation whose last entry was made at updated. An empty title means that it is unknown. It leaves out whose a
+// conversation is that is shared with very many.
 func OutlineOf(c *conversation.Conversation, title string, updated time.Time) Outline {
-	return Outline{
+	o := Outline{
 		Version: c.Version, Entries: int(c.Seq), Title: title, Updated: updated, //nolint:gosec // the length of a log
 		Life: c.Life, Owner: c.Owner, Shared: c.Shared, Turns: c.Begun, Usage: c.Usage, Idle: len(c.Running()) == 0,
 	}
+	names := 0
+	for _, id := range c.Shared {
+		names += len(id)
+	}
+	if names > maxShared {
+		o.Owner, o.Shared, o.Turns = "", nil, 0
+	}
+	return o
 }
 
 // Outlines is implemented by stores that keep outlines beside the logs, so that listing conversations does not load them. An outline is a
