@@ -612,3 +612,53 @@ func TestCallsCountOnce(t *testing.T) {
 		}
 	}
 }
+
+// clinging is a store whose notes of calls are deleted when it is let go.
+type clinging struct {
+	*memstore.Store
+	letGo chan struct{}
+}
+
+func (s clinging) DeleteNote(ctx context.Context, tenant, kind, key string, v conversation.Version) error {
+	if kind == storage.NoteCalls {
+		select {
+		case <-s.letGo:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.Store.DeleteNote(ctx, tenant, kind, key, v)
+}
+
+// TestOldCallsAreSwept checks that notes of calls go when they are of no use any more, and that nobody waits for that, since there may be very many.
+func TestOldCallsAreSwept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, agentIDs)
+		w.serveAgents()
+		store := clinging{w.store.(*memstore.Store), make(chan struct{})}
+		w.start(cortex.Config{Decider: relaying, Store: store, Policy: rulesOf(t, "rules: [{agents: [alpha], calls: {most: 9, per: 1s, by: all}, repeat: {within: 1s}}]")})
+		notes := func() (n int) {
+			for _, err := range store.Notes(t.Context(), "", storage.NoteCalls) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			return n
+		}
+		w.say("m1", "pay 5")
+		w.say("m2", "pay 6")
+		if n := notes(); n != 3 {
+			t.Fatalf("%d notes, want those of all calls and of each of the two", n)
+		}
+		pass(time.Hour)
+		w.say("m3", "pay 7")
+		w.wantAllTasks(3)
+		w.wantAnswer("m3", "alpha COMPLETED did pay 7; ")
+		close(store.letGo)
+		pass(time.Hour)
+		if n := notes(); n != 0 {
+			t.Errorf("%d notes, want none: all are old", n)
+		}
+	})
+}

@@ -211,6 +211,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	tend(func(ctx context.Context) { o.departures.serve(ctx, o.publishGone) })
 	tend(o.inherit)
 	tend(o.outlines.serve)
+	tend(func(ctx context.Context) { o.maker.Sweep(ctx, o.cfg.Tenant) })
 	return g.Wait()
 }
 

@@ -395,7 +395,6 @@ func (m *Maker) call(ctx context.Context, tenant, key string, c callNote, most i
 		if err != nil {
 			return false, fmt.Errorf("count calls: %w", err)
 		}
-		m.sweepCalls(ctx, tenant, c.Time)
 		return true, nil
 	}
 	return false, errFaster
@@ -430,30 +429,6 @@ func (m *Maker) uncall(ctx context.Context, tenant, key string, is func(callNote
 		}
 	}
 	return errFaster
-}
-
-// sweepCallsEvery is how often notes are deleted that are of no use any more.
-const sweepCallsEvery = 10 * time.Minute
-
-// sweepCalls deletes notes that are of no use any more, now and then.
-func (m *Maker) sweepCalls(ctx context.Context, tenant string, now time.Time) {
-	last := m.swept.Load()
-	if now.Sub(time.Unix(0, last)).Abs() < sweepCallsEvery || !m.swept.CompareAndSwap(last, now.UnixNano()) {
-		return
-	}
-	for note, err := range m.cfg.Notes.Notes(ctx, tenant, storage.NoteCalls) {
-		var n callsNote
-		if err != nil {
-			m.log.Warn("old counts of calls are not deleted", "err", err)
-			return
-		}
-		if json.Unmarshal(note.Value, &n) == nil && n.Until.Before(now) {
-			if err := m.cfg.Notes.DeleteNote(ctx, tenant, storage.NoteCalls, note.Key, note.Version); err != nil && !errors.Is(err, storage.ErrConflict) {
-				m.log.Warn("old counts of calls are not deleted", "err", err)
-				return
-			}
-		}
-	}
 }
 
 // Release forgets the calls of tasks that entry seq, the last one, has ended without a result, so that they may be asked for again. Doing so twice is

@@ -56,7 +56,6 @@ type Maker struct {
 	stuck      stuck
 	rates      rates
 	tenders    tenders
-	swept      atomic.Int64 // when old counts of calls were last deleted
 	decisions  atomic.Int64
 	failures   atomic.Int64
 	denied     denied
