@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	maxAgents    = 20_000    // of a registry
-	maxInstances = 1_000     // of an agent
+	maxAgents    = 20_000    // of a registry, and as many hosts
+	maxInstances = 1_000     // of an agent, and of a host
 	maxBytes     = 128 << 20 // of the cards of all agents; instances with equal cards share one
 
 	// Cards are announced again within this time: when none was ignored for so long, there is room again.
@@ -34,12 +34,22 @@ func (r *Registry) isFull(c *transport.Card, hash string, size int) bool {
 	default:
 		return false
 	}
+	r.ignore(c)
+	return true
+}
+
+// hostsFull reports whether the host that c announces would be one too many. r.mu is held.
+func (r *Registry) hostsFull(c *transport.Card) bool {
+	return r.hosts[hostKey{c.Host, c.Instance}] == nil && (len(r.hosts) >= maxAgents || r.hostsOf[c.Host] >= maxInstances)
+}
+
+// ignore counts a card for which there is no room. r.mu is held.
+func (r *Registry) ignore(c *transport.Card) {
 	if r.full.cards%1000 == 0 {
 		r.cfg.Logger.Warn("card is ignored: there are too many", "agent", c.AgentID, "instance", c.Instance,
 			"max_agents", maxAgents, "max_instances", maxInstances, "max_bytes", maxBytes, "ignored", r.full.cards+1)
 	}
 	r.full = overfull{r.full.cards + 1, c.AgentID, r.now()}
-	return true
 }
 
 // Trouble returns lines for operators about what the registry cannot do now; nil when all is well.

@@ -18,36 +18,59 @@ type hostKey struct{ id, instance string }
 
 func (h *host) silent(now time.Time) bool { return !now.Before(h.due) }
 
+// spare gives the host a full grace from now on, because the silence may be due to Cortex.
+func (h *host) spare(now time.Time) { h.due = now.Add(max(minGrace, missed*h.heartbeat)) }
+
 // hostOf returns the host that an instance runs in, or nil. A host that is not yet known gets a grace, since its own card may come after those of its
-// agents. r.mu is held.
+// agents; it is the instance's alone until then, so that only a host itself takes a place among the hosts. r.mu is held.
 func (r *Registry) hostOf(c *transport.Card, now time.Time) *host {
 	if c.Host == "" {
 		return nil
 	}
 	key := hostKey{c.Host, c.Instance}
-	h := r.hosts[key]
-	if h == nil {
-		h = &host{key: key, due: now.Add(minGrace)}
-		r.hosts[key] = h
+	if h := r.hosts[key]; h != nil {
+		return h
 	}
-	return h
+	return &host{key: key, due: now.Add(minGrace)}
+}
+
+// dropHost forgets a host. r.mu is held.
+func (r *Registry) dropHost(h *host) {
+	if r.hosts[h.key] != h {
+		return
+	}
+	delete(r.hosts, h.key)
+	if r.hostsOf[h.key.id]--; r.hostsOf[h.key.id] == 0 {
+		delete(r.hostsOf, h.key.id)
+	}
 }
 
 // hostHeard records a heartbeat of a host, and so of the agents that run in it.
 func (r *Registry) hostHeard(c *transport.Card, e *transport.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.hostsFull(c) {
+		r.ignore(c)
+		return
+	}
 	now := r.now()
 	h := r.hostOf(c, now)
+	if r.hosts[h.key] == nil {
+		r.hosts[h.key] = h
+		r.hostsOf[h.key.id]++
+	}
 	h.heartbeat = c.Heartbeat
-	h.due = now.Add(max(minGrace, missed*c.Heartbeat))
+	h.spare(now)
 	if c.Heartbeat > 0 && r.isSynced() {
 		h.due = now.Add(max(missed*c.Heartbeat, time.Second))
 	}
 	h.seen = r.heardAt(e, now)
 	for _, a := range r.order {
 		for _, in := range a.instances {
-			if in.host == h && h.seen.After(in.seen) { // an agent that has just come was announced after it
+			if in.host == nil || in.host.key != h.key {
+				continue
+			}
+			if in.host = h; h.seen.After(in.seen) { // an agent that has just come was announced after it
 				a.hear(in, h.seen)
 			}
 		}
@@ -65,7 +88,7 @@ func (r *Registry) hostGone(h *host, why transport.GoneReason, now time.Time) (e
 		}
 		reason = ReasonMissed
 	}
-	delete(r.hosts, h.key)
+	r.dropHost(h)
 	for i := 0; i < len(r.order); {
 		a := r.order[i]
 		if in := a.instances[h.key.instance]; in != nil && in.host == h {

@@ -62,10 +62,12 @@ type Registry struct {
 	order  []*agent          // by id
 	claims map[string]string // the owner of each exclusive ability, with Config.StrictAbilities
 	serial uint64            // of announcements
-	full   overfull
-	bytes  int       // of the cards of all agents
-	swept  time.Time // when the clock was last checked; zero: never
-	paused bool
+	// hostsOf has how many instances of each host are known, by its id.
+	hostsOf map[string]int
+	full    overfull
+	bytes   int       // of the cards of all agents
+	swept   time.Time // when the clock was last checked; zero: never
+	paused  bool
 
 	// Snapshots are built on demand, when these counts of changes and of heartbeats have grown.
 	changes   atomic.Uint64
@@ -80,7 +82,7 @@ func New(cfg Config) *Registry {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	r := &Registry{
-		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, claims: map[string]string{},
+		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, hostsOf: map[string]int{}, claims: map[string]string{},
 		notes:     &notes{wake: make(chan struct{}, 1), marked: map[string]struct{}{}},
 		announcer: announcer{make(chan *transport.Event, maxUnsaid)},
 	}

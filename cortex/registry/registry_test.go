@@ -553,3 +553,49 @@ func TestRunEndsWithTransport(t *testing.T) {
 		t.Errorf("Run = %v, want ErrUnavailable", err)
 	}
 }
+
+// TestHostsAreBounded checks that hosts have bounds as agents have, that agents take no places of hosts by naming them, and that a host that goes makes room.
+func TestHostsAreBounded(t *testing.T) {
+	const hosts, instances = 20_000, 1_000
+	now := time.Now()
+	r := registry.New(registry.Config{Tenant: "t", Now: func() time.Time { return now }})
+	host := func(id, instance string, gone transport.GoneReason) {
+		r.Apply(cardEvent(&transport.Card{AgentID: id, Instance: instance, Host: id, Heartbeat: transport.MaxHeartbeat, Gone: gone}))
+	}
+	ignored := func(want int) {
+		t.Helper()
+		got := r.Trouble()
+		if want == 0 && len(got) != 0 || want != 0 && (len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf(": %d cards were ignored", want))) {
+			t.Errorf("trouble %q, want %d ignored cards", got, want)
+		}
+	}
+	for i := range instances {
+		r.Apply(cardEvent(&transport.Card{AgentID: "stranger", Instance: fmt.Sprint(i), Host: "h", Card: agentCard("x", "")}))
+	}
+	for i := range instances {
+		host("h", fmt.Sprint(i), "")
+	}
+	ignored(0)
+	host("h", "0", "")
+	ignored(0)
+	host("h", "another", "")
+	ignored(1)
+	host("h", "1", transport.GoneLeft)
+	host("h", "another", "")
+	ignored(1)
+	for i := range hosts - instances {
+		host(fmt.Sprint("h", i), "1", "")
+	}
+	ignored(1)
+	host("late", "1", "")
+	ignored(2)
+	now = now.Add(4 * transport.MaxHeartbeat)
+	r.Sweep(now) // they have a grace, since time has passed unseen
+	now = now.Add(4 * transport.MaxHeartbeat)
+	for range 2 {
+		r.Sweep(now)
+		now = now.Add(time.Second)
+	}
+	host("late", "1", "")
+	ignored(0)
+}

@@ -58,9 +58,9 @@ func (r *Registry) sweep(now time.Time) (events []Event) {
 			i++ // otherwise the agent is gone, and another has its index
 		}
 	}
-	for key, h := range r.hosts {
+	for _, h := range r.hosts {
 		if h.silent(now) {
-			delete(r.hosts, key)
+			r.dropHost(h)
 		}
 	}
 	return events
@@ -132,11 +132,14 @@ func (r *Registry) spare(now time.Time) {
 	for _, a := range r.order {
 		for _, in := range a.instances {
 			in.spare(now)
+			if in.host != nil { // which may not be known yet
+				in.host.spare(now)
+			}
 		}
 		a.shown = view{} // its expiry has changed
 	}
 	for _, h := range r.hosts {
-		h.due = now.Add(max(minGrace, missed*h.heartbeat))
+		h.spare(now)
 	}
 	r.sightings.Add(1)
 }
