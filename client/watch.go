@@ -81,6 +81,9 @@ func (c *Client) Listen(ctx context.Context, contextID string, hear func(*transp
 	})
 }
 
+// maxReady bounds the events of a turn that wait for whoever watches it. More wait in the transport, where others that listen share them.
+const maxReady = 16
+
 // logged is what Client.Log returned.
 type logged struct {
 	message *a2a.Message
@@ -96,14 +99,17 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	events, served := make(chan *transport.Event, 64), make(chan error, 1)
+	events, served := make(chan *transport.Event, maxReady), make(chan error, 1)
+	f := filter{turn: c.ID(t)}
 	hand := func(ctx context.Context, e *transport.Event) error {
-		select {
-		case events <- e:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+		for _, e := range f.pass(e) { // what is of other turns does not wait for the consumer
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
+		return nil
 	}
 	live, err := c.listen(ctx, t)
 	switch {
@@ -120,19 +126,13 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 			return err
 		}
 	}
-	f := filter{turn: c.ID(t)}
 	err = nil // from here on: the error to return after the answer
 	deliver := func(e *transport.Event) (done bool) {
-		for _, e := range f.pass(e) {
-			if !yield(e) {
-				err = nil
-				return true
-			}
-			if f.isAnswer(e) {
-				return true
-			}
+		if !yield(e) {
+			err = nil
+			return true
 		}
-		return false
+		return f.isAnswer(e)
 	}
 	var (
 		first    = orDefault(c.Poll, 2*time.Second)

@@ -73,7 +73,7 @@ type Bus struct {
 	gauge     gauge
 	maxFile   int64
 	backlogs  backlogs
-	live      *liveRoom
+	lives     *lives
 	peers     peers
 	dialed    atomic.Bool // Dial has succeeded
 	anonymous bool        // connected without credentials
@@ -123,7 +123,8 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b := &Bus{server: o.Server, log: o.Logger, live: newLiveRoom(mostLive), onConn: o.OnConn, maxFile: o.MaxFile, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b := &Bus{server: o.Server, log: o.Logger, onConn: o.OnConn, maxFile: o.MaxFile, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b.lives = newLives(mostLive, b.warnLost)
 	b.gateways = map[string]*gateway{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, reported: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)

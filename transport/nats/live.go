@@ -11,154 +11,82 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Bounds of the events of live topics that wait for slow handlers; further events are lost.
+// Bounds of the events of a live topic that wait for a slow handler; further events are lost.
 const (
 	livePending      = 16_384
 	livePendingBytes = 64 << 20
-	mostLive         = 256 << 20 // bytes, of all subscriptions of a Bus: who has many would have as many times as much
-	liveWeight       = 512       // bytes that an event takes beside its text
 )
 
-// liveRoom counts what waits for the handlers of all live topics. When that is too much, the one for which most waits loses what it has.
-type liveRoom struct {
-	mu   sync.Mutex
-	most int // bytes
-	all  int
-	of   map[*liveQueue]struct{}
+// lives are the live topics that this process listens to. All subscribers of a topic share one subscription at the server, and the events that wait for them:
+// whoever has a conversation open a thousand times gets what is said there once, not a thousand times by one connection.
+type lives struct {
+	most int64                // bytes of all events that wait, beyond which those lose theirs who have most
+	lost func(subject string) // says that an event was lost
 
-	lost, unread rate.Sometimes // limit the log lines
+	lostLog, unreadLog rate.Sometimes // limit the log lines
+
+	mu      sync.Mutex
+	of      map[string]*liveTopic // by the subjects
+	waiting int64                 // bytes
 }
 
-// liveQueue has the events of a subscription in the order of their arrival. liveRoom.mu guards it.
-type liveQueue struct {
-	in    *liveRoom
-	queue []*natsgo.Msg
-	bytes int
-	more  chan struct{} // holds one while there may be events
-}
+const (
+	mostLive   = 256 << 20 // the usual bound of all events that wait for handlers, in bytes
+	liveWeight = 512       // bytes that an event takes beside its text
+)
 
-func newLiveRoom(most int) *liveRoom {
-	return &liveRoom{
-		most: most, of: map[*liveQueue]struct{}{},
-		lost: rate.Sometimes{First: 1, Interval: time.Minute}, unread: rate.Sometimes{First: 1, Interval: time.Minute},
+func newLives(most int64, lost func(subject string)) *lives {
+	return &lives{
+		most: most, lost: lost, of: map[string]*liveTopic{},
+		lostLog: rate.Sometimes{First: 1, Interval: time.Minute}, unreadLog: rate.Sometimes{First: 1, Interval: time.Minute},
 	}
 }
 
-func (r *liveRoom) open() *liveQueue {
-	q := &liveQueue{in: r, more: make(chan struct{}, 1)}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.of[q] = struct{}{}
-	return q
+// liveTopic is a topic that somebody listens to.
+type liveTopic struct {
+	ready     chan struct{} // closed when the server knows of it, or sub is nil for good
+	sub       *natsgo.Subscription
+	listeners map[*liveListener]struct{}
 }
 
-func weightOf(m *natsgo.Msg) int { return len(m.Data) + liveWeight }
-
-// put adds an event, and returns false when some were lost.
-func (q *liveQueue) put(m *natsgo.Msg) bool {
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
-	n := weightOf(m)
-	if _, is := q.in.of[q]; !is {
-		return true // nobody listens any more
-	}
-	if len(q.queue) >= livePending || q.bytes+n > livePendingBytes {
-		return false
-	}
-	q.queue, q.bytes, q.in.all = append(q.queue, m), q.bytes+n, q.in.all+n
-	select {
-	case q.more <- struct{}{}:
-	default:
-	}
-	all := true
-	for q.in.all > q.in.most {
-		worst := q
-		for one := range q.in.of {
-			if one.bytes > worst.bytes {
-				worst = one
-			}
-		}
-		worst.drop()
-		all = false
-	}
-	return all
+// liveMessage is an event that waits for some listeners. Its lives' mutex guards left.
+type liveMessage struct {
+	*natsgo.Msg
+	size int64
+	left int // how many of them
 }
 
-// drop loses what waits. liveRoom.mu is held.
-func (q *liveQueue) drop() {
-	q.in.all -= q.bytes
-	q.queue, q.bytes = nil, 0
+// liveListener is one subscriber of a topic. Its lives' mutex guards the fields.
+type liveListener struct {
+	in     *lives
+	wake   chan struct{} // has a value when something may wait
+	queue  []*liveMessage
+	bytes  int64
+	filter string
+	topic  *liveTopic
 }
 
-// take returns the next event; nil when there is none.
-func (q *liveQueue) take() *natsgo.Msg {
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
-	if len(q.queue) == 0 {
-		return nil
-	}
-	m := q.queue[0]
-	q.queue[0] = nil
-	q.queue = q.queue[1:]
-	q.bytes -= weightOf(m)
-	q.in.all -= weightOf(m)
-	return m
-}
-
-func (q *liveQueue) close() {
-	q.in.mu.Lock()
-	defer q.in.mu.Unlock()
-	q.drop()
-	delete(q.in.of, q)
-}
-
-// subscribeLive has events wait until Serve is called, and handles them one at a time.
+// subscribeLive has events of a topic wait until Serve is called. They are handled one at a time.
 func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.Topic) error {
-	q := b.live.open()
-	sub, err := b.nc.Subscribe(liveFilter(t), func(m *natsgo.Msg) {
-		if !q.put(m) {
-			b.live.lost.Do(func() {
-				b.log.Warn("live events are lost: who listens is too slow for them", "subject", oneLine(m.Subject, 200))
-			})
-		}
-	})
-	if err != nil {
-		q.close()
+	l := &liveListener{in: b.lives, wake: make(chan struct{}, 1), filter: liveFilter(t)}
+	if err := b.lives.enter(ctx, l, b.listenLive); err != nil {
 		return err
 	}
-	err = sub.SetPendingLimits(livePending, livePendingBytes)
-	if err == nil {
-		// Without an answer from the server, the subscription could miss what another client publishes from now on.
-		err = b.nc.flush(ctx, sub)
-	}
-	if err != nil {
-		_ = sub.Unsubscribe()
-		q.close()
-		return err
-	}
-	s.release = func() {
-		_ = sub.Unsubscribe()
-		q.close()
-	}
+	s.release = func() { b.lives.leave(l) }
 	s.run = func(ctx context.Context, h transport.Handler) {
-		defer q.close()
-		defer sub.Unsubscribe() //nolint:errcheck // a closed connection ends the subscription as well
-		for {
-			m := q.take()
+		defer b.lives.leave(l)
+		for ctx.Err() == nil {
+			m := l.next()
 			if m == nil {
 				select {
-				case <-q.more:
-					continue
+				case <-l.wake:
 				case <-ctx.Done():
-					return
 				}
-			}
-			if ctx.Err() != nil {
-				return
+				continue
 			}
 			e, err := decodeLive(m, t)
 			if err != nil {
-				b.live.unread.Do(func() { b.log.Warn("live event cannot be read", "subject", oneLine(m.Subject, 200), "err", err) })
+				b.lives.unreadLog.Do(func() { b.log.Warn("live event cannot be read", "subject", oneLine(m.Subject, 200), "err", err) })
 				continue
 			}
 			if err := transport.Call(ctx, b.log, h, e); err != nil && ctx.Err() == nil {
@@ -167,4 +95,163 @@ func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.To
 		}
 	}
 	return nil
+}
+
+// listenLive subscribes to subjects at the server.
+func (b *Bus) listenLive(ctx context.Context, subjects string, hear func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+	sub, err := b.nc.Subscribe(subjects, hear)
+	if err != nil {
+		return nil, err
+	}
+	if err = sub.SetPendingLimits(livePending, livePendingBytes); err == nil {
+		// Without an answer from the server, the subscription could miss what another client publishes from now on.
+		err = b.nc.flush(ctx, sub)
+	}
+	if err != nil {
+		_ = sub.Unsubscribe()
+		return nil, err
+	}
+	return sub, nil
+}
+
+// enter adds a listener, for whom events wait from then on. The first one of a topic subscribes to it; an error is its own, and another one tries again.
+func (v *lives) enter(ctx context.Context, l *liveListener, listen func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error)) error {
+	for {
+		v.mu.Lock()
+		t := v.of[l.filter]
+		if t == nil {
+			t = &liveTopic{ready: make(chan struct{}), listeners: map[*liveListener]struct{}{l: {}}}
+			l.topic = t
+			v.of[l.filter] = t
+			v.mu.Unlock()
+			sub, err := listen(ctx, l.filter, func(m *natsgo.Msg) { v.hear(t, m) })
+			v.mu.Lock()
+			if t.sub = sub; err != nil {
+				delete(v.of, l.filter)
+			}
+			v.mu.Unlock()
+			close(t.ready)
+			return err
+		}
+		l.topic = t
+		t.listeners[l] = struct{}{}
+		v.mu.Unlock()
+		select {
+		case <-t.ready:
+		case <-ctx.Done():
+			v.leave(l)
+			return ctx.Err()
+		}
+		v.mu.Lock()
+		failed := t.sub == nil
+		v.mu.Unlock()
+		if !failed {
+			return nil
+		}
+	}
+}
+
+// leave removes a listener, and with the last one the subscription of its topic.
+func (v *lives) leave(l *liveListener) {
+	v.mu.Lock()
+	l.drop()
+	t := l.topic
+	delete(t.listeners, l)
+	last := len(t.listeners) == 0 && v.of[l.filter] == t && t.sub != nil
+	if last {
+		delete(v.of, l.filter)
+	}
+	v.mu.Unlock()
+	if last {
+		_ = t.sub.Unsubscribe() // a closed connection has ended it already
+	}
+}
+
+// hear has an event of a topic wait for all who listen. Who is too far behind loses it.
+func (v *lives) hear(t *liveTopic, from *natsgo.Msg) {
+	if !v.put(t, &liveMessage{Msg: from, size: int64(from.Size()) + liveWeight}) {
+		v.lost(from.Subject)
+	}
+}
+
+// put returns false when something was lost.
+func (v *lives) put(t *liveTopic, m *liveMessage) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := v.makeRoom(m.size)
+	for l := range t.listeners {
+		if len(l.queue) >= livePending || l.bytes+m.size > livePendingBytes {
+			all = false
+			continue
+		}
+		m.left++
+		l.queue = append(l.queue, m)
+		l.bytes += m.size
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	if m.left > 0 {
+		v.waiting += m.size
+	}
+	return all
+}
+
+// makeRoom has those for whom most waits lose it, until there is room. It returns false when somebody lost something. v.mu is held.
+func (v *lives) makeRoom(size int64) bool {
+	all := true
+	for v.waiting > 0 && v.waiting+size > v.most {
+		worst := &liveListener{in: v}
+		for _, t := range v.of {
+			for l := range t.listeners {
+				if l.bytes > worst.bytes {
+					worst = l
+				}
+			}
+		}
+		if worst.bytes == 0 {
+			break
+		}
+		worst.drop()
+		all = false
+	}
+	return all
+}
+
+func (b *Bus) warnLost(subject string) {
+	b.lives.lostLog.Do(func() {
+		b.log.Warn("live events are lost: who listens is too slow for them", "subject", oneLine(subject, 200))
+	})
+}
+
+// done takes note that a message waits for one listener less. v.mu is held.
+func (v *lives) done(m *liveMessage) {
+	if m.left--; m.left == 0 {
+		v.waiting -= m.size
+	}
+}
+
+// drop loses what waits. Its lives' mutex is held.
+func (l *liveListener) drop() {
+	for _, m := range l.queue {
+		l.in.done(m)
+	}
+	l.queue, l.bytes = nil, 0
+}
+
+// next returns the event that has waited longest, or nil.
+func (l *liveListener) next() *natsgo.Msg {
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	if len(l.queue) == 0 {
+		return nil
+	}
+	m := l.queue[0]
+	l.queue[0] = nil
+	if l.queue, l.bytes = l.queue[1:], l.bytes-m.size; len(l.queue) == 0 {
+		l.queue = nil
+	}
+	l.in.done(m)
+	return m.Msg
 }

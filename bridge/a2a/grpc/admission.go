@@ -2,6 +2,7 @@ package grpc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -22,7 +23,8 @@ type admission struct {
 	cortex   *a2a.Server
 	identify a2a.Identify
 	guard    *httpserver.Guard
-	places   *kit.Places // of calls whose messages are not there yet
+	places   *kit.Places   // of calls whose messages are not there yet
+	writes   time.Duration // that a client has for a piece of a stream
 }
 
 // call is a call whose sender is known.

@@ -33,10 +33,11 @@ import (
 )
 
 const (
-	helloTime  = 5 * time.Second // for a connection to become one of HTTP/2
-	idleTime   = 5 * time.Minute // of a connection without calls
-	maxStreams = 100             // of a connection
-	maxHeader  = 16 << 10        // bytes of the metadata of a call
+	helloTime  = 5 * time.Second  // for a connection to become one of HTTP/2
+	idleTime   = 5 * time.Minute  // of a connection without calls
+	maxStreams = 100              // of a connection
+	maxHeader  = 16 << 10         // bytes of the metadata of a call
+	writeTime  = 30 * time.Second // of a piece of a stream, as by HTTP
 
 	// Calls whose messages are still arriving, each of up to a2a.MaxBody bytes. A connection alone never has too many of them.
 	maxArriving = 256
@@ -53,6 +54,8 @@ type Options struct {
 	Logger   *slog.Logger // nil discards
 }
 
+var errUnread = errors.New("the client does not read what it has asked for")
+
 // Serve serves cortex on l, which it closes, until ctx ends; then it returns nil, after at most two seconds for running calls.
 func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) error {
 	var opts Options
@@ -61,7 +64,7 @@ func Serve(ctx context.Context, l net.Listener, cortex *a2a.Server, o *Options) 
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	guard := httpserver.NewGuard(l, opts.Connections, opts.Logger)
-	d := &admission{cortex: cortex, identify: opts.Identify, guard: guard, places: kit.NewPlaces(maxArriving, ownArriving)}
+	d := &admission{cortex: cortex, identify: opts.Identify, guard: guard, places: kit.NewPlaces(maxArriving, ownArriving), writes: writeTime}
 	secure := insecure.NewCredentials()
 	if opts.TLS != nil {
 		secure = credentials.NewTLS(opts.TLS)
@@ -158,8 +161,12 @@ func (s *of) RecvMsg(call any) error {
 	return err
 }
 
-// SendMsg implements grpc.ServerStream.
-func (s *of) SendMsg(event any) error { return s.ServerStream.SendMsg(s.span.answer(event)) }
+// SendMsg implements grpc.ServerStream. It ends the call of a client that does not read: what happens meanwhile would wait for it.
+func (s *of) SendMsg(event any) error {
+	late := time.AfterFunc(s.admission.writes, func() { kit.End(s.ctx, errUnread) })
+	defer late.Stop()
+	return s.ServerStream.SendMsg(s.span.answer(event))
+}
 
 func (s *of) leave() {
 	if s.span != nil {

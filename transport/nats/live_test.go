@@ -1,0 +1,173 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestListenersShare has a hundred listen to one conversation by one connection, and handle nothing for a while: what they are told comes once to the process,
+// and waits once.
+func TestListenersShare(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b, other := n.dial(t, nil), n.dial(t, nil)
+	topic := transport.Live("", "c1")
+	const listeners, events = 100, 20
+	begin := make(chan struct{})
+	heard := make(chan string, listeners*events)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, listeners)
+	for range listeners {
+		s, err := b.Subscribe(t.Context(), topic, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			ended <- s.Serve(ctx, func(_ context.Context, e *transport.Event) error {
+				<-begin
+				heard <- transport.Text(e.Payload.(*a2a.Message).Parts)[:2]
+				return nil
+			})
+		}()
+	}
+	for i := range events {
+		text := fmt.Sprintf("%02d%s", i, strings.Repeat("x", 50_000))
+		e := &transport.Event{ID: fmt.Sprint("e", i), ContextID: "c1", From: transport.Cortex, Payload: &a2a.Message{ID: fmt.Sprint("m", i), Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}}
+		if err := other.Publish(t.Context(), topic, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting := func() int64 {
+		b.lives.mu.Lock()
+		defer b.lives.mu.Unlock()
+		return b.lives.waiting
+	}
+	eventually(t, "all but the first wait", func() bool { return waiting() >= (events-1)*50_000 })
+	if is := waiting(); is > 2*events*50_000 {
+		t.Errorf("%d bytes wait for all listeners, want those of %d events", is, events)
+	}
+	all, err := n.srv.current().Connz(&server.ConnzOptions{Subscriptions: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subs := 0
+	for _, c := range all.Conns {
+		for _, s := range c.Subs {
+			if s == liveFilter(topic) {
+				subs++
+			}
+		}
+	}
+	if subs != 1 {
+		t.Errorf("the server has %d subscriptions to the conversation, want 1", subs)
+	}
+	close(begin)
+	of := map[string]int{}
+	for range listeners * events {
+		of[receive(t, heard)]++
+	}
+	for i := range events {
+		if key := fmt.Sprintf("%02d", i); of[key] != listeners {
+			t.Errorf("event %s was heard by %d of %d", key, of[key], listeners)
+		}
+	}
+	stop()
+	for range listeners {
+		if err := receive(t, ended); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	if len(b.lives.of) > 0 || waiting() > 0 {
+		t.Errorf("%d topics and %d bytes are left of nobody", len(b.lives.of), waiting())
+	}
+}
+
+// TestListenersAreBounded checks that all that waits in a process has a bound: beyond it, those for whom most waits lose it, and who takes each at once loses nothing.
+func TestListenersAreBounded(t *testing.T) {
+	lost := 0
+	v := newLives(10_000, func(string) { lost++ })
+	var hear func(*natsgo.Msg)
+	listen := func(_ context.Context, _ string, h func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+		hear = h
+		return &natsgo.Subscription{}, nil
+	}
+	enter := func() *liveListener {
+		l := &liveListener{in: v, wake: make(chan struct{}, 1), filter: "live"}
+		if err := v.enter(t.Context(), l, listen); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	slow, quick := enter(), enter()
+	for i := range 100 {
+		hear(&natsgo.Msg{Data: make([]byte, 400), Subject: fmt.Sprint(i)})
+		if m := quick.next(); m == nil || m.Subject != fmt.Sprint(i) {
+			t.Fatalf("event %d is lost for who waits for it", i)
+		}
+		if v.waiting > v.most {
+			t.Fatalf("%d bytes wait", v.waiting)
+		}
+	}
+	if lost == 0 {
+		t.Error("nothing was said to be lost")
+	}
+	last := ""
+	for before, m := -1, slow.next(); m != nil; m = slow.next() {
+		var i int
+		if _, err := fmt.Sscan(m.Subject, &i); err != nil || i <= before {
+			t.Fatalf("after event %d comes %s, %v", before, m.Subject, err)
+		}
+		before = i
+		last = m.Subject
+	}
+	if last != "99" {
+		t.Errorf("the last event for who is slow is %q, want the newest", last)
+	}
+	v.leave(slow)
+	v.leave(quick)
+	if v.waiting != 0 || len(v.of) > 0 {
+		t.Errorf("%d bytes and %d topics are left of nobody", v.waiting, len(v.of))
+	}
+}
+
+// TestListenersFailAlone checks that whoever listens to a topic tries it itself when the one before could not.
+func TestListenersFailAlone(t *testing.T) {
+	v := newLives(1000, nil)
+	refused := errors.New("refused")
+	begun, end := make(chan struct{}), make(chan struct{})
+	failed := make(chan error, 1)
+	go func() {
+		failed <- v.enter(t.Context(), &liveListener{in: v, filter: "live"}, func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+			close(begun)
+			<-end
+			return nil, refused
+		})
+	}()
+	receive(t, begun)
+	entered := make(chan error, 1)
+	go func() {
+		entered <- v.enter(t.Context(), &liveListener{in: v, filter: "live"}, func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+			return &natsgo.Subscription{}, nil
+		})
+	}()
+	eventually(t, "the other one waits", func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.of["live"] != nil && len(v.of["live"].listeners) == 2
+	})
+	close(end)
+	if err := receive(t, failed); !errors.Is(err, refused) {
+		t.Errorf("the first one: %v, want %v", err, refused)
+	}
+	if err := receive(t, entered); err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+}
