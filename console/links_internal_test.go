@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// TestLinksOfOne has one person make links without end: the oldest of theirs end, and those of others stay good.
+// TestLinksOfOne has one person make links without end, each with another bearer token: the oldest of theirs end, and those of others stay good.
 func TestLinksOfOne(t *testing.T) {
 	now := time.Unix(1, 0)
 	var l links
-	other := l.put("other", now.Add(time.Minute), now)
+	other := l.put("user:other", "other", now.Add(time.Minute), now)
 	var own []string
 	for i := range 2 * maxLinks {
-		own = append(own, l.put("one", now.Add(time.Minute+time.Duration(i)), now))
+		own = append(own, l.put("user:one", fmt.Sprint("one", i), now.Add(time.Minute+time.Duration(i)), now))
 	}
 	if _, ok := l.take(own[len(own)-1-maxOwnLinks], now); ok {
 		t.Error("a link is good though there are enough newer ones")
@@ -24,9 +24,9 @@ func TestLinksOfOne(t *testing.T) {
 		}
 	}
 	for i := range maxLinks {
-		l.put(fmt.Sprint(i), now.Add(time.Minute), now)
+		l.put(fmt.Sprint("user:", i), "of somebody", now.Add(time.Minute), now)
 	}
-	if l.put("one", now.Add(time.Minute), now) != "" || l.put("one", now.Add(2*time.Minute), now.Add(time.Minute)) == "" {
+	if l.put("user:one", "one", now.Add(time.Minute), now) != "" || l.put("user:one", "one", now.Add(2*time.Minute), now.Add(time.Minute)) == "" {
 		t.Error("there are more links than there may be, or none after their end")
 	}
 }

@@ -295,7 +295,8 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there are no such links here", http.StatusNotFound)
 		return
 	}
-	if who, err := c.cfg.Identify(token); err != nil || who.User == "" {
+	who, err := c.cfg.Identify(token)
+	if err != nil || who.User == "" {
 		if !c.logins.allow(r) {
 			tooOften(w)
 			return
@@ -303,7 +304,7 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this token is not valid here", http.StatusForbidden)
 		return
 	}
-	link := c.links.put(token, c.cfg.Now().Add(LinkLife), c.cfg.Now())
+	link := c.links.put(who.User, token, c.cfg.Now().Add(LinkLife), c.cfg.Now())
 	if link == "" {
 		http.Error(w, "too many links have been made that nobody has opened: try again in a minute", http.StatusTooManyRequests)
 		return
@@ -330,18 +331,18 @@ type links struct {
 }
 
 type link struct {
-	bearer string
-	until  time.Time
+	user, bearer string
+	until        time.Time
 }
 
-// Bounds of the links at a time: of all, and for one bearer token, whose oldest ends.
+// Bounds of the links at a time: of all, and of one person, whose oldest ends. A person can sign any number of bearer tokens.
 const (
 	maxLinks    = 1000
 	maxOwnLinks = 10
 )
 
 // put returns the token of a new link; "" when there are too many.
-func (l *links) put(bearer string, until, now time.Time) string {
+func (l *links) put(user, bearer string, until, now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own, oldest := 0, ""
@@ -349,7 +350,7 @@ func (l *links) put(bearer string, until, now time.Time) string {
 		switch {
 		case !now.Before(is.until):
 			delete(l.of, t)
-		case is.bearer == bearer:
+		case is.user == user:
 			if own++; oldest == "" || is.until.Before(l.of[oldest].until) {
 				oldest = t
 			}
@@ -365,7 +366,7 @@ func (l *links) put(bearer string, until, now time.Time) string {
 		l.of = make(map[string]link)
 	}
 	token := rand.Text() + rand.Text()
-	l.of[token] = link{bearer, until}
+	l.of[token] = link{user, bearer, until}
 	return token
 }
 
