@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 )
@@ -144,7 +145,10 @@ func (h headersOf) RequireTransportSecurity() bool { return h.tls }
 
 // unary and stream keep what the SDK's conversion of errors loses: that the peer is away.
 func unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
-	return rpcError(invoke(ctx, method, req, reply, cc, o...))
+	if err := invoke(ctx, method, req, reply, cc, o...); err != nil {
+		return rpcError(err)
+	}
+	return answers.Wait(ctx, max(sizeOf(reply)-freeAnswer, 0))
 }
 
 func stream(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -152,18 +156,35 @@ func stream(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, method
 	if err != nil {
 		return nil, rpcError(err)
 	}
-	return rpcStream{s}, nil
+	return &rpcStream{ClientStream: s}, nil
 }
 
-type rpcStream struct{ grpc.ClientStream }
+// rpcStream bounds a stream, and reads it at the pace, as by HTTP.
+type rpcStream struct {
+	grpc.ClientStream
+	n int // bytes so far
+}
 
 // RecvMsg implements [grpc.ClientStream].
-func (s rpcStream) RecvMsg(m any) error {
-	err := rpcError(s.ClientStream.RecvMsg(m))
-	if err == nil {
-		heardOf(s.Context())()
+func (s *rpcStream) RecvMsg(m any) error {
+	if err := s.ClientStream.RecvMsg(m); err != nil {
+		return rpcError(err)
 	}
-	return err
+	heardOf(s.Context())()
+	was := s.n
+	if s.n += sizeOf(m); s.n > maxStream {
+		return fmt.Errorf("%w: the stream has more than %d MiB", errTooMuch, maxStream>>20)
+	}
+	return answers.Wait(s.Context(), max(s.n-max(was, freeAnswer), 0))
+}
+
+// sizeOf returns how many bytes a message of gRPC has.
+func sizeOf(message any) int {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return 0
+	}
+	return proto.Size(m)
 }
 
 func rpcError(err error) error {

@@ -65,7 +65,10 @@ func (a *Agent) may(u *url.URL) error {
 
 // answers is the pace at which answers of all peers of this process together are read, in bytes: reading 16 MB of the shortest lines takes a sixth of a second or
 // so of a processor. Events are paced one by one as well, but not what is none, such as comments of a stream.
-var answers = pace.New(runtime.GOMAXPROCS(0)*16<<20, 1<<20)
+var answers = pace.New(runtime.GOMAXPROCS(0)*16<<20, freeAnswer)
+
+// freeAnswer is how much of each answer is read without a pause, in bytes.
+const freeAnswer = 1 << 20
 
 // newHTTP returns the client for all requests to the peer.
 func (a *Agent) newHTTP() *http.Client {

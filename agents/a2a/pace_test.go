@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // TestPace has a peer stream without a pause: what comes is read at a pace.
@@ -62,6 +65,38 @@ func TestCommentsArePaced(t *testing.T) {
 		began := time.Now()
 		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != int64(len(said)) || time.Since(began) == 0 {
 			t.Errorf("%d of %d bytes in %v, %v, want all of them, with pauses", n, len(said), time.Since(began), err)
+		}
+	})
+}
+
+// endless is a stream of gRPC that goes on without a pause.
+type endless struct {
+	grpc.ClientStream
+	ctx context.Context //nolint:containedctx // as that of the stream
+}
+
+func (s endless) Context() context.Context { return s.ctx }
+
+func (s endless) RecvMsg(m any) error {
+	m.(*wrapperspb.StringValue).Value = said8
+	return nil
+}
+
+var said8 = strings.Repeat("x", 8<<20)
+
+// TestCallsArePaced has a peer stream large messages by gRPC without a pause: they are read at the pace of all answers, up to the bound of a stream.
+func TestCallsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &rpcStream{ClientStream: endless{ctx: t.Context()}}
+		began, n, err := time.Now(), 0, error(nil)
+		for ; err == nil && n <= maxStream; n += len(said8) {
+			err = s.RecvMsg(&wrapperspb.StringValue{})
+		}
+		if !errors.Is(err, errTooMuch) || n != maxStream {
+			t.Errorf("a stream ends after %d bytes: %v, want %d", n, err, maxStream)
+		}
+		if time.Since(began) == 0 {
+			t.Error("a stream is read without a pause")
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // piece bounds what is read at a time, in bytes, so that bodies that are read at the same moment take turns.
@@ -23,6 +25,18 @@ type Pace struct {
 func New(perSecond, free int) *Pace {
 	perSecond = max(perSecond, piece)
 	return &Pace{free: free, limiter: rate.NewLimiter(rate.Limit(perSecond), perSecond)}
+}
+
+// Wait waits for the turn of n bytes that have been read already, of a message of which no more is read meanwhile. It returns the error of ctx when that ends.
+func (p *Pace) Wait(ctx context.Context, n int) error {
+	for n > 0 && ctx.Err() == nil {
+		some := min(n, p.limiter.Burst())
+		if err := rest.For(ctx, p.limiter.ReserveN(time.Now(), some).Delay()); err != nil {
+			return err
+		}
+		n -= some
+	}
+	return ctx.Err()
 }
 
 // Body returns body, read at the pace. A Read that waits ends when ctx does, with ctx's error, and when the body is closed.
