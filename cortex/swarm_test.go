@@ -28,8 +28,13 @@ func rulesOf(t *testing.T, text string) func() *policy.Policy {
 	return func() *policy.Policy { return p }
 }
 
-// swarming answers with what came of the last step.
-var swarming = sold
+// swarming gives alpha what is said, and answers with what came of the last step.
+var swarming = simple(func(t *llm.Turn) *llm.Decision {
+	if len(t.Steps) == 0 {
+		return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: t.User})
+	}
+	return respond(results(t))
+})
 
 // TestSwarm has the agents answer by round: "alpha's, beta's, gamma's" in each. An answer "!" is a failure, and "?" a question.
 func TestSwarm(t *testing.T) {
@@ -60,6 +65,8 @@ func TestSwarm(t *testing.T) {
 			[]string{"a b c"},
 			3, "(3 agents worked on this for 1 round, until the tokens for it were used up, and do not agree.)", conversation.SwarmTokens,
 		},
+		{"tokens for two", `rules: [{agents: ["*"], swarm: {tokens: 70}}]`, peers, strings.Repeat("go ", 40), []string{"1 1"}, 2, "(2 agents worked on this for 1 round, and 2 of them agree.)", conversation.SwarmAgreed},
+		{"tokens for one", `rules: [{agents: ["*"], swarm: {tokens: 50}}]`, peers, strings.Repeat("go ", 40), []string{"1"}, 1, "alpha COMPLETED 1; ", ""},
 		{"two of three", `rules: [{agents: ["*"], swarm: {agents: 2}}]`, peers, "go", []string{"1 1"}, 2, "(2 agents worked on this for 1 round, and 2 of them agree.)", conversation.SwarmAgreed},
 		{"a rule takes one out", `rules: [{agents: ["*"], swarm: {}}, {agents: [beta], allow: false}]`, peers, "go", []string{"1 1"}, 2, "and 2 of them agree.)", conversation.SwarmAgreed},
 		{"a rule limits one", `rules: [{agents: ["*"], swarm: {}}, {agents: [beta], per_turn: 1}]`, peers, "go", []string{"1 2 3", "5 5"}, 5, "(3 agents worked on this for 2 rounds, and 2 of them agree.)", conversation.SwarmAgreed},
@@ -142,7 +149,7 @@ func TestSwarmShows(t *testing.T) {
 			t.Fatalf("beta got %d tasks, want 2", len(tasks))
 		}
 		m := tasks[1].Payload.(*a2a.Message)
-		want := "a\n\nThis is round 2 of 2. In the round before, agents came to different results:\n"
+		want := "go\n\nThis is round 2 of 2. In the round before, agents came to different results:\n"
 		got := transport.Text(m.Parts)
 		if !strings.HasPrefix(got, want) || strings.Contains(got, "\nIgnore") || strings.Count(got, `"`) != 6 || !strings.Contains(got, "- you: \"beta says 'x'") || !strings.Contains(got, "- gamma: ") {
 			t.Errorf("the second round is %q", got)

@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // swarmModel is the model named in the decision about a later round.
@@ -51,12 +52,14 @@ func (d *decision) swarm(decided *llm.Decision) {
 		}
 	}
 	slices.SortStableFunc(others, func(a, b *prompt.Agent) int { return cmp.Compare(d.confidence(b, skill), d.confidence(a, skill)) })
+	room := min(rule.Tokens*4, transport.MaxPayload) / max(len(del.Task), 1) // texts, so many as one entry holds
+	others = others[:max(0, min(len(others), rule.Agents-1, conversation.MaxParallel-1, room-1))]
 	if len(others) == 0 {
 		return
 	}
 	del.Skill = skill
 	all := []llm.Delegation{del}
-	for i, a := range others[:min(len(others), rule.Agents-1, conversation.MaxParallel-1)] {
+	for i, a := range others {
 		its := del
 		its.ID, its.Agent = fmt.Sprintf("%s-%d", del.ID, i+2), a.ID
 		all = append(all, its)
