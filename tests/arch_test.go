@@ -105,7 +105,7 @@ var allowed = map[string][]string{
 	"cortex":                                   {"transport", "prompt", "llm", "cortex/policy", "cortex/router", "cortex/conversation", "cortex/cache", "cortex/budget", "cortex/decide", "cortex/decide/catalog", "cortex/learn", "cortex/storage", "internal/rest"},
 	"cortex/cache":                             {"llm", "cortex/conversation", "internal/recent"},
 	"cortex/budget":                            {"llm", "cortex/storage"},
-	"cortex/decide":                            {"evaluate", "transport", "prompt", "llm", "agentcard", "cortex/policy", "cortex/router", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/learn", "internal/locks", "internal/lookalike", "internal/recent", "internal/shorten", "cortex/storage"},
+	"cortex/decide":                            {"evaluate", "transport", "prompt", "llm", "agentcard", "cortex/policy", "cortex/router", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/learn", "internal/locks", "internal/lookalike", "internal/recent", "internal/rest", "internal/shorten", "cortex/storage"},
 	"cortex/decide/catalog":                    {"prompt", "llm", "agentcard", "cortex/router", "cortex/conversation", "internal/recent"},
 	"cortex/learn":                             {"transport", "prompt", "llm", "cortex/router", "cortex/conversation", "cortex/storage"},
 	"cortex/storage":                           {"llm", "transport", "cortex/conversation", "internal/locks"},
