@@ -354,3 +354,24 @@ func TestSoonest(t *testing.T) {
 		t.Errorf("the answer came after %v", took)
 	}
 }
+
+// TestRefusedAnswer has a caller's queue refuse the answer to its task: the answer is given up, and so at once when the task comes again, or such callers would
+// have all tasks that may be open.
+func TestRefusedAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	ch := w.channel()
+	reply := responseTopic + "." + w.name("Full")
+	q, err := ch.QueueDeclare("", false, true, true, false, amqp.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
+	must(t, err)
+	must(t, ch.QueueBind(q.Name, reply, exchange, false, nil))
+	must(t, ch.PublishWithContext(t.Context(), exchange, reply, false, false, amqp.Publishing{})) // it is full
+	given := func() int { return strings.Count(w.Log.String(), "the queue of the caller refuses it") }
+	for n := range 2 {
+		must(t, ch.PublishWithContext(t.Context(), exchange, taskTopic+w.o.name, false, false, amqp.Publishing{
+			Type: typeRequest, MessageId: "m", ReplyTo: reply, Headers: amqp.Table{"rb-source": "Full"},
+			Body: []byte(`{"taskId":"t","contextId":null,"skill":"ask","message":{"role":"user","parts":[{"kind":"text","text":"hello"}]}}`),
+		}))
+		w.Until("the answer is given up", func() bool { return given() == n+1 })
+	}
+}

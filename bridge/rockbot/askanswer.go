@@ -60,7 +60,7 @@ func (as *asks) give(ctx context.Context, q *ask, said *a2a.Message) {
 		err = as.store(ctx, q)
 	}
 	if err == nil {
-		err = as.answer(ctx, q, r, typeResult)
+		err = as.answer(ctx, q, r, typeResult, maxRefused)
 	}
 	if err == nil {
 		q.Answered, q.At = true, as.b.now()
@@ -141,11 +141,19 @@ func (as *asks) resultOf(ctx context.Context, q *ask, said *a2a.Message) (r *res
 	return r, false, nil
 }
 
-// answer publishes an answer. A caller whose queue is not there has never been: it is not waited for.
-func (as *asks) answer(ctx context.Context, q *ask, body any, kind string) error {
-	err := as.b.line.send(ctx, &letter{topic: q.ReplyTo, kind: kind, correlation: q.Correlation, source: q.As, body: body})
-	if errors.Is(err, errUnrouted) {
+// maxRefused is how often a caller's queue may refuse an answer. Where others wait meanwhile, once is enough.
+const maxRefused = 10
+
+// answer publishes an answer. A caller whose queue is not there has never been: it is not waited for. Nor is one for long whose queue refuses the answer: its
+// task would be one of those that may be open, and callers choose their queues.
+func (as *asks) answer(ctx context.Context, q *ask, body any, kind string, refusals int) error {
+	err := as.b.line.send(ctx, &letter{topic: q.ReplyTo, kind: kind, correlation: q.Correlation, source: q.As, body: body, refusals: refusals})
+	switch {
+	case errors.Is(err, errUnrouted):
 		as.b.at.Logger.Info("an answer is not delivered: RabbitMQ has no queue for it", "source", q.Source, "topic", q.ReplyTo, "context_id", q.Context)
+		return nil
+	case errors.Is(err, errRefused):
+		as.b.at.Logger.Warn("an answer is not delivered: the queue of the caller refuses it", "source", q.Source, "topic", q.ReplyTo, "context_id", q.Context)
 		return nil
 	}
 	return err

@@ -65,7 +65,7 @@ func (as *asks) cancel(ctx context.Context, d *amqp.Delivery) {
 		if q.Asked { // no turn is open that would be answered
 			q.Asked = false
 			_ = as.store(ctx, q)
-			_ = as.answer(ctx, q, &result{TaskID: q.Task, ContextID: q.contextID(), State: canceled, Message: say("agent", conversation.AnswerCanceled)}, typeResult)
+			_ = as.answer(ctx, q, &result{TaskID: q.Task, ContextID: q.contextID(), State: canceled, Message: say("agent", conversation.AnswerCanceled)}, typeResult, 1)
 		}
 		_ = d.Ack(false)
 		return

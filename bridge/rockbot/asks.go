@@ -80,7 +80,7 @@ func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 		}
 	}
 	if !as.admit(q) {
-		as.answer(ctx, q, &failure{TaskID: q.Task, ContextID: q.contextID(), Code: codeExecution, Message: "too many tasks wait for their answers: send it again later", IsRetryable: true}, typeError)
+		as.answer(ctx, q, &failure{TaskID: q.Task, ContextID: q.contextID(), Code: codeExecution, Message: "too many tasks wait for their answers: send it again later", IsRetryable: true}, typeError, 1)
 		_ = d.Ack(false)
 		return
 	}
@@ -127,7 +127,7 @@ func (as *asks) sourceOf(d *amqp.Delivery) string {
 
 // end answers a task without having done anything, and acknowledges it.
 func (as *asks) end(ctx context.Context, d *amqp.Delivery, q *ask, why string) {
-	if as.answer(ctx, q, &result{TaskID: q.Task, ContextID: q.contextID(), State: failed, Message: say("agent", why)}, typeResult) == nil {
+	if as.answer(ctx, q, &result{TaskID: q.Task, ContextID: q.contextID(), State: failed, Message: say("agent", why)}, typeResult, 1) == nil {
 		_ = d.Ack(false)
 	}
 }
@@ -246,7 +246,7 @@ func (as *asks) repeat(ctx context.Context, d *amqp.Delivery, q *ask, r *request
 	if err == nil && ok {
 		var is *result
 		if is, _, err = as.resultOf(ctx, q, said); err == nil {
-			err = as.answer(ctx, q, is, typeResult)
+			err = as.answer(ctx, q, is, typeResult, 1)
 		}
 	}
 	switch {

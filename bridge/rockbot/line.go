@@ -30,6 +30,8 @@ const (
 var (
 	// errUnrouted is the error of a message that no queue took.
 	errUnrouted = errors.New("no queue takes it")
+	// errRefused is the error of a message that RabbitMQ has refused, as for a queue that is full and takes no more.
+	errRefused = errors.New("RabbitMQ has refused it")
 	// errLost is the error of a connection that has ended.
 	errLost = errors.New("the connection to RabbitMQ has ended")
 )
@@ -175,6 +177,7 @@ type letter struct {
 	topic, kind, correlation, replyTo, source string
 	trace                                     [2]string // traceparent and tracestate
 	body                                      any
+	refusals                                  int // after which it is given up; 0: never
 }
 
 // publishing returns the letter as RockBot writes it.
@@ -197,15 +200,20 @@ func (m *letter) publishing(now time.Time) (amqp.Publishing, error) {
 	return p, nil
 }
 
-// send publishes a letter, again until RabbitMQ has confirmed it, ctx ends, or no queue takes it.
+// send publishes a letter, again until RabbitMQ has confirmed it or refused it too often, ctx ends, or no queue takes it.
 func (l *line) send(ctx context.Context, m *letter) error {
-	for {
+	for refused := 0; ; {
 		s, err := l.wait(ctx)
 		if err != nil {
 			return err
 		}
 		if err = s.publish(ctx, m); err == nil || errors.Is(err, errUnrouted) || ctx.Err() != nil {
 			return err
+		}
+		if errors.Is(err, errRefused) {
+			if refused++; refused == m.refusals {
+				return err
+			}
 		}
 		select {
 		case <-s.ended:
@@ -350,7 +358,7 @@ func (s *session) publish(ctx context.Context, m *letter) error {
 		return context.Cause(ctx)
 	}
 	if !confirmed.Acked() {
-		return errors.New("RabbitMQ has refused it")
+		return errRefused
 	}
 	if s.wasReturned(p.MessageId) {
 		return errUnrouted
