@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // piece bounds what is read at a time, in bytes, so that bodies that are read at the same moment take turns.
@@ -31,12 +29,23 @@ func New(perSecond, free int) *Pace {
 func (p *Pace) Wait(ctx context.Context, n int) error {
 	for n > 0 && ctx.Err() == nil {
 		some := min(n, p.limiter.Burst())
-		if err := rest.For(ctx, p.limiter.ReserveN(time.Now(), some).Delay()); err != nil {
-			return err
-		}
+		pause(ctx, p.limiter.ReserveN(time.Now(), some).Delay())
 		n -= some
 	}
 	return ctx.Err()
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	if d == 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // Body returns body, read at the pace. A Read that waits ends when ctx does, with ctx's error, and when the body is closed.
@@ -61,18 +70,11 @@ func (b *paced) Read(p []byte) (int, error) {
 	if over == 0 || err != nil {
 		return n, err
 	}
-	wait := b.pace.limiter.ReserveN(time.Now(), over).Delay()
-	if wait == 0 {
-		return n, nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return n, nil
-	case <-b.ctx.Done():
+	if wait := b.pace.limiter.ReserveN(time.Now(), over).Delay(); wait > 0 {
+		pause(b.ctx, wait)
 		return n, b.ctx.Err()
 	}
+	return n, nil
 }
 
 // Close implements [io.Closer].
