@@ -49,6 +49,7 @@ type copier struct {
 	now     func() time.Time
 	again   bool   // this is another attempt, of which little is said
 	works   func() // called after each success in copying
+	alive   func() // called after each answer of the database, at least
 
 	info     storage.JournalInfo
 	id       int64 // of the log in the database
@@ -74,6 +75,7 @@ func (c *copier) open(ctx context.Context, ready func()) error {
 		if err := c.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockOf(c.info.Name, created)).Scan(&mine); err != nil {
 			return fmt.Errorf("PostgreSQL: %w", err)
 		}
+		c.alive()
 		if mine {
 			break
 		}
@@ -89,12 +91,15 @@ func (c *copier) open(ctx context.Context, ready func()) error {
 	if err := c.register(ctx, created); err != nil {
 		return err
 	}
+	c.alive()
 	if err := c.rewind(ctx); err != nil {
 		return err
 	}
+	c.alive()
 	if err := c.keep(ctx); err != nil {
 		return err
 	}
+	c.alive()
 	c.seen, c.erasing, c.erasures = c.position, true, eraseEvery
 	level := slog.LevelInfo
 	if c.again {
@@ -385,6 +390,7 @@ func (c *copier) write(ctx context.Context, records []storage.Record, reason str
 		c.folder.forget()
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}
+	c.alive()
 	c.position = b.to
 	for _, q := range b.quarantine {
 		c.log.Error("an entry of the log is in quarantine: it cannot be read", "version", int64(q.record.Version), "tenant", q.record.Tenant, "context_id", q.record.ContextID, "reason", q.reason) //nolint:gosec // a sequence

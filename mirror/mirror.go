@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -23,6 +24,8 @@ const (
 	standbyStep = time.Second            // between two attempts to take over
 	idleFirst   = 20 * time.Millisecond  // between two looks at a log without news
 	idleMost    = 250 * time.Millisecond // likewise, after many looks
+
+	silentAfter = txTimeout + 30*time.Second // without an answer of the database
 )
 
 // Mirror copies a log to a database. Make one with [New].
@@ -31,7 +34,9 @@ type Mirror struct {
 	opts  Options
 	db    *pgx.ConnConfig
 	log   *slog.Logger
-	told  map[string]bool // why the mirror waits, see reasonOf
+
+	mu   sync.Mutex
+	told map[string]bool // why the mirror waits, see reasonOf
 }
 
 // New returns a Mirror of store. It does not connect yet. store must not be nil, and o must name a database.
@@ -64,11 +69,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 		case errors.Is(err, errMoved), errors.Is(err, errLogChanged):
 			m.log.Info("the mirror begins again", "reason", err.Error())
 		default:
-			m.opts.Waits(fmt.Errorf("%s: %w", where(m.db), err))
-			if !m.told[reasonOf(err)] && len(m.told) < maxReasons {
-				m.told[reasonOf(err)] = true
-				m.log.Warn("the mirror waits, and goes on when it can", "postgres", where(m.db), "err", err.Error())
-			}
+			m.waits(err)
 		}
 		if time.Since(began) > maxPause {
 			pauses.Reset()
@@ -77,6 +78,66 @@ func (m *Mirror) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// waits tells why the mirror waits.
+func (m *Mirror) waits(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opts.Waits(fmt.Errorf("%s: %w", where(m.db), err))
+	if !m.told[reasonOf(err)] && len(m.told) < maxReasons {
+		m.told[reasonOf(err)] = true
+		m.log.Warn("the mirror waits, and goes on when it can", "postgres", where(m.db), "err", err.Error())
+	}
+}
+
+// waited reports whether waits has told something that has not ended.
+func (m *Mirror) waited() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.told) > 0
+}
+
+// goesOn tells that the mirror does not wait any more.
+func (m *Mirror) goesOn() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.told) == 0 {
+		return
+	}
+	clear(m.told)
+	m.opts.Waits(nil)
+	m.log.Info("the mirror goes on")
+}
+
+// errSilent is why a mirror waits without an error. Not all that it asks has a bound: a migration may take long.
+var errSilent = errors.New("PostgreSQL does not answer, as when somebody has locked its tables or its disk hangs")
+
+// listen tells when the mirror gets no further, until end is called. Whoever gets further calls alive.
+func (m *Mirror) listen() (alive, end func()) {
+	beats, done := make(chan struct{}, 1), make(chan struct{})
+	patience := cmp.Or(m.opts.patience, silentAfter)
+	go func() {
+		silent := time.NewTimer(patience)
+		defer silent.Stop()
+		for {
+			select {
+			case <-silent.C:
+				m.waits(errSilent)
+			case <-done:
+				return
+			case <-beats:
+			}
+			silent.Reset(patience)
+		}
+	}()
+	alive = func() {
+		select {
+		case beats <- struct{}{}:
+		default:
+		}
+	}
+	return alive, func() { close(done) }
 }
 
 // maxReasons bounds how many reasons are told of one pause.
@@ -98,18 +159,17 @@ func (m *Mirror) once(ctx context.Context) error {
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}
 	defer closeConn(ctx, conn)
+	alive, end := m.listen()
+	defer end()
 	if err := migrate(ctx, conn); err != nil {
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}
 	c := &copier{
 		store: m.store, conn: conn, log: m.log, content: !m.opts.NoContent, retain: m.opts.Retain,
-		folder: folder{store: m.store, content: !m.opts.NoContent}, now: time.Now, again: len(m.told) > 0,
+		folder: folder{store: m.store, content: !m.opts.NoContent}, now: time.Now, again: m.waited(), alive: alive,
 		works: func() {
-			if len(m.told) > 0 {
-				clear(m.told)
-				m.opts.Waits(nil)
-				m.log.Info("the mirror goes on")
-			}
+			alive()
+			m.goesOn()
 		},
 	}
 	if err := c.open(ctx, m.opts.Ready); err != nil {

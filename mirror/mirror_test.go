@@ -569,6 +569,35 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// TestLocked begins a mirror while somebody has locked a table: that is told although nothing fails, and ends.
+func TestLocked(t *testing.T) {
+	w := newWorld(t)
+	if w == nil {
+		return
+	}
+	w.say("", "a", "1")
+	before := w.run(mirror.Options{})
+	w.complete()
+	before.stop()
+	w.say("", "a", "2")
+	tx, err := w.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE cortex.logs"); err != nil {
+		t.Fatal(err)
+	}
+	o := mirror.Options{Waits: func(error) {}}
+	o.Impatient()
+	m := w.run(o)
+	w.await("it waits", func() bool { return strings.Contains(m.log.String(), "PostgreSQL does not answer") })
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.complete()
+	w.await("it goes on", func() bool { return strings.Contains(m.log.String(), "the mirror goes on") })
+}
+
 // TestNewerSchema refuses the schema of a newer program, for good.
 func TestNewerSchema(t *testing.T) {
 	w := newWorld(t)

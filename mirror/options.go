@@ -39,6 +39,8 @@ type Options struct {
 	Ready func()
 	// Waits, unless nil, is called with the reason each time that the mirror has to wait for the database or the log, and with nil when it copies again.
 	Waits func(error)
+
+	patience time.Duration // 0 is silentAfter
 }
 
 // maxRetain bounds Options.Retain, in days.
