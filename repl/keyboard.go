@@ -22,6 +22,8 @@ const (
 	wakeMark    = '\ufdd2' // not text: the ui has notices
 	escapeMark  = '\ufdd4' // the Escape key itself, not the beginning of a sequence
 	burstMark   = '\ufdd5' // text that came at once, see keyboard.burst
+	wordEndMark = '\ufdd6' // the commands e and r of vi mode, see viKeys
+	replaceMark = '\ufdd7'
 )
 
 var (

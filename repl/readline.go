@@ -33,6 +33,7 @@ type lineEditor struct {
 	cooked *readline.State // of the terminal, while it is raw
 
 	length atomic.Int64 // of the line, in runes
+	behind atomic.Int64 // those at the cursor and behind it, as they were drawn last
 }
 
 // completer returns the word that ends at the cursor and its completions. about says what one of them is; it may be nil.
@@ -52,6 +53,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 		return w
 	}
 	last := width()
+	drop := false // the next rune
 	cfg := &readline.Config{
 		Stdin: e.keys, Stdout: e.out, Stderr: e.out,
 		HistoryLimit: maxHistory, DisableAutoSaveHistory: true,
@@ -78,6 +80,22 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 			if r == wakeMark {
 				_, _ = e.rl.Write([]byte(e.take()))
 				return readline.CharBell, true // a rune that does nothing
+			}
+			// The library panics where these keys have nothing to do, or at the next key.
+			behind := e.behind.Load()
+			switch {
+			case drop:
+				drop = false
+				return readline.CharBell, true
+			case r == readline.CharTranspose && e.length.Load() < 2, r == wordEndMark && behind < 2:
+				return readline.CharBell, true
+			case r == replaceMark && behind < 1:
+				drop = true
+				return readline.CharBell, true
+			case r == wordEndMark:
+				return 'e', true
+			case r == replaceMark:
+				return 'r', true
 			}
 			return r, true
 		},
@@ -217,6 +235,8 @@ type painter struct {
 }
 
 func (p painter) Paint(line []rune, pos int) []rune {
+	p.e.length.Store(int64(len(line))) // no listener hears of the commands of vi mode
+	p.e.behind.Store(int64(len(line) - pos))
 	shown := make([]rune, len(line), len(line)+16)
 	for i, r := range line {
 		switch r {

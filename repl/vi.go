@@ -57,12 +57,17 @@ func (v *viKeys) next(key string, empty bool) (send string, edit bool) {
 		return "", false // not a letter
 	case held != "":
 		v.commands = held != "c"
+		if held == "r" {
+			held = string(replaceMark)
+		}
 		return held + key, false
 	}
 	switch key {
 	case "r", "d", "c", "f", "F", "t", "T":
 		v.held = key
 		return "", false
+	case "e", "E":
+		key = string(wordEndMark)
 	case "i", "I", "a", "A", "s", "S":
 		v.commands = false
 	case "D":

@@ -20,7 +20,7 @@ func TestViKeys(t *testing.T) {
 		"escape and a key at once":   {[]string{"ab\x1b0x\r"}, "ab" + esc + "0x\r"},
 		"escape twice":               {[]string{"ab\x1b\x1bh\r"}, "ab" + esc + "h\r"},
 		"arrows among commands":      {[]string{"ab\x1b\x1b[D\x1bOC\x1b[1~\x1b[F\r"}, "ab" + esc + "hl0$\r"},
-		"commands whole":             {[]string{"ab\x1bd", "w", "r", "zcwx\r"}, "ab" + esc + "dwrzcwx\r"},
+		"commands whole":             {[]string{"ab\x1bd", "w", "r", "zcwx\r"}, "ab" + esc + "dw" + string(replaceMark) + "zcwx\r"},
 		"a command that is given up": {[]string{"ab\x1bd\x1bw\r"}, "ab" + esc + "w\r"},
 		"what ends a line":           {[]string{"ab\x1bd\nr\r"}, "ab" + esc + "\rr\r"},
 		"text again behind a line":   {[]string{"\x1bx\rd\x1bAd\r"}, esc + "x\rd" + esc + "Ad\r"},
@@ -132,4 +132,24 @@ mv "$2.new" "$2"
 	vi.keys("hello\x1bv")
 	vi.shows("EDITING with -v")
 	vi.prompts("changed:↵hello")
+}
+
+// TestKeysWithNothingToDo types keys where the library would panic, or would at the next key: Ctrl-T in a line of one letter, and in vi mode e at the
+// last letter and r behind it.
+func TestKeysWithNothingToDo(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ mode, keys, want string }{
+		{"emacs", "a\x14b", "ab"}, {"emacs", "a\x14\x7fb", "b"}, {"emacs", "a\x01\x14\x14c", "ca"}, {"emacs", "ab\x14c", "bac"},
+		{"vi", "ab\x1bheeAx", "abx"}, {"vi", "ab cd\x1b0eix", "axb cd"}, {"vi", "ab\x1brzAc", "abc"}, {"vi", "ab\x1b0rzAc", "zbc"}, {"vi", "ab\x1bddic\x14d", "cd"},
+	} {
+		t.Run(tc.mode+" "+tc.keys, func(t *testing.T) {
+			t.Parallel()
+			term := open(t, 80, "REPL_TEST_KEYS="+tc.mode)
+			if got := term.say(tc.keys).Text; got != tc.want {
+				t.Errorf("keys %q say %q, want %q", tc.keys, got, tc.want)
+			}
+			term.order(order{Do: "answer", Text: "ok"})
+			term.wait("the next prompt", func(s string) bool { return strings.HasSuffix(s, "ok\n>") })
+		})
+	}
 }
