@@ -70,7 +70,7 @@ func (s *stream) follow(ctx context.Context, at conversation.Version, f *filter)
 	defer ping.Stop()
 	told := at // the position that the browser has
 	for {
-		rows, to, changed, err := s.c.feed.after(ctx, at)
+		rows, to, changed, err := s.c.feed.after(ctx, at, s.read)
 		if err != nil {
 			return err
 		}

@@ -111,8 +111,8 @@ func (f *feed) add(rows []happening, after, to conversation.Version) {
 }
 
 // after returns what has happened after a version, and up to which it is known now; changed is closed when there is more. What is no longer remembered
-// is read from the store.
-func (f *feed) after(ctx context.Context, v conversation.Version) (rows []happening, to conversation.Version, changed <-chan struct{}, err error) {
+// is read from the store, when enter allows it.
+func (f *feed) after(ctx context.Context, v conversation.Version, enter func(context.Context) (leave func(), err error)) (rows []happening, to conversation.Version, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	to, changed = f.to, f.changed
 	known := v >= f.from
@@ -127,6 +127,11 @@ func (f *feed) after(ctx context.Context, v conversation.Version) (rows []happen
 	if known {
 		return rows, max(to, v), changed, nil
 	}
+	leave, err := enter(ctx)
+	if err != nil {
+		return nil, v, changed, err
+	}
+	defer leave()
 	rows, to, err = f.read(ctx, v)
 	return rows, to, changed, err
 }

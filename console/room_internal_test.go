@@ -58,6 +58,37 @@ func TestPagesHaveRoom(t *testing.T) {
 	}
 }
 
+// TestPastHasRoom has a stream begin so far back that the store is read for it: it waits while its person reads as much as a person may.
+func TestPastHasRoom(t *testing.T) {
+	c := New(Config{Client: &client.Client{Transport: memory.New(nil)}, Store: memstore.New(), Agents: registry.New(registry.Config{}).Snapshot})
+	c.feed.from, c.feed.to, c.feed.changed = 10, 10, make(chan struct{})
+	s := &stream{c: c, who: Person{User: "user:ada"}}
+	leave, err := c.enterPage(t.Context(), httptest.NewRecorder(), s.who, ownPages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	none := errors.New("no room")
+	read := func(context.Context) (func(), error) {
+		leave, err := s.read(impatient)
+		if err == nil {
+			leave()
+			return func() {}, nil
+		}
+		return nil, none
+	}
+	if _, _, _, err := c.feed.after(t.Context(), 1, read); !errors.Is(err, none) {
+		t.Errorf("without room the past is read: %v", err)
+	}
+	leave()
+	for v, name := range map[conversation.Version]string{1: "past", 10: "present"} {
+		if _, _, _, err := c.feed.after(t.Context(), v, s.read); err != nil {
+			t.Errorf("the %s: %v", name, err)
+		}
+	}
+}
+
 // torn is a store of which the second entry cannot be read.
 type torn struct{ *memstore.Store }
 

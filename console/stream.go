@@ -345,15 +345,24 @@ func (s *stream) progress(ctx context.Context, e *transport.Event, id a2a.TaskID
 	return s.send("progress", 0, progressEvent{string(id), text})
 }
 
+// read waits until the stream may read a part of the store, until leave is called.
+func (s *stream) read(ctx context.Context) (leave func(), err error) {
+	for !s.c.pages.Take(ctx, s.who.User, 2*maxShown) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return func() { s.c.pages.Give(s.who.User, 2*maxShown) }, nil
+}
+
 // catchUp reads the log from where the stream is, and sends the turns that have changed after a position. It waits for others that do so, as an event may
 // have all streams of a conversation read at once.
 func (s *stream) catchUp(ctx context.Context, after conversation.Version) error {
-	for !s.c.pages.Take(ctx, s.who.User, 2*maxShown) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	leave, err := s.read(ctx)
+	if err != nil {
+		return err
 	}
-	defer s.c.pages.Give(s.who.User, 2*maxShown)
+	defer leave()
 	tenant, conv := s.c.cfg.Client.Tenant, s.turns.Conversation
 	changed := make(map[string]bool)
 	before := conv.Version
