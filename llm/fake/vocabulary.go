@@ -5,6 +5,7 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+	"weak"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -14,11 +15,11 @@ import (
 
 // vocabulary has the terms of an agent's id and card. It is read-only.
 type vocabulary struct {
-	card  *a2a.AgentCard  // the card that it was made from; cards are immutable
-	size  int             // memory that it uses, including the card, in bytes
-	terms map[string]bool // true: a description or an example begins with it, so it is likely a command for the agent
-	about map[string]bool // the terms that are not only in examples, which mention places and people as often as the work
-	words map[string]bool // words that may be mistyped, in lower case
+	card  weak.Pointer[a2a.AgentCard] // the card that it was made from, which is not kept; cards are immutable
+	size  int                         // memory that it uses, and the card's texts, in bytes
+	terms map[string]bool             // true: a description or an example begins with it, so it is likely a command for the agent
+	about map[string]bool             // the terms that are not only in examples, which mention places and people as often as the work
+	words map[string]bool             // words that may be mistyped, in lower case
 }
 
 func (v *vocabulary) has(term []byte) bool {
@@ -56,7 +57,7 @@ func (c *vocabularies) of(agents []prompt.Agent, scan *scanner) []*vocabulary {
 	all := make([]*vocabulary, len(agents))
 	c.mu.Lock()
 	for i := range agents {
-		if v, ok := c.kept.Get(agents[i].ID); ok && v.card == agents[i].Card {
+		if v, ok := c.kept.Get(agents[i].ID); ok && v.card == weak.Make(agents[i].Card) {
 			all[i] = v
 		}
 	}
@@ -83,7 +84,7 @@ func (c *vocabularies) keep(agent string, v *vocabulary) {
 }
 
 func readVocabulary(a *prompt.Agent, scan *scanner) *vocabulary {
-	v := &vocabulary{card: a.Card, size: cardSize, terms: map[string]bool{}, about: map[string]bool{}, words: map[string]bool{}}
+	v := &vocabulary{card: weak.Make(a.Card), size: cardSize, terms: map[string]bool{}, about: map[string]bool{}, words: map[string]bool{}}
 	example := false
 	field := func(s string, told bool) {
 		v.size += len(s)

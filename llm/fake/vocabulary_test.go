@@ -2,6 +2,7 @@ package fake
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -46,4 +47,25 @@ func TestVocabulariesAreBounded(t *testing.T) {
 	if first := c.of(agent, new(scanner)); first[0] != c.of(agent, new(scanner))[0] {
 		t.Error("a card that stays is read again")
 	}
+}
+
+// TestVocabulariesKeepNoCards checks that the cards of agents that have left are not kept: what of them is no vocabulary does not count in the bound.
+func TestVocabulariesKeepNoCards(t *testing.T) {
+	const agents, size = 500, 60 << 10
+	var c vocabularies
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc) //nolint:gosec // of a test
+	}
+	before := heap()
+	for i := range agents {
+		id := fmt.Sprint("agent_", i)
+		c.of([]prompt.Agent{{ID: id, Card: &a2a.AgentCard{Name: id, DocumentationURL: strings.Repeat("d", size)}}}, new(scanner))
+	}
+	if grown := heap() - before; grown > 8<<20 || c.kept.Len() != agents {
+		t.Errorf("%d agents keep %d MB, want %d agents and hardly anything", c.kept.Len(), grown>>20, agents)
+	}
+	runtime.KeepAlive(&c)
 }

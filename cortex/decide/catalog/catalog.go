@@ -4,6 +4,7 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -34,7 +35,7 @@ type listing struct {
 }
 
 type cardDigest struct {
-	card   *a2a.AgentCard // immutable
+	card   weak.Pointer[a2a.AgentCard] // of an agent that may have left, so it is not kept
 	digest string
 }
 
@@ -75,10 +76,11 @@ func (l *listing) next(agents []prompt.Agent) *listing {
 
 // digest returns [prompt.Digest] of a's card, cached.
 func (c *Catalog) digest(a *prompt.Agent) string {
+	card := weak.Make(a.Card)
 	c.mu.Lock()
 	known := c.digests[a.ID]
 	c.mu.Unlock()
-	if known.card == a.Card && known.digest != "" {
+	if known.card == card && known.digest != "" {
 		return known.digest
 	}
 	digest := prompt.Digest(a.Card)
@@ -87,7 +89,7 @@ func (c *Catalog) digest(a *prompt.Agent) string {
 	if c.digests == nil || len(c.digests) >= maxDigests {
 		c.digests = map[string]cardDigest{}
 	}
-	c.digests[a.ID] = cardDigest{a.Card, digest}
+	c.digests[a.ID] = cardDigest{card, digest}
 	return digest
 }
 

@@ -89,6 +89,14 @@ func TestTurnIsSearchedOnce(t *testing.T) {
 	}
 }
 
+// heap returns how much memory is in use.
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc) //nolint:gosec // of a test
+}
+
 // TestSearchesKeepNoWords checks that what is kept of the searches of thousands of turns takes little memory, however long their messages are, and the
 // names of the skills that fit them.
 func TestSearchesKeepNoWords(t *testing.T) {
@@ -96,12 +104,6 @@ func TestSearchesKeepNoWords(t *testing.T) {
 	agents, index, known := actors(50), router.New(nil), new(catalog.Catalog)
 	for _, a := range agents {
 		index.Put(a.ID, a.Card)
-	}
-	heap := func() int {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc) //nolint:gosec // of this test
 	}
 	before := heap()
 	for i := range turns {
@@ -118,6 +120,34 @@ func TestSearchesKeepNoWords(t *testing.T) {
 	}
 	if grown := heap() - before; grown > 16<<20 {
 		t.Errorf("%d turns of %d KiB each keep %d MB", turns, size>>10, grown>>20)
+	}
+	runtime.KeepAlive(known)
+}
+
+// TestCardsOfThoseWhoLeftAreNotKept checks that agents which come, are shown and leave, one wave after the other, leave no cards behind.
+func TestCardsOfThoseWhoLeftAreNotKept(t *testing.T) {
+	const waves, each, size = 20, 50, 60 << 10
+	index, known := router.New(nil), new(catalog.Catalog)
+	before := heap()
+	for wave := range waves {
+		var agents []prompt.Agent
+		for i := range each {
+			a := actor(fmt.Sprintf("agent-%02d-%02d", wave, i), "sings of wine")
+			a.Card.DocumentationURL = strings.Repeat("d", size)
+			agents = append(agents, a)
+			index.Put(a.ID, a.Card)
+		}
+		conv := conversation.NewConversation("", "c")
+		turn := &conversation.Turn{ID: fmt.Sprint(wave), User: "sing of wine"}
+		if _, chosen := catalog.Offer(conv, conv.View(turn, time.Time{}), turn, known.Candidates(index, agents, nil, 40), nil, false); len(chosen) == 0 {
+			t.Fatal("nobody is shown")
+		}
+		for i := range agents {
+			index.Remove(agents[i].ID)
+		}
+	}
+	if grown := heap() - before; grown > 8<<20 {
+		t.Errorf("%d agents that have left keep %d MB", waves*each, grown>>20)
 	}
 	runtime.KeepAlive(known)
 }
