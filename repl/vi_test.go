@@ -139,8 +139,15 @@ mv "$2.new" "$2"
 func TestKeysWithNothingToDo(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ mode, keys, want string }{
-		{"emacs", "a\x14b", "ab"}, {"emacs", "a\x14\x7fb", "b"}, {"emacs", "a\x01\x14\x14c", "ca"}, {"emacs", "ab\x14c", "bac"},
-		{"vi", "ab\x1bheeAx", "abx"}, {"vi", "ab cd\x1b0eix", "axb cd"}, {"vi", "ab\x1brzAc", "abc"}, {"vi", "ab\x1b0rzAc", "zbc"}, {"vi", "ab\x1bddic\x14d", "cd"},
+		{"emacs", "a\x14b", "ab"},
+		{"emacs", "a\x14\x7fb", "b"},
+		{"emacs", "a\x01\x14\x14c", "ca"},
+		{"emacs", "ab\x14c", "bac"},
+		{"vi", "ab\x1bheeAx", "abx"},
+		{"vi", "ab cd\x1b0eix", "axb cd"},
+		{"vi", "ab\x1brzAc", "abc"},
+		{"vi", "ab\x1b0rzAc", "zbc"},
+		{"vi", "ab\x1bddic\x14d", "cd"},
 	} {
 		t.Run(tc.mode+" "+tc.keys, func(t *testing.T) {
 			t.Parallel()
