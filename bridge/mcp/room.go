@@ -59,7 +59,7 @@ func (s *Server) inRoom(next sdk.MethodHandler) sdk.MethodHandler {
 		if !s.room.Take(p.over, user, n) {
 			return nil, errMuch
 		}
-		defer context.AfterFunc(p.over, func() { s.room.Give(user, n) })
+		defer func() { context.AfterFunc(p.over, func() { s.room.Give(user, n) }) }()
 		res, err := next(ctx, method, req)
 		if p.over.Err() != nil { // nobody gets it
 			return nil, errGone
