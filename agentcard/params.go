@@ -81,10 +81,15 @@ func readParams(params map[string]any, skills []a2a.AgentSkill) *Spec {
 func readAbility(m map[string]any) Ability {
 	a := Ability{InputSchema: schemaText(m[fieldInput]), OutputSchema: schemaText(m[fieldOutput]), DispatchKey: word(m[fieldDispatch])}
 	a.Confirm, a.Once = m[fieldConfirm] == true, m[fieldOnce] == true
-	if f, ok := m[fieldConfidence].(float64); ok && f >= 0 && f <= 1 {
-		a.Confidence = &f
-	}
+	a.Confidence = confidence(m)
 	return a
+}
+
+func confidence(m map[string]any) *float64 {
+	if f, ok := m[fieldConfidence].(float64); ok && f >= 0 && f <= 1 {
+		return &f
+	}
+	return nil
 }
 
 func (a Ability) empty() bool {

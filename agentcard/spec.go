@@ -78,6 +78,36 @@ func SpecOf(c *a2a.AgentCard) *Spec {
 // none is the Spec of all cards without one.
 var none = &Spec{}
 
+// AbilityOf returns what [SpecOf] has of one skill of c. Of a large card it is far faster.
+func AbilityOf(c *a2a.AgentCard, skill string) Ability {
+	return readAbility(abilityOf(c, skill))
+}
+
+// ConfidenceOf returns the Confidence of [AbilityOf]. It reads no schema.
+func ConfidenceOf(c *a2a.AgentCard, skill string) *float64 {
+	return confidence(abilityOf(c, skill))
+}
+
+// abilityOf returns what a card says of one of its skills in the extension, or nil.
+func abilityOf(c *a2a.AgentCard, skill string) map[string]any {
+	if c == nil || !HasSkill(c, skill) {
+		return nil
+	}
+	for i := range c.Capabilities.Extensions {
+		if e := &c.Capabilities.Extensions[i]; e.URI == ExtensionURI {
+			abilities, _ := e.Params[fieldAbilities].(map[string]any)
+			ability, _ := abilities[skill].(map[string]any)
+			return ability
+		}
+	}
+	return nil
+}
+
+// HasSkill reports whether c has a skill with this id, see [SkillID].
+func HasSkill(c *a2a.AgentCard, skill string) bool {
+	return slices.ContainsFunc(c.Skills, func(s a2a.AgentSkill) bool { return SkillID(&s) == skill })
+}
+
 // TakesPart reports whether the Spec of c names a communication pattern, such as [MarketBidding]. It allocates nothing for a card without the extension.
 func TakesPart(c *a2a.AgentCard, pattern string) bool {
 	if c == nil {

@@ -134,6 +134,7 @@ func TestSpecOfStrangers(t *testing.T) {
 		{"schema that is long", ability("input_schema", map[string]any{"title": strings.Repeat("x", 16<<10)}), nothing},
 		{"schema that is deep", ability("input_schema", map[string]any{"not": deep}), nothing},
 		{"confidence over 1", ability("confidence_hint", 1.1), nothing},
+		{"confidence", ability("confidence_hint", 0.25), agentcard.Spec{Abilities: map[string]agentcard.Ability{"s": {Confidence: new(0.25)}}}},
 		{"confidence under 0", ability("confidence_hint", -0.1), nothing},
 		{"confidence that is no number", ability("confidence_hint", math.NaN()), nothing},
 		{"key with a line end", ability("dispatch_key", "a\nb"), nothing},
@@ -156,6 +157,15 @@ func TestSpecOfStrangers(t *testing.T) {
 	for _, tt := range tests {
 		if diff := cmp.Diff(&tt.want, agentcard.SpecOf(carrying(tt.params, "s"))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		for _, skill := range []string{"s", "t"} {
+			want, card := tt.want.Abilities[skill], carrying(tt.params, "s")
+			if diff := cmp.Diff(want, agentcard.AbilityOf(card, skill)); diff != "" {
+				t.Errorf("%s: skill %s alone (-want +got):\n%s", tt.name, skill, diff)
+			}
+			if diff := cmp.Diff(want.Confidence, agentcard.ConfidenceOf(card, skill)); diff != "" {
+				t.Errorf("%s: confidence of skill %s (-want +got):\n%s", tt.name, skill, diff)
+			}
 		}
 	}
 	got := agentcard.SpecOf(carrying(map[string]any{"tags": tags, "labels": labels, "supported_patterns": tags}))

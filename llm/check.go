@@ -228,7 +228,7 @@ func wasListed(in *prompt.Input, id string) bool {
 }
 
 func hasSkill(c *a2a.AgentCard, id string) bool {
-	return c != nil && slices.ContainsFunc(c.Skills, func(s a2a.AgentSkill) bool { return agentcard.SkillID(&s) == id })
+	return c != nil && agentcard.HasSkill(c, id)
 }
 
 func skillsOf(c *a2a.AgentCard) string {

@@ -39,15 +39,16 @@ func checkInput(t *Turn, a *prompt.Agent, d *Delegation) error {
 	if a.Card == nil || slices.ContainsFunc(t.Waiting, func(w prompt.Task) bool { return string(w.ID) == d.ID }) {
 		return nil
 	}
-	skill, abilities := d.SkillOf(a.Card), agentcard.SpecOf(a.Card).Abilities
+	skill := d.SkillOf(a.Card)
 	if skill == "" { // naming no skill would evade the schemas
+		abilities := agentcard.SpecOf(a.Card).Abilities
 		for id := range abilities {
 			if len(abilities[id].InputSchema) > 0 {
 				return fmt.Errorf("%w, and some of those that agent %s has take structured input; %s", ErrNoSkill, excerpt(d.Agent), skillsOf(a.Card))
 			}
 		}
 	}
-	raw := abilities[skill].InputSchema
+	raw := agentcard.AbilityOf(a.Card, skill).InputSchema
 	schema := compiled(raw)
 	switch {
 	case schema == nil:
@@ -92,7 +93,7 @@ func InputFor(schema json.RawMessage, task string) (json.RawMessage, bool) {
 
 // WantsWords reports whether a skill of an agent wants to be told something: it takes words, or input that cannot be empty.
 func WantsWords(c *a2a.AgentCard, skill string) bool {
-	schema := agentcard.SpecOf(c).Abilities[skill].InputSchema
+	schema := agentcard.AbilityOf(c, skill).InputSchema
 	if len(schema) == 0 {
 		return true
 	}

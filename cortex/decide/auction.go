@@ -94,39 +94,58 @@ func (d *decision) lot(del *llm.Delegation) *lot {
 	if skill == "" || !d.policy.Bids(chosen.ID) || d.confirms(chosen.ID, skill) {
 		return nil
 	}
-	l := &lot{del: del}
-	var others []*prompt.Agent
-	for i := range d.agents {
-		a := &d.agents[i]
-		if a.ID == chosen.ID {
-			l.bidders = append(l.bidders, a)
-			continue
-		}
-		if !a.Seen || !bids(a.Card) || !d.policy.Bids(a.ID) || d.busy(a.ID, 1) != "" || !d.takes(a, del, skill) {
-			continue
-		}
-		others = append(others, a)
-	}
+	others := d.best(d.agents, skill, maxBidders-1, func(a *prompt.Agent) bool {
+		return a.ID != chosen.ID && a.Seen && bids(a.Card) && d.policy.Bids(a.ID) && d.busy(a.ID, 1) == ""
+	}, func(a *prompt.Agent) bool { return d.takes(a, del, skill) })
 	if len(others) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(others, func(a, b *prompt.Agent) int { return cmp.Compare(d.confidence(b, skill), d.confidence(a, skill)) })
-	l.bidders = append(l.bidders, others[:min(len(others), maxBidders-1)]...)
+	l := &lot{del: del, bidders: append([]*prompt.Agent{&chosen}, others...)}
 	del.Skill = skill
 	return l
 }
 
 // takes reports whether an agent can do a delegation of a skill in place of the one that it names, without a consent.
 func (d *decision) takes(a *prompt.Agent, del *llm.Delegation, skill string) bool {
+	return d.does(a, &llm.Delegation{ID: "1", Agent: a.ID, Skill: skill, Task: del.Task, Input: del.Input}) && !d.confirms(a.ID, skill)
+}
+
+// does reports whether a delegation to an agent is possible.
+func (d *decision) does(a *prompt.Agent, del *llm.Delegation) bool {
 	one := &llm.Turn{Input: prompt.Input{Agents: []prompt.Agent{*a}}, Veto: d.veto}
-	its := llm.Delegation{ID: "1", Agent: a.ID, Skill: skill, Task: del.Task, Input: del.Input}
-	return llm.Check(one, &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{its}}) == nil && !d.confirms(a.ID, skill)
+	return llm.Check(one, &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{*del}}) == nil
+}
+
+// maxFitting bounds how many agents are looked at to find those that can do what another was decided for. There may be thousands that state the same skill,
+// each with schemas of its own on a card of 64 KiB.
+const maxFitting = 256
+
+// best returns at most most of the agents that have a skill and that may be given work: those that fit, the most confident first. fits, which may take a
+// while, is asked of the most confident ones only.
+func (d *decision) best(agents []prompt.Agent, skill string, most int, may, fits func(*prompt.Agent) bool) (best []*prompt.Agent) {
+	type candidate struct {
+		*prompt.Agent
+		confidence float64
+	}
+	var all []candidate
+	for i := range agents {
+		if a := &agents[i]; a.Card != nil && agentcard.HasSkill(a.Card, skill) && may(a) {
+			all = append(all, candidate{a, d.confidence(a, skill)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.confidence, a.confidence) })
+	for i := 0; i < min(len(all), maxFitting) && len(best) < most; i++ {
+		if fits(all[i].Agent) {
+			best = append(best, all[i].Agent)
+		}
+	}
+	return best
 }
 
 // confidence returns how likely an agent does a task of a skill, by its card and its record.
 func (d *decision) confidence(a *prompt.Agent, skill string) float64 {
 	stated := confidenceUnset
-	if c := agentcard.SpecOf(a.Card).Abilities[skill].Confidence; c != nil {
+	if c := agentcard.ConfidenceOf(a.Card, skill); c != nil {
 		stated = *c
 	}
 	return expected(stated, d.m.record(a.ID, skill))

@@ -197,7 +197,7 @@ func (d *decision) needsConsent(agent, skill string) bool {
 		return true
 	}
 	a, ok := catalog.Find(d.all, agent)
-	return ok && agentcard.SpecOf(a.Card).Abilities[skill].Confirm && !d.policy.Waives(d.turn.From, agent, skill)
+	return ok && agentcard.AbilityOf(a.Card, skill).Confirm && !d.policy.Waives(d.turn.From, agent, skill)
 }
 
 func (d *decision) skillsOf(agent string) []string {

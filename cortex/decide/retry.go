@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -80,12 +79,8 @@ func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given m
 		return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, true
 	}
 	if others {
-		for _, a := range d.substitutes(t) {
-			silent := slices.ContainsFunc(due, func(t *conversation.Task) bool { return t.Agent == a.ID })
-			if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.count(t, a.ID)) > 0 {
-				continue
-			}
-			return conversation.Retry{Agent: a.ID, Terms: d.termsOf(&a, d.delegationOf(t, a.ID))}, true
+		if a := d.substitute(t, due, given); a != nil {
+			return conversation.Retry{Agent: a.ID, Terms: d.termsOf(a, d.delegationOf(t, a.ID))}, true
 		}
 	}
 	return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, again
@@ -97,30 +92,22 @@ func (d *decision) mayGoOn(t *conversation.Task) bool {
 	return there && d.veto(t.Agent, t.Skill) == "" && (!d.confirms(t.Agent, t.Skill) || d.turn.Confirms(t.ID))
 }
 
-// substitutes returns the agents that can do t instead of its present agent, the best first.
-func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
-	var fit []prompt.Agent
-	confidence := map[string]float64{}
-	for i := range d.all {
-		a := &d.all[i]
-		if !a.Seen || a.ID == t.Agent || t.TriedBy(a.ID) != nil {
-			continue
+// substitute returns the best agent that can do t instead of its present agent and has room for it, and counts t for it; nil when there is none.
+func (d *decision) substitute(t *conversation.Task, due []*conversation.Task, given map[string]int) *prompt.Agent {
+	best := d.best(d.all, t.Skill, 1, func(a *prompt.Agent) bool {
+		if !a.Seen || a.ID == t.Agent || t.TriedBy(a.ID) != nil || slices.ContainsFunc(due, func(t *conversation.Task) bool { return t.Agent == a.ID }) {
+			return false
 		}
-		if conversation.IsAgent(d.turn.From) && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID)) { // no cycles
-			continue
-		}
-		one := &llm.Turn{Input: prompt.Input{Agents: []prompt.Agent{*a}}, Veto: d.veto}
-		if llm.Check(one, &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{*d.delegationOf(t, a.ID)}}) != nil {
-			continue // it lacks the skill, has another schema, or is forbidden
-		}
-		if d.confirms(a.ID, t.Skill) {
-			continue
-		}
-		confidence[a.ID] = d.confidence(a, t.Skill)
-		fit = append(fit, *a)
+		cycle := conversation.IsAgent(d.turn.From) && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID))
+		return !cycle && d.busy(a.ID, 1+given[a.ID]) == ""
+	}, func(a *prompt.Agent) bool {
+		// It may have another schema, be forbidden, or have no room.
+		return d.does(a, d.delegationOf(t, a.ID)) && !d.confirms(a.ID, t.Skill) && len(d.count(t, a.ID)) == 0
+	})
+	if len(best) == 0 {
+		return nil
 	}
-	slices.SortStableFunc(fit, func(a, b prompt.Agent) int { return cmp.Compare(confidence[b.ID], confidence[a.ID]) })
-	return fit
+	return best[0]
 }
 
 // delegationOf returns the delegation of t to an agent.

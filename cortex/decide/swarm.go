@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -44,16 +43,10 @@ func (d *decision) swarm(decided *llm.Decision) {
 	if rule == nil || skill == "" || d.confirms(chosen.ID, skill) {
 		return
 	}
-	var others []*prompt.Agent
-	for i := range d.agents {
-		a := &d.agents[i]
-		if a.ID != chosen.ID && a.Seen && peer(a) && d.policy.Swarm(d.turn.From, a.ID, skill) != nil && d.busy(a.ID, 1) == "" && d.takes(a, &del, skill) {
-			others = append(others, a)
-		}
-	}
-	slices.SortStableFunc(others, func(a, b *prompt.Agent) int { return cmp.Compare(d.confidence(b, skill), d.confidence(a, skill)) })
 	room := min(rule.Tokens*4, transport.MaxPayload) / max(len(del.Task), 1) // texts, so many as one entry holds
-	others = others[:max(0, min(len(others), rule.Agents-1, conversation.MaxParallel-1, room-1))]
+	others := d.best(d.agents, skill, max(0, min(rule.Agents-1, conversation.MaxParallel-1, room-1)), func(a *prompt.Agent) bool {
+		return a.ID != chosen.ID && a.Seen && peer(a) && d.policy.Swarm(d.turn.From, a.ID, skill) != nil && d.busy(a.ID, 1) == ""
+	}, func(a *prompt.Agent) bool { return d.takes(a, &del, skill) })
 	if len(others) == 0 {
 		return
 	}
