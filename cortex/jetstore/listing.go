@@ -2,9 +2,12 @@ package jetstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // listings are the lists that are being made. A list takes time and memory in proportion to all conversations, so one is made at a time, and all who
@@ -30,6 +33,9 @@ type listing struct {
 	cancel  context.CancelFunc // when nobody waits
 }
 
+// errUnmade is for those who wait for a list whose maker panics: no list would say that there are no conversations.
+var errUnmade = errors.New("the list was not made")
+
 // get returns the list of a tenant that list makes. It returns ctx's error when that ends before; who makes the list does so once nobody else waits for it.
 func (l *listings) get(ctx context.Context, tenant string, list func(ctx context.Context, tenant string) ([]listed, error)) ([]listed, error) {
 	l.mu.Lock()
@@ -44,14 +50,15 @@ func (l *listings) get(ctx context.Context, tenant string, list func(ctx context
 			return nil, ctx.Err()
 		}
 	}
-	making, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	// It is nobody's: behind the reads of the one who happens to make it, all would wait.
+	making, cancel := context.WithCancel(storage.WithRequester(context.WithoutCancel(ctx), ""))
 	defer cancel()
-	is := &listing{made: make(chan struct{}), waiting: 1, cancel: cancel}
+	is := &listing{made: make(chan struct{}), err: errUnmade, waiting: 1, cancel: cancel}
 	l.next[tenant] = is
 	l.mu.Unlock()
 	defer context.AfterFunc(ctx, func() { l.leave(tenant, is) })()
 	defer close(is.made)
-	if is.err = l.turn.Acquire(making, 1); is.err == nil {
+	if l.turn.Acquire(making, 1) == nil { // else making has ended
 		defer l.turn.Release(1)
 		l.mu.Lock()
 		l.begin(tenant, is)

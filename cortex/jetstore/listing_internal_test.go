@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // TestListIsShared checks that those who list at the same time share a list that began after they asked, that one is made at a time, and that who leaves,
@@ -67,5 +69,38 @@ func TestListIsShared(t *testing.T) {
 		if len(l.next) > 0 || running > 0 {
 			t.Errorf("%d lists are left to be made, %d are under way", len(l.next), running)
 		}
+	})
+}
+
+// TestListIsNobodys checks that a list is not made in the place of who happens to make it, whose other reads all would wait for, and that nobody takes one
+// whose maker has panicked for an empty one.
+func TestListIsNobodys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, open := newListings(), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			defer func() { _ = recover() }()
+			_, _ = l.get(storage.WithRequester(t.Context(), "user:ann"), "", func(ctx context.Context, _ string) ([]listed, error) {
+				if who := storage.Requester(ctx); who != "" {
+					t.Errorf("the list for all is read as one of %s", who)
+				}
+				<-open
+				return nil, nil
+			})
+		})
+		synctest.Wait()
+		all.Go(func() {
+			defer func() { _ = recover() }()
+			_, _ = l.get(t.Context(), "", func(context.Context, string) ([]listed, error) { panic("damaged") })
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if got, err := l.get(t.Context(), "", nil); err == nil {
+				t.Errorf("%d conversations are listed by who panicked, want an error", len(got))
+			}
+		})
+		synctest.Wait()
+		close(open)
+		all.Wait()
 	})
 }
