@@ -174,6 +174,7 @@ func (c *Console) admit(h http.Handler) http.Handler {
 		}
 		ctx := context.WithValue(r.Context(), personKey{}, who)
 		if c.cfg.Identify != nil { // a stream ends when its token does
+			httpserver.By(ctx, who.User)
 			var end func()
 			ctx, end = lapse.While(ctx, func() error {
 				_, ok, err := c.session(discard{}, r)

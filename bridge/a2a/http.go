@@ -20,6 +20,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -76,6 +77,7 @@ func (s *Server) Handler(identify Identify) http.Handler {
 		if !ok {
 			return
 		}
+		httpserver.By(r.Context(), user)
 		ctx, end := lapse.While(r.Context(), again)
 		defer end()
 		r = r.WithContext(s.WithToken(s.With(ctx, user, agent), bearerOf(r)))

@@ -52,7 +52,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 			defer h.caught(&err)
 			kit.Arrived(ctx)
 			if from, ok := peer.FromContext(ctx); ok {
-				defer guard.Begin(from.Addr)()
+				defer guard.Begin(from.Addr, "")()
 			}
 			answer, err := next(ctx, req)
 			if m, ok := answer.(proto.Message); ok && err == nil {

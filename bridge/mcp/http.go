@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/lapse"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
@@ -95,6 +96,7 @@ func admit(h http.Handler, identify Identify) http.Handler {
 			http.Error(w, why, http.StatusUnauthorized)
 			return
 		}
+		httpserver.By(r.Context(), user)
 		ctx, end := lapse.While(r.Context(), func() error { _, err := identify(strings.TrimSpace(token)); return err })
 		defer end()
 		r = r.WithContext(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/mcp"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -228,6 +230,45 @@ func TestRevoked(t *testing.T) {
 		if answer := <-said; answer != "" {
 			t.Errorf("a call whose token is revoked was answered: %s", answer)
 		}
+	}
+}
+
+// TestManyConnections has bob's requests take all connections, again and again: the call of ada that waits goes on.
+func TestManyConnections(t *testing.T) {
+	w := newWorld(t, true)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() {
+		_ = httpserver.Serve(ctx, l, w.server(time.Minute).Handler(func(token string) (string, error) { return "user:" + token, nil }), &httpserver.Options{Connections: 8})
+	})
+	ada := w.connect(&sdk.StreamableClientTransport{Endpoint: "http://" + l.Addr().String(), DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: header{"Authorization", "Bearer ada"}}}, eras[0], nil)
+	said := w.later(ada, "ask", `{"text":"slow"}`)
+	w.until("the call waits", func() bool { return w.times("slow") == 1 })
+	var cut atomic.Int32
+	for range 16 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				c, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+				if err != nil {
+					continue
+				}
+				stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+				_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bob\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
+				_, _ = io.Copy(io.Discard, c) // until it is closed
+				_ = c.Close()
+				stop()
+				cut.Add(1)
+			}
+		})
+	}
+	w.until("many are closed for others", func() bool { return cut.Load() >= 40 })
+	close(w.gate)
+	if r := <-said; r.State != "completed" {
+		t.Errorf("the call of somebody else: %+v", r)
 	}
 }
 

@@ -15,13 +15,13 @@ func NewGuard(l net.Listener, most int, logger *slog.Logger) *Guard {
 	return &Guard{newListener(l, max(most, 1), logger)}
 }
 
-// Begin says that a call of somebody who may make it has begun on the connection from an address. While all connections are taken, those without such a
-// call are closed first. The returned function ends it.
-func (g *Guard) Begin(from net.Addr) (end func()) { return g.begin(from, 0) }
+// Begin says that a call of somebody who may make it has begun on the connection from an address; who is "" where nobody says who they are, see [By]. While
+// all connections are taken, those without such a call are closed first. The returned function ends it.
+func (g *Guard) Begin(from net.Addr, who string) (end func()) { return g.begin(from, who, 0) }
 
 // Hold is as Begin for a call that lasts, and that its client does not make again, such as a subscription. Of the connections with such
 // a call those that came first stay, as many as three quarters of all.
-func (g *Guard) Hold(from net.Addr) (end func()) { return g.begin(from, 1) }
+func (g *Guard) Hold(from net.Addr) (end func()) { return g.begin(from, "", 1) }
 
 // Cut closes the connection from an address.
 func (g *Guard) Cut(from string) {
@@ -38,12 +38,13 @@ func (g *Guard) Cut(from string) {
 	}
 }
 
-func (g *Guard) begin(from net.Addr, held int32) (end func()) {
+func (g *Guard) begin(from net.Addr, who string, held int32) (end func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for c := range g.conns {
 		if c.RemoteAddr().String() == from.String() {
 			c.step()
+			c.who = who
 			if held > 0 && c.held.Add(held) == held {
 				c.since.Store(c.stepped.Load())
 			}

@@ -36,7 +36,7 @@ func TestGuard(t *testing.T) {
 		return at
 	}
 	busy := next()
-	defer g.Begin(busy.RemoteAddr())()
+	defer g.Begin(busy.RemoteAddr(), "")()
 	silent := next()
 	next()
 	if _, err := busy.Write([]byte("x")); err != nil {
@@ -102,7 +102,7 @@ func TestGuardHolds(t *testing.T) {
 			g.Hold(&net.TCPAddr{Port: port})
 			time.Sleep(time.Second)
 		}
-		g.Begin(held[0])()
+		g.Begin(held[0], "")()
 		g.Hold(held[1])
 		time.Sleep(time.Minute)
 		for range 4 {

@@ -2,9 +2,9 @@
 // for a bounded time, with requests of a bounded size.
 //
 // When all connections of a listener are taken, the server closes one for each new one: first the one that has waited longest for a request, last
-// one with a running handler. It closes none before its client had time to send a request, or while a request has just begun; the new connection
-// waits instead. While all connections are taken, each gets only one answer. So neither silent clients nor clients that reconnect again and again
-// keep others out.
+// one with a running handler, of whoever has most of these where handlers say for whom they work, see [By]. It closes none before its client had time to
+// send a request, or while a request has just begun; the new connection waits instead. While all connections are taken, each gets only one answer. So
+// neither silent clients nor clients that reconnect again and again keep others out.
 //
 // A handler has 30 seconds from the first byte of its request to read all of it, and as long to write its answer. A handler that streams or waits
 // extends that time, one piece at a time:

@@ -266,6 +266,51 @@ func TestThoseWhoComeAgain(t *testing.T) {
 	}
 }
 
+// TestOnePersonsCalls checks that somebody whose calls take all connections, and who makes them again and again, ends none of anybody else's, and keeps
+// nobody waiting for long.
+func TestOnePersonsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			httpserver.By(r.Context(), r.URL.Path)
+			if r.URL.Path == "/other" {
+				if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
+					t.Error(err)
+				}
+				<-goOn
+			}
+			io.Copy(io.Discard, r.Body) //nolint:errcheck // it may be cut off
+			hello(w, r)
+		}, &httpserver.Options{Connections: 8})
+		answer := make(chan string, 1)
+		other := w.dial()
+		go func() {
+			_, body := ask(t, other, "GET /other HTTP/1.1\r\nHost: x\r\n\r\n")
+			answer <- body
+		}()
+		synctest.Wait()
+		gone := w.strangers(func(c net.Conn) { go trickle(c, "POST /one HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n") })
+		for range 20 {
+			began := time.Now()
+			c := w.dial()
+			if code, body := ask(t, c, get); code != 200 || body != "hello" {
+				t.Errorf("who asks gets %d %s", code, body)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("the answer took %v", took)
+			}
+			c.Close()
+		}
+		close(goOn)
+		if got := <-answer; got != "hello" {
+			t.Errorf("who has waited gets %q", got)
+		}
+		other.Close()
+		stop()
+		gone()
+	})
+}
+
 // TestTimes checks that no client has a connection for longer than a request takes.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

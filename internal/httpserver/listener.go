@@ -139,15 +139,21 @@ func (l *listener) isClosed() bool {
 	}
 }
 
-// dispensable returns the connection to close for a new one: the one that has waited longest for a request or, when most have running handlers, the
-// one of these with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds l.mu.
+// dispensable returns the connection to close for a new one: the one that has waited longest for a request or, when most have running handlers, of those
+// of whoever has most of these the one with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds
+// l.mu.
 func (l *listener) dispensable(now time.Duration) (found *conn, wait time.Duration) {
-	idle := 0
+	idle, most := 0, 0
 	var held []int64 // when the calls began
+	at := map[string]int{}
 	for c := range l.conns {
 		if c.serving.Load() == 0 {
 			idle++
-		} else if c.held.Load() > 0 {
+			continue
+		}
+		at[c.who]++
+		most = max(most, at[c.who])
+		if c.held.Load() > 0 {
 			held = append(held, c.since.Load())
 		}
 	}
@@ -161,8 +167,9 @@ func (l *listener) dispensable(now time.Duration) (found *conn, wait time.Durati
 		switch busy := c.serving.Load() > 0; {
 		case busy && idle*aside >= l.most: // one without a handler can soon be closed
 		case busy && c.held.Load() > 0 && c.since.Load() <= stay:
+		case busy && at[c.who] < most: // also while theirs may not be closed yet: they would have others' calls end by coming again and again
 		default:
-			if owed := c.owed(now); owed > 0 {
+			if owed := c.owed(now, c.who != "" && at[c.who]*aside > l.most); owed > 0 {
 				wait = min(wait, owed)
 			} else if found == nil || c.before(found) {
 				found = c
@@ -190,6 +197,7 @@ type conn struct {
 	held    atomic.Int32 // how many of these their client does not begin again
 	since   atomic.Int64 // when the first of these began, by the listener's clock
 	idle    atomic.Bool  // the last answer is complete, and no request has begun
+	who     string       // whose call the handler is for, "" if that is not known; guarded by the listener's mu
 	once    sync.Once
 }
 
@@ -197,13 +205,14 @@ func (c *conn) hear() { c.heard.Store(int64(c.of.now())) }
 
 func (c *conn) step() { c.stepped.Store(int64(c.of.now())) }
 
-// owed returns for how long c may not be closed for another: a new connection needs time to send a request, and a request to be answered.
-func (c *conn) owed(now time.Duration) time.Duration {
+// owed returns for how long c may not be closed for another: a new connection needs time to send a request, and a request to be answered, unless it is of
+// somebody who has many.
+func (c *conn) owed(now time.Duration, many bool) time.Duration {
 	grace := askGrace
 	switch {
 	case c.idle.Load():
 		return 0
-	case c.serving.Load() > 0:
+	case c.serving.Load() > 0 && !many:
 		grace = workGrace
 	}
 	return time.Duration(c.stepped.Load()) + grace - now
@@ -271,6 +280,20 @@ func counted(c net.Conn) net.Conn {
 	return c
 }
 
+// By says for whom the handler of a request works. When all connections are taken, whoever has most of those with running handlers has one of theirs
+// closed, so that nobody has the calls of others end.
+func By(ctx context.Context, who string) {
+	if c, ok := ctx.Value(connKey{}).(*conn); ok {
+		c.by(who)
+	}
+}
+
+func (c *conn) by(who string) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.who = who
+}
+
 // note records net/http's state of a connection.
 func note(c net.Conn, state http.ConnState) {
 	if c, ok := counted(c).(*conn); ok {
@@ -290,6 +313,7 @@ func (l *listener) mark(h http.Handler) http.Handler {
 			c.serving.Add(1)
 			defer func() {
 				c.step() // the server writes the end of the answer after the handler
+				c.by("")
 				c.serving.Add(-1)
 			}()
 		}

@@ -80,7 +80,7 @@ func (a *admission) admit(ctx context.Context, message any) (context.Context, *s
 	}
 	over := func() {}
 	if from, ok := peer.FromContext(ctx); ok {
-		over = a.guard.Begin(from.Addr)
+		over = a.guard.Begin(from.Addr, c.user)
 	}
 	meta, _ := metadata.FromIncomingContext(ctx)
 	if host := meta.Get(":authority"); len(host) > 0 {
