@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
@@ -105,6 +109,60 @@ func TestManyForms(t *testing.T) {
 	}
 	if code, _ := status(t, w.browser(), "POST", w.url+"c/x/say", "text="+strings.Repeat("x", 5<<20), "Cookie", cookie+"=ada"); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a form of 5 MiB answers %d", code)
+	}
+}
+
+// TestManyConnections has ada's forms take all connections, again and again: the stream of bob goes on.
+func TestManyConnections(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Identify = func(token string) (console.Person, error) { return console.Person{User: "user:" + token}, nil }
+	})
+	w.ask("x", "hello")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() {
+		_ = httpserver.Serve(ctx, l, w.pages, &httpserver.Options{Connections: 8, Body: console.MaxBody})
+	})
+	at := l.Addr().String()
+	cookie := "cortex_" + must1(url.Parse("http://"+at))(t).Port()
+	listening, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, err := http.NewRequestWithContext(listening, http.MethodGet, "http://"+at+"/activity/events", http.NoBody)
+	must(t, err)
+	r.AddCookie(&http.Cookie{Name: cookie, Value: "bob"})
+	stream, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer stream.Body.Close()
+	ended := make(chan bool, 1)
+	go func() {
+		_, _ = io.Copy(io.Discard, stream.Body)
+		ended <- listening.Err() == nil
+	}()
+	var cut atomic.Int32
+	for range 16 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				c, err := new(net.Dialer).DialContext(ctx, "tcp", at)
+				if err != nil {
+					continue
+				}
+				over := context.AfterFunc(ctx, func() { _ = c.Close() })
+				_, _ = fmt.Fprintf(c, "POST /c/x/say HTTP/1.1\r\nHost: %s\r\nCookie: %s=ada\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\n", at, cookie)
+				_, _ = io.Copy(io.Discard, c) // until it is closed
+				_ = c.Close()
+				over()
+				cut.Add(1)
+			}
+		})
+	}
+	until(t, "many are closed for others", func() bool { return cut.Load() >= 40 })
+	stop()
+	if <-ended {
+		t.Error("the stream of somebody else has ended")
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
@@ -66,6 +69,61 @@ func TestOthers(t *testing.T) {
 		}
 		if now := w.get(ada, asks.ID); now.Status.State != sdk.TaskStateInputRequired || w.times(w.done, "danger"+at) != 0 {
 			t.Errorf("%+v", now)
+		}
+	}
+}
+
+// TestManyConnections has bob's requests take all connections, again and again: the streams of ada go on.
+func TestManyConnections(t *testing.T) {
+	w := newWorld(t, true)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() {
+		_ = httpserver.Serve(ctx, l, w.server().Handler(func(token string) (string, error) { return "user:" + token, nil }), &httpserver.Options{Connections: 8})
+	})
+	listening, stop := context.WithCancel(t.Context())
+	defer stop()
+	began, ended := make(chan bool), make(chan bool)
+	streams := []sdk.TransportProtocol{sdk.TransportProtocolJSONRPC, sdk.TransportProtocolHTTPJSON}
+	for _, binding := range streams {
+		c := w.join(binding, "http://"+l.Addr().String(), "Authorization", "Bearer ada")
+		asks := w.send(c, in(said("danger"), "", ""))
+		go func() {
+			for e, err := range c.SubscribeToTask(listening, &sdk.SubscribeToTaskRequest{ID: asks.ID}) {
+				if _, ok := e.(*sdk.Task); ok && err == nil {
+					began <- true
+				}
+			}
+			ended <- listening.Err() == nil
+		}()
+		<-began
+	}
+	var cut atomic.Int32
+	for range 16 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				c, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+				if err != nil {
+					continue
+				}
+				over := context.AfterFunc(ctx, func() { _ = c.Close() })
+				_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bob\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
+				_, _ = io.Copy(io.Discard, c) // until it is closed
+				_ = c.Close()
+				over()
+				cut.Add(1)
+			}
+		})
+	}
+	w.until("many are closed for others", func() bool { return cut.Load() >= 40 })
+	stop()
+	for range streams {
+		if <-ended {
+			t.Error("a stream of somebody else has ended")
 		}
 	}
 }
