@@ -32,9 +32,9 @@ type Client struct {
 	// only the live answer is received, and a lost one is not recovered.
 	Log func(context.Context, Turn) (*a2a.Message, bool, error)
 
-	// Admit, if not nil, says whether a sender may send another message or cancellation now: a program that speaks for many people bounds what
-	// each of them asks of Cortex. Its errors are returned.
-	Admit func(from string) error
+	// Admit, if not nil, says whether a sender may send another message or cancellation, of so many bytes, now: a program that speaks for many people
+	// bounds what each of them asks of Cortex. Its errors are returned.
+	Admit func(from string, size int) error
 	// OnSend, if not nil, is called with each message just before it is published.
 	OnSend func(*transport.Event)
 	// OnSent, if not nil, is called with each message as soon as the transport has stored it, before the first event of its turn is yielded.
@@ -105,7 +105,7 @@ func (c *Client) ID(t Turn) string {
 
 func (c *Client) cancel(ctx context.Context, contextID, from string, x transport.Cancel) error {
 	if c.Admit != nil {
-		if err := c.Admit(from); err != nil {
+		if err := c.Admit(from, 0); err != nil {
 			return fmt.Errorf("cancel: %w", err)
 		}
 	}
@@ -158,7 +158,11 @@ func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, err
 		if err := c.valid(e); err != nil || c.Admit == nil {
 			return err
 		}
-		if err := c.Admit(e.From); err != nil {
+		_, _, text, err := transport.EncodePayload(said)
+		if err != nil {
+			return err
+		}
+		if err := c.Admit(e.From, len(text)); err != nil {
 			return fmt.Errorf("%w: %w", ErrUnsent, err)
 		}
 		return nil

@@ -186,9 +186,9 @@ func TestAdmit(t *testing.T) {
 	var sent, asked atomic.Int64
 	_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) { sent.Add(1) })
 	c.User = "user:ann"
-	c.Admit = func(from string) error {
-		if asked.Add(1); from != "user:ann" {
-			t.Errorf("Admit(%q), want the sender", from)
+	c.Admit = func(from string, size int) error {
+		if n := asked.Add(1); from != "user:ann" || (size < len("hi")) != (n == 3) {
+			t.Errorf("Admit(%q, %d), want the sender, and the size of a message", from, size)
 		}
 		return transport.ErrFull
 	}

@@ -207,7 +207,7 @@ func TestManySmallFiles(t *testing.T) {
 func TestRefusedMessageLeavesNoFiles(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
-	c := &client.Client{Transport: bus, Admit: func(string) error { return transport.ErrFull }}
+	c := &client.Client{Transport: bus, Admit: func(string, int) error { return transport.ErrFull }}
 	large := &a2a.Part{Content: a2a.Raw(make([]byte, 2*transport.MaxInlineFile)), Filename: "a.bin"}
 	m := &client.Message{ContextID: "c", Parts: a2a.ContentParts{large}}
 	if _, err := c.Send(t.Context(), m); !errors.Is(err, transport.ErrFull) || !errors.Is(err, client.ErrUnsent) {

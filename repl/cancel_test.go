@@ -16,7 +16,7 @@ func TestCancelIsShownFirst(t *testing.T) {
 		c := &chat{ui: &ui{screen: screen{w: &shown}}, contextID: "ctx"}
 		bus := memory.New(nil)
 		before := ""
-		c.Client = &client.Client{Transport: bus, Admit: func(string) error {
+		c.Client = &client.Client{Transport: bus, Admit: func(string, int) error {
 			before = shown.String()
 			return sent
 		}}

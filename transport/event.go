@@ -18,6 +18,12 @@ const (
 	AgentWork, AgentWorkBurst   = 5, 60
 )
 
+// How many bytes of these somebody may send a second by way of a program that speaks for many, and how many at once: large messages that are stored at the
+// same time keep those of others waiting.
+const (
+	WorkBytes, WorkBytesBurst = 8 << 20, 16 << 20
+)
+
 // Limits of what Publish accepts, in bytes.
 const (
 	MaxText    = 1 << 20  // all text parts of a message together

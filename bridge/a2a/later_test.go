@@ -26,7 +26,7 @@ import (
 func TestTooMuch(t *testing.T) {
 	w := newWorld(t, false)
 	url := w.serve(w.doorWith(func(c *a2a.Config) {
-		c.Client.Admit = func(string) error { return transport.ErrFull }
+		c.Client.Admit = func(string, int) error { return transport.ErrFull }
 	}), nil)
 	const body = `{"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"one"}]}}`
 	for _, path := range []string{"/message:send", "/message:stream"} {

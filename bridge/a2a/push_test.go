@@ -239,7 +239,7 @@ func TestPushOfRefused(t *testing.T) {
 	var full atomic.Bool
 	url := w.serve(w.doorWith(func(c *a2a.Config) {
 		c.Push = &a2a.Push{Hosts: []string{"127.0.0.1"}}
-		c.Client.Admit = func(string) error {
+		c.Client.Admit = func(string, int) error {
 			if full.Load() {
 				return transport.ErrFull
 			}

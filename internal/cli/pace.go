@@ -22,11 +22,14 @@ type pace struct {
 	now func() time.Time // nil: time.Now
 
 	mu sync.Mutex
-	of recent.Cache[string, *rate.Limiter]
+	of recent.Cache[string, *allowance]
 }
 
-// admit counts a message or a cancellation. It returns an error that wraps transport.ErrFull above the limit.
-func (p *pace) admit(from string) error {
+// allowance is what somebody may ask.
+type allowance struct{ things, bytes *rate.Limiter }
+
+// admit counts a message or a cancellation of so many bytes. It returns an error that wraps transport.ErrFull above a limit.
+func (p *pace) admit(from string, size int) error {
 	most, burst := transport.PersonWork, transport.PersonWorkBurst
 	if conversation.IsAgent(from) {
 		most, burst = transport.AgentWork, transport.AgentWorkBurst
@@ -34,7 +37,7 @@ func (p *pace) admit(from string) error {
 	p.mu.Lock()
 	l, ok := p.of.Get(from)
 	if !ok {
-		l = rate.NewLimiter(rate.Limit(most), burst)
+		l = &allowance{rate.NewLimiter(rate.Limit(most), burst), rate.NewLimiter(transport.WorkBytes, transport.WorkBytesBurst)}
 		for p.of.Put(from, l, 1); p.of.Len() > maxPaced; p.of.Drop() {
 		}
 	}
@@ -43,7 +46,10 @@ func (p *pace) admit(from string) error {
 	if p.now != nil {
 		now = p.now
 	}
-	if l.AllowN(now(), 1) {
+	if !l.bytes.AllowN(now(), size) {
+		return fmt.Errorf("%w for you: you may send Cortex %d MiB a second, and %d MiB at once: send it again later", transport.ErrFull, transport.WorkBytes>>20, transport.WorkBytesBurst>>20)
+	}
+	if l.things.AllowN(now(), 1) {
 		return nil
 	}
 	return fmt.Errorf("%w for you: you may ask Cortex for %d things a second, and for %d at once: ask again later", transport.ErrFull, most, burst)

@@ -25,9 +25,9 @@ func TestPace(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := &pace{now: func() time.Time { return now }}
-	admitted := func(from string, n int) (all int) {
+	sent := func(from string, n, size int) (all int) {
 		for range n {
-			switch err := p.admit(from); {
+			switch err := p.admit(from, size); {
 			case err == nil:
 				all++
 			case !errors.Is(err, transport.ErrFull):
@@ -36,6 +36,7 @@ func TestPace(t *testing.T) {
 		}
 		return all
 	}
+	admitted := func(from string, n int) int { return sent(from, n, 100) }
 	check := func(what string, got, want int) {
 		t.Helper()
 		if got != want {
@@ -49,8 +50,12 @@ func TestPace(t *testing.T) {
 	now = now.Add(time.Second)
 	check("a second later", admitted("user:ada", 1000), transport.PersonWork)
 	check("an agent, a second later", admitted("weather", 1000), transport.AgentWork)
+	check("large messages at once", sent("user:eve", 100, transport.MaxText), transport.WorkBytesBurst/transport.MaxText)
+	check("another person's", sent("user:mallory", 10, transport.MaxText), 10)
+	now = now.Add(time.Second)
+	check("large messages, a second later", sent("user:eve", 100, transport.MaxText), transport.WorkBytes/transport.MaxText)
 	for i := range maxPaced + 10 {
-		_ = p.admit(fmt.Sprint("user:", i))
+		_ = p.admit(fmt.Sprint("user:", i), 0)
 	}
 	if p.of.Len() > maxPaced {
 		t.Errorf("%d people are counted, want at most %d", p.of.Len(), maxPaced)
