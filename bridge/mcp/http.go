@@ -145,10 +145,11 @@ func (s *Server) mark(h http.Handler, long time.Duration) http.Handler {
 			defer done()
 			s.posts.Store(id, &post{r.Context(), over})
 			defer s.posts.Delete(id)
+			allowed := long
 			if m.Method == methodRead {
-				long = readTime // its room is not kept by who reads slowly
+				allowed = readTime // its room is not kept by who reads slowly
 			}
-			end := time.Now().Add(long)
+			end := time.Now().Add(allowed)
 			c := http.NewResponseController(w)
 			_ = c.SetReadDeadline(end) // a test's writer has none
 			_ = c.SetWriteDeadline(end)
