@@ -88,6 +88,7 @@ func (g *guest) try(ctx context.Context, l *lease, header http.Header, body []by
 		r, perhaps, err := g.b.poster.post(ctx, to, header.Clone(), body)
 		switch {
 		case err == nil:
+			defer r.over()
 			return resultOf(r)
 		case perhaps && ctx.Err() != nil:
 			return nil, lost("the agent was called, and the call was cut off: %v", context.Cause(ctx))

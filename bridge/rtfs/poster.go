@@ -2,6 +2,7 @@ package rtfs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
 )
@@ -29,6 +32,16 @@ const (
 	dialTime  = 10 * time.Second
 )
 
+// Bounds of what answers take that are being read, in bytes. Who registers agents can have all of them called at the same time, and say much, slowly.
+const (
+	freeAnswer  = 64 << 10 // the beginning of an answer, which needs no room
+	mostAnswers = 128 << 20
+	ownAnswers  = 16 << 20         // of a machine
+	answerTime  = 30 * time.Second // for the rest of an answer that has room
+)
+
+var errSlow = errors.New("its answer is long, and arrives too slowly")
+
 // poster posts to addresses that agents have named. Those who register can lead it nowhere where they could not go themselves: it goes to addresses of
 // the internet; to this machine only if only this machine can register; and to hosts that the operator names.
 type poster struct {
@@ -36,10 +49,12 @@ type poster struct {
 	hosts webhook.Hosts
 
 	guarded, free *http.Client
+	room          *httpserver.Room // for answers
+	patience      time.Duration    // for the rest of one that has room
 }
 
 func newPoster(local bool, hosts []string) *poster {
-	p := &poster{local: local, hosts: hosts}
+	p := &poster{local: local, hosts: hosts, room: httpserver.NewRoom(mostAnswers, ownAnswers), patience: answerTime}
 	p.guarded, p.free = newClient(p.control), newClient(nil)
 	return p
 }
@@ -104,6 +119,7 @@ func (p *poster) parse(text string) (*url.URL, error) {
 type reply struct {
 	status int
 	body   []byte // at most maxAnswer and one more
+	over   func() // gives back its room
 }
 
 // post posts to a URL. perhaps reports whether the agent may have got the request.
@@ -112,8 +128,14 @@ func (p *poster) post(ctx context.Context, to string, header http.Header, body [
 	if err != nil {
 		return nil, false, err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	var from atomic.Value // a text: who answers
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		from.Store(machine(c.Conn.RemoteAddr().String()))
+		connected.Store(true)
+	}}
 	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodPost, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, false, err
@@ -131,6 +153,40 @@ func (p *poster) post(ctx context.Context, to string, header http.Header, body [
 		return nil, connected.Load(), err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
-	return &reply{answer.StatusCode, text}, true, err
+	who, _ := from.Load().(string)
+	text, over, err := p.read(ctx, end, who, answer.Body)
+	if err != nil {
+		return nil, true, err
+	}
+	return &reply{answer.StatusCode, text, over}, true, nil
+}
+
+// read reads an answer. A long one waits for room, which it keeps until over is called, and then has to arrive; end ends the call.
+func (p *poster) read(ctx context.Context, end context.CancelCauseFunc, from string, body io.Reader) (text []byte, over func(), err error) {
+	text, err = io.ReadAll(io.LimitReader(body, freeAnswer))
+	if err != nil || len(text) < freeAnswer {
+		return text, func() {}, err
+	}
+	for !p.room.Take(ctx, from, maxAnswer) {
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+	over = func() { p.room.Give(from, maxAnswer) }
+	late := time.AfterFunc(p.patience, func() { end(errSlow) })
+	defer late.Stop()
+	rest, err := io.ReadAll(io.LimitReader(body, maxAnswer+1-freeAnswer))
+	if err != nil {
+		over()
+		return nil, nil, cmp.Or(context.Cause(ctx), err)
+	}
+	return append(text, rest...), over, nil
+}
+
+// machine returns what tells agents apart by the addresses that they answer from: their hosts, and on this machine their ports.
+func machine(address string) string {
+	if kit.IsLoopback(address) {
+		return address
+	}
+	return kit.Host(address)
 }
