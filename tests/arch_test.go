@@ -121,7 +121,7 @@ var allowed = map[string][]string{
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
 	"agents/jsonl":                             {"internal/nesting", "internal/shorten"},
-	"agents/a2a":                               {"agents", "agents/internal/records", "agents/internal/result", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/nesting", "internal/pace", "internal/pin", "internal/protoweight", "internal/publicnet", "internal/shorten", "internal/taskfile", "prompt", "internal/rest"},
+	"agents/a2a":                               {"agents", "agents/internal/records", "agents/internal/result", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/httpserver", "internal/nesting", "internal/pace", "internal/pin", "internal/protoweight", "internal/publicnet", "internal/shorten", "internal/taskfile", "prompt", "internal/rest"},
 	"agents/internal/records":                  {"agents", "internal/taskfile", "transport"},
 	"agents/internal/result":                   {"agents", "transport", "internal/nesting", "internal/shorten"},
 	"agents/mcp":                               {"agents", "agents/internal/records", "agents/internal/result", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/httpserver", "internal/nesting", "internal/pin", "internal/process", "internal/publicnet", "internal/shorten", "internal/taskfile", "internal/rest"},

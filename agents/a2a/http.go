@@ -170,11 +170,11 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 	case kind == "text/event-stream":
-		resp.Body = &events{bounded: bounded{ReadCloser: resp.Body, most: maxStream, pieces: true}, heard: heardOf(r.Context())}
+		resp.Body = &events{bounded: bounded{ReadCloser: resp.Body, most: maxStream, pieces: true, large: x.large(r)}, heard: heardOf(r.Context())}
 	case r.Header.Get("Accept") == "text/event-stream":
-		resp.Body = asEvent(resp.Body) // an answer before the stream began, mostly an error
+		resp.Body = asEvent(&bounded{ReadCloser: resp.Body, most: maxBody, large: x.large(r)}) // an answer before the stream began, mostly an error
 	default:
-		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody}
+		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody, large: x.large(r)}
 	}
 	return resp, nil
 }
@@ -182,7 +182,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 // asEvent returns a body of JSON as a stream of one event.
 func asEvent(body io.ReadCloser) io.ReadCloser {
 	defer body.Close() //nolint:errcheck // it was only read
-	b, err := io.ReadAll(&bounded{ReadCloser: body, most: maxBody})
+	b, err := io.ReadAll(body)
 	b = slices.Concat([]byte("data: "), bytes.ReplaceAll(b, []byte("\n"), []byte(" ")), []byte("\n\n"))
 	return io.NopCloser(io.MultiReader(bytes.NewReader(b), failing{err}))
 }
@@ -208,7 +208,14 @@ type bounded struct {
 	io.ReadCloser
 	most, n int64
 	scale   nesting.Scale
-	pieces  bool // who reads them weighs them
+	pieces  bool   // who reads them weighs them
+	large   *large // nil: most is little
+}
+
+// Close implements [io.Closer].
+func (b *bounded) Close() error {
+	b.large.over()
+	return b.ReadCloser.Close()
 }
 
 // Read implements [io.Reader].
@@ -218,8 +225,14 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.most-b.n+1)])
 	b.n += int64(n)
+	if b.large.isLate() {
+		return 0, errLate
+	}
 	if b.pieces {
 		return n, err
+	}
+	if err := b.large.grow(b.n, b.ReadCloser); err != nil {
+		return 0, err
 	}
 	if b.scale.Write(p[:n]); b.scale.Weight > maxHeavy {
 		return 0, errHeavy
@@ -245,8 +258,12 @@ func (e *events) Read(p []byte) (int, error) {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
 		e.line = e.line || len(bytes.TrimRight(line, "\r")) > 0
 		e.event += int64(len(rest) - len(after))
+		if err := e.large.grow(e.event, e.ReadCloser); err != nil {
+			return 0, err
+		}
 		if e.scale.Write(rest[:len(rest)-len(after)]); ended && !e.line {
 			e.event, e.scale = 0, nesting.Scale{}
+			e.large.over()
 		}
 		if e.scale.Weight > maxHeavy {
 			return 0, errHeavy
