@@ -114,7 +114,7 @@ func (a *Agent) dialGRPC(address string) (*grpc.ClientConn, error) {
 	}
 	o := []grpc.DialOption{
 		grpc.WithTransportCredentials(secure), grpc.WithPerRPCCredentials(headersOf{a, origin(u), u.Scheme == "https"}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxBody), grpc.ForceCodecV2(protoweight.NewCodec(maxHeavy, errHeavy))), grpc.WithUserAgent("cortex/" + a.o.Version),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.ForceCodecV2(protoweight.NewCodec(maxHeavy, errHeavy))), grpc.WithUserAgent("cortex/" + a.o.Version),
 		grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream), grpc.WithDisableServiceConfig(),
 	}
 	if a.peer.Public {
@@ -142,6 +142,10 @@ func (h headersOf) GetRequestMetadata(context.Context, ...string) (map[string]st
 
 // RequireTransportSecurity implements [credentials.PerRPCCredentials].
 func (h headersOf) RequireTransportSecurity() bool { return h.tls }
+
+// maxMessage bounds a message of a peer by gRPC, in bytes: the usual bound of clients. Its memory is taken when its beginning has come, so a larger one would
+// need room as by HTTP, and gRPC lets nobody wait for that.
+const maxMessage = 4 << 20
 
 // unary and stream keep what the SDK's conversion of errors loses: that the peer is away.
 func unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {

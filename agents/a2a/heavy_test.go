@@ -17,12 +17,16 @@ import (
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
 )
 
-// heavyPeer answers each message with a task of few bytes that takes much memory.
+// heavyPeer answers each message with a task of few bytes that takes much memory; "large", with one of many bytes.
 type heavyPeer struct {
 	pb.UnimplementedA2AServiceServer
 }
 
-func (heavyPeer) SendMessage(context.Context, *pb.SendMessageRequest) (*pb.SendMessageResponse, error) {
+func (heavyPeer) SendMessage(_ context.Context, req *pb.SendMessageRequest) (*pb.SendMessageResponse, error) {
+	if req.GetMessage().GetParts()[0].GetText() == "large" {
+		part := &pb.Part{Content: &pb.Part_Text{Text: strings.Repeat("x", 4<<20)}}
+		return &pb.SendMessageResponse{Payload: &pb.SendMessageResponse_Message{Message: &pb.Message{MessageId: "m", Role: pb.Role_ROLE_AGENT, Parts: []*pb.Part{part}}}}, nil
+	}
 	list := &structpb.ListValue{Values: make([]*structpb.Value, 600_000)}
 	for i := range list.Values {
 		list.Values[i] = &structpb.Value{}
@@ -32,8 +36,8 @@ func (heavyPeer) SendMessage(context.Context, *pb.SendMessageRequest) (*pb.SendM
 	return &pb.SendMessageResponse{Payload: &pb.SendMessageResponse_Task{Task: task}}, nil
 }
 
-// TestHeavyAnswer gives a task to a peer with gRPC whose answer takes far more memory than bytes: it is refused before it is decoded, and the task says
-// why.
+// TestHeavyAnswer gives a task to a peer with gRPC whose answer takes far more memory than bytes, or has more of these than clients of gRPC take: it is
+// refused before it is decoded, and the task says why.
 func TestHeavyAnswer(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +64,9 @@ func TestHeavyAnswer(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(card) }))
 	defer web.Close()
 	a := open(t, t.TempDir(), &peers.Peer{URL: web.URL})
-	if got := give(t.Context(), a, given{id: "1", message: "m", text: "hello"}); got.state != a2a.TaskStateFailed || !strings.Contains(got.text, "it says too much: the answer has too many values") {
-		t.Errorf("the task is %s: %.200q", got.state, got.text)
+	for text, want := range map[string]string{"hello": "it says too much: the answer has too many values", "large": "received message larger than max"} {
+		if got := give(t.Context(), a, given{id: "of " + text, message: "m" + text, text: text}); got.state != a2a.TaskStateFailed || !strings.Contains(got.text, want) {
+			t.Errorf("%s: the task is %s: %.200q", text, got.state, got.text)
+		}
 	}
 }
