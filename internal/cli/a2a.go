@@ -40,7 +40,7 @@ func (n *node) newA2A(open *ports) *a2a.Server {
 	}
 	push := &a2a.Push{Leads: n.leads, Hosts: open.pushTo}
 	if n.sender != "" {
-		if by, err := open.bearer(); err == nil { // or nobody is let in, which identify says
+		if by, err := n.tokens(); err == nil { // or nobody is let in, which identify says
 			push.Key, push.Holds = by.Key, by.Holds
 		}
 	}

@@ -110,7 +110,8 @@ func (n *node) mcp(identify mcp.Identify) http.Handler {
 	return mcp.New(mcp.Config{Client: n.forMany(), Store: n.store, Agents: online, Version: buildVersion(), Logger: n.log}).Handler(identify)
 }
 
-// bearer returns what knows the bearer tokens of a tenant.
+// bearer returns what knows the bearer tokens of a tenant. A node has one for all that it serves, made at its start: when the folder of keys is damaged
+// later, what was revoked is known as it was before.
 func (s *settings) bearer() (*auth.Bearer, error) {
 	file := s.creds
 	if s.node.auth != "" && s.node.auth != none {
@@ -120,11 +121,11 @@ func (s *settings) bearer() (*auth.Bearer, error) {
 }
 
 // warnBlind warns if bearer tokens are good for ever, since nobody says here which credentials were revoked.
-func (s *settings) warnBlind(n *node) {
+func (n *node) warnBlind() {
 	if n.sender == "" {
 		return
 	}
-	by, err := s.bearer()
+	by, err := n.tokens()
 	if err != nil {
 		return // nobody can ask, which is told to whoever tries
 	}
@@ -138,7 +139,7 @@ func (s *settings) identify(n *node, roles ...auth.Role) func(token string) (id 
 	if n.sender == "" {
 		return nil
 	}
-	by, err := s.bearer()
+	by, err := n.tokens()
 	if err != nil {
 		err = errors.New("this Cortex cannot tell who you are over HTTP: " + oneLine(err))
 		n.log.Warn("nobody can ask over HTTP", "err", oneLine(err))

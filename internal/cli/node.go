@@ -56,7 +56,8 @@ type node struct {
 	returns      *returns          // agents that hand back their tasks
 	pace         pace
 	forA2A       sync.Once
-	asA2A        *a2aserver.Server // nil until it is asked for
+	asA2A        *a2aserver.Server            // nil until it is asked for
+	tokens       func() (*auth.Bearer, error) // knows the bearer tokens of its tenant
 
 	work, agents, watch stage // ended one after the other, in this order: the registry is watched last, which still sees the agents leave
 }
@@ -88,6 +89,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	n := newNode(ctx, log)
+	n.tokens = sync.OnceValues(s.bearer)
 	defer func() {
 		if err != nil {
 			n.Close()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
-	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // openAt is where a service listens, or none.
@@ -42,15 +40,14 @@ type ports struct {
 	tls             *tls.Config // nil: without TLS
 	certs           []certificate
 	log             *logs.Patient // of the process; nil: it has none
-	bearer          func() (*auth.Bearer, error)
-	door            *consoleDoor // nil without http
+	door            *consoleDoor  // nil without http
 	login           console.Login
 	consoleURL      string // "": that of http
 }
 
 // openPorts opens the ports of a service.
 func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *ports, err error) {
-	p := &ports{log: e.log, old: at.old, pushTo: at.pushTo, bearer: sync.OnceValues(e.settings.bearer)}
+	p := &ports{log: e.log, old: at.old, pushTo: at.pushTo}
 	defer func() {
 		if err != nil {
 			p.Close()

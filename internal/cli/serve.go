@@ -178,7 +178,7 @@ func (e *env) serve(ctx context.Context, at *openAt, beside *roles.Group) error 
 			n.Store(running)
 			open.door.leave(e.settings.data, log)
 			if open.count() > 0 {
-				e.settings.warnBlind(running)
+				running.warnBlind()
 			}
 			told.ready(running, open)
 			if open.http != nil {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,6 +77,7 @@ func (w *trustWatch) look() {
 			}
 			w.known[id] = token
 		}
+		err = cmp.Or(err, w.gone(trust))
 	}
 	err = cmp.Or(err, w.keep())
 	text := ""
@@ -88,6 +91,16 @@ func (w *trustWatch) look() {
 	if text != "" && text != before {
 		w.log.Warn("the folder of keys is not in order: what is revoked may not be noticed", "err", text)
 	}
+}
+
+// gone returns an error if the folder lacks an account that it had: nobody of that tenant can connect any more, nor be revoked.
+func (w *trustWatch) gone(trust *auth.Trust) error {
+	for _, id := range slices.Sorted(maps.Keys(w.known)) {
+		if _, ok := trust.Accounts[id]; !ok {
+			return fmt.Errorf("it has no account %s any more, which it had: put the account.jwt of its tenant back", id)
+		}
+	}
+	return nil
 }
 
 // keep writes the file of what was revoked, if that has changed, or the file is not as it was written.

@@ -41,6 +41,13 @@ func TestUntrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the good keys are noticed", func() bool { return srv.Untrusted() == nil })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an account that is gone is an error", func() bool {
+		err := srv.Untrusted()
+		return err != nil && strings.Contains(err.Error(), "has no account")
+	})
 }
 
 // syncedLog is a log that is read while it is written.

@@ -55,7 +55,7 @@ type Bearer struct {
 }
 
 // NewBearer returns a Bearer for the account that issued the credentials in a file, such as those of the tenant's orchestrator. What was revoked is known
-// from the file of the account beside them, as it is at each call; without that file nothing is.
+// from the file of the account beside them, which is read now and whenever it has changed; without that file nothing is.
 func NewBearer(file string) (*Bearer, error) {
 	i, err := Read(file)
 	if err != nil {
@@ -68,7 +68,7 @@ func NewBearer(file string) (*Bearer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bearer{claims.Issuer, i.Tenant, &revocations{path: filepath.Join(filepath.Dir(file), accountFile)}}, nil
+	return &Bearer{claims.Issuer, i.Tenant, newRevocations(filepath.Dir(file), claims.Issuer)}, nil
 }
 
 // Key returns a text about the credentials that a token was made of, which [Bearer.Holds] takes: their public key, and, if they expire, a dot and when, in

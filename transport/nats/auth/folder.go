@@ -426,8 +426,7 @@ func ensureCreds(folder string, i *Identity) error {
 		return issue(i, account, time.Time{})
 	}
 	if claims, err := userClaims(i.File); err == nil {
-		account := &revocations{path: filepath.Join(folder, accountFile)}
-		if account.have(claims) {
+		if newRevocations(folder, claims.Issuer).have(claims) {
 			b, err := content()
 			if err != nil {
 				return err

@@ -99,6 +99,7 @@ func readAccount(path string) (*jwt.AccountClaims, error) {
 // revocations knows which credentials of an account were revoked. It is safe for concurrent use.
 type revocations struct {
 	path string // of the account's JWT; a folder without it has no revocations that could be known
+	of   string // the account's id
 
 	mu      sync.Mutex
 	changed time.Time
@@ -106,14 +107,28 @@ type revocations struct {
 	account *jwt.AccountClaims
 }
 
-// have reports whether credentials were revoked. What cannot be read counts as it was read last.
+// newRevocations returns the revocations of an account, as the file in the folder of its tenant has them now.
+func newRevocations(folder, account string) *revocations {
+	r := &revocations{path: filepath.Join(folder, accountFile), of: account}
+	r.read()
+	return r
+}
+
+// have reports whether credentials were revoked.
 func (r *revocations) have(user *jwt.UserClaims) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if info, err := os.Stat(r.path); err == nil && (r.account == nil || !info.ModTime().Equal(r.changed) || info.Size() != r.size) {
-		if account, err := readAccount(r.path); err == nil {
-			r.account, r.changed, r.size = account, info.ModTime(), info.Size()
-		}
+	r.read()
+	return r.account != nil && r.of == user.Issuer && r.account.IsClaimRevoked(user)
+}
+
+// read reads the file if it has changed. What cannot be read, or is of another account, counts as it was read last.
+func (r *revocations) read() {
+	info, err := os.Stat(r.path)
+	if err != nil || r.account != nil && info.ModTime().Equal(r.changed) && info.Size() == r.size {
+		return
 	}
-	return r.account != nil && r.account.Subject == user.Issuer && r.account.IsClaimRevoked(user)
+	if account, err := readAccount(r.path); err == nil && account.Subject == r.of {
+		r.account, r.changed, r.size = account, info.ModTime(), info.Size()
+	}
 }

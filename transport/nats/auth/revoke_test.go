@@ -151,3 +151,45 @@ func TestRevokeAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestRevokedWithoutAccount removes the file of an account, and puts that of another tenant in its place: what was revoked stays revoked.
+func TestRevokedWithoutAccount(t *testing.T) {
+	dir := t.TempDir()
+	if err := auth.Init(dir, "", "acme"); err != nil {
+		t.Fatal(err)
+	}
+	file, err := auth.AddUser(dir, "", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := auth.BearerToken(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.Revoke(dir, file); err != nil {
+		t.Fatal(err)
+	}
+	bearer, err := auth.NewBearer(auth.Admin(dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "tenants", "_", "account.jwt")
+	other, err := os.ReadFile(filepath.Join(dir, "tenants", "acme", "account.jwt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		damage func() error
+	}{
+		{"removed", func() error { return os.Remove(path) }},
+		{"that of another tenant", func() error { return os.WriteFile(path, other, 0o600) }},
+	} {
+		if err := c.damage(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bearer.Identify(token); !errors.Is(err, auth.ErrRevoked) {
+			t.Errorf("the account's file is %s: %v, want that the token was revoked", c.name, err)
+		}
+	}
+}
