@@ -52,7 +52,7 @@ func runServer() error {
 		if config := os.Getenv(envConfig); config != "" {
 			return StartConfig(ctx, config, nil)
 		}
-		return StartServer(ctx, &ServerOptions{Dir: os.Getenv(envDir), Listen: os.Getenv(envListen)})
+		return StartServer(ctx, &ServerOptions{Dir: os.Getenv(envDir), Listen: os.Getenv(envListen), Inspect: inspect})
 	}
 	srv, err := start()
 	if err != nil {

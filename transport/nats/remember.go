@@ -80,7 +80,7 @@ func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*sto
 	}
 	o := storecheck.Options{Memory: m, Aside: aside, Note: func(m *storecheck.Memory) error { return m.Write(path) }}
 	if inspect != nil {
-		o.Inspect = inspect
+		o.Inspect, o.Accounted = inspect, logStream
 	}
 	report, err := storecheck.Check(ctx, dir, o)
 	if err != nil {

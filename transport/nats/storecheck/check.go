@@ -45,7 +45,9 @@ type Options struct {
 	// Inspect, unless nil, returns a function that gets the intact records of a stream in the order of its files, or nil to skip the stream. After the
 	// sequence since, every missing message can be accounted for.
 	Inspect func(account, stream string, since uint64) func(*Record)
-	Now     func() time.Time // nil is time.Now
+	// Accounted is the stream of which Inspect accounts for every message, so that those are not counted as well; "" for none.
+	Accounted string
+	Now       func() time.Time // nil is time.Now
 }
 
 // Finding describes damage, or another irregularity.

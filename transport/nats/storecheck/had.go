@@ -114,9 +114,9 @@ func (q *sequel) explains(lost, last uint64) bool {
 }
 
 // killed describes which messages up to the sequence last are missing that the server had some time before it was killed; "" when none is, or when
-// Inspect accounts for every message.
+// [Options.Accounted] has the stream.
 func (s *checking) killed(last uint64) string {
-	if s.each != nil || !Counts(s.name) {
+	if s.name == s.o.Accounted || !Counts(s.name) {
 		return ""
 	}
 	had := s.sequel.had
