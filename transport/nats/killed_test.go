@@ -45,7 +45,9 @@ func fill(t *testing.T, b *Bus) []transport.Object {
 }
 
 // inspect looks at the streams that a service looks at: what it returns for one does not count its messages.
-func inspect(_, stream string, _ uint64) func(*storecheck.Record) { return new(FileAudit).Inspect(stream) }
+func inspect(_, stream string, _ uint64) func(*storecheck.Record) {
+	return new(FileAudit).Inspect(stream)
+}
 
 // records returns the end of the first record of a block that ends at or after behind bytes.
 func records(b []byte, behind int) (at int) {
