@@ -362,6 +362,7 @@ func (s *stream) catchUp(ctx context.Context, after conversation.Version) error 
 	if err != nil {
 		return err
 	}
+	leave = sync.OnceFunc(leave)
 	defer leave()
 	tenant, conv := s.c.cfg.Client.Tenant, s.turns.Conversation
 	changed := make(map[string]bool)
@@ -380,6 +381,7 @@ func (s *stream) catchUp(ctx context.Context, after conversation.Version) error 
 			}
 		}
 	}
+	leave() // what others read does not wait for room to keep this
 	if conv.Version > before && !s.hold(ctx) {
 		return errKept
 	}

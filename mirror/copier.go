@@ -144,6 +144,7 @@ func (c *copier) rewind(ctx context.Context) error {
 		if len(all) == 0 {
 			break
 		}
+		c.alive()
 		for _, row := range all {
 			below = row.Version
 			if row.Version > int64(c.info.Last) { //nolint:gosec // a sequence

@@ -118,15 +118,20 @@ func (m *Mirror) listen() (alive, end func()) {
 	beats, done := make(chan struct{}, 1), make(chan struct{})
 	patience := cmp.Or(m.opts.patience, silentAfter)
 	go func() {
-		silent := time.NewTimer(patience)
+		silent, told := time.NewTimer(patience), false
 		defer silent.Stop()
 		for {
 			select {
 			case <-silent.C:
 				m.waits(errSilent)
+				told = true
 			case <-done:
 				return
 			case <-beats:
+				if told { // it may have nothing to copy
+					m.goesOn()
+				}
+				told = false
 			}
 			silent.Reset(patience)
 		}

@@ -48,6 +48,7 @@ func (c *copier) erase(ctx context.Context) error {
 		if len(versions) == 0 {
 			break
 		}
+		c.alive()
 		after = versions[len(versions)-1]
 		n := len(versions)
 		if versions, err = c.gone(ctx, versions); err != nil {

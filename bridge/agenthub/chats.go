@@ -271,10 +271,8 @@ func (cs *chats) deliver(c *chat, r *reply) bool {
 	ctx, cancel := context.WithTimeout(cs.b.ctx, cs.b.times.undelivered)
 	defer cancel()
 	cs.waits(c, cancel)
-	got, err := cs.b.line.answer(ctx, c, r, func() {
-		cs.waits(c, nil)
-		cs.drop(c)
-	})
+	got, err := cs.b.line.answer(ctx, c, r, func() { cs.drop(c) })
+	cs.waits(c, nil)
 	if err != nil {
 		if cs.b.ctx.Err() == nil {
 			cs.b.at.Logger.Info("answer not delivered: whoever has asked is not there", "peer", c.Peer, "context_id", c.Turn.ContextID, "err", err)

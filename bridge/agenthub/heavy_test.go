@@ -100,6 +100,7 @@ func TestHeavyTasks(t *testing.T) {
 // TestHeavyCards registers agents until their cards take too much memory together. One that is there may have a smaller card, and what is left has room again.
 func TestHeavyCards(t *testing.T) {
 	w := newWorld(t)
+	w.times.registered = time.Hour // nobody leaves meanwhile
 	w.serve()
 	hub := w.dial()
 	register := func(name string, n int) string {

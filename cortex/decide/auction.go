@@ -95,7 +95,7 @@ func (d *decision) lot(del *llm.Delegation) *lot {
 		return nil
 	}
 	others := d.best(d.agents, skill, maxBidders-1, func(a *prompt.Agent) bool {
-		return a.ID != chosen.ID && a.Seen && bids(a.Card) && d.policy.Bids(a.ID) && d.busy(a.ID, 1) == ""
+		return a.ID != chosen.ID && a.Seen && bids(a.Card) && d.policy.Bids(a.ID) && d.busy(a.ID, 1) == "" && d.permits(a.ID, skill)
 	}, func(a *prompt.Agent) bool { return d.takes(a, del, skill) })
 	if len(others) == 0 {
 		return nil
@@ -108,6 +108,11 @@ func (d *decision) lot(del *llm.Delegation) *lot {
 // takes reports whether an agent can do a delegation of a skill in place of the one that it names, without a consent.
 func (d *decision) takes(a *prompt.Agent, del *llm.Delegation, skill string) bool {
 	return d.does(a, &llm.Delegation{ID: "1", Agent: a.ID, Skill: skill, Task: del.Task, Input: del.Input}) && !d.confirms(a.ID, skill)
+}
+
+// permits reports whether the rules let the user have a skill of an agent without a consent. It is quick, unlike [decision.takes].
+func (d *decision) permits(agent, skill string) bool {
+	return d.veto(agent, skill) == "" && !d.confirms(agent, skill)
 }
 
 // does reports whether a delegation to an agent is possible.

@@ -99,10 +99,9 @@ func (d *decision) substitute(t *conversation.Task, due []*conversation.Task, gi
 			return false
 		}
 		cycle := conversation.IsAgent(d.turn.From) && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID))
-		return !cycle && d.busy(a.ID, 1+given[a.ID]) == ""
+		return !cycle && d.busy(a.ID, 1+given[a.ID]) == "" && d.permits(a.ID, t.Skill) && !d.full(a.ID)
 	}, func(a *prompt.Agent) bool {
-		// It may have another schema, be forbidden, or have no room.
-		return d.does(a, d.delegationOf(t, a.ID)) && !d.confirms(a.ID, t.Skill) && len(d.count(t, a.ID)) == 0
+		return d.does(a, d.delegationOf(t, a.ID)) && len(d.count(t, a.ID)) == 0 // it may have another schema, or no room
 	})
 	if len(best) == 0 {
 		return nil
@@ -113,6 +112,15 @@ func (d *decision) substitute(t *conversation.Task, due []*conversation.Task, gi
 // delegationOf returns the delegation of t to an agent.
 func (d *decision) delegationOf(t *conversation.Task, agent string) *llm.Delegation {
 	return &llm.Delegation{ID: string(t.ID), Agent: agent, Skill: t.Skill, Task: t.Text, Input: t.Input}
+}
+
+// full reports whether an agent has as many tasks as a rule lets it have.
+func (d *decision) full(agent string) bool {
+	if d.policy == nil {
+		return false
+	}
+	most := d.policy.AtOnce(agent)
+	return most > 0 && d.m.taskLimits.under(agent, d.m.cfg.Now()) >= most
 }
 
 // count counts t for another agent, or returns why that exceeds the agent's limit.

@@ -45,7 +45,7 @@ func (d *decision) swarm(decided *llm.Decision) {
 	}
 	room := min(rule.Tokens*4, transport.MaxPayload) / max(len(del.Task), 1) // texts, so many as one entry holds
 	others := d.best(d.agents, skill, max(0, min(rule.Agents-1, conversation.MaxParallel-1, room-1)), func(a *prompt.Agent) bool {
-		return a.ID != chosen.ID && a.Seen && peer(a) && d.policy.Swarm(d.turn.From, a.ID, skill) != nil && d.busy(a.ID, 1) == ""
+		return a.ID != chosen.ID && a.Seen && peer(a) && d.policy.Swarm(d.turn.From, a.ID, skill) != nil && d.busy(a.ID, 1) == "" && d.permits(a.ID, skill)
 	}, func(a *prompt.Agent) bool { return d.takes(a, &del, skill) })
 	if len(others) == 0 {
 		return

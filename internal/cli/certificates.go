@@ -6,6 +6,8 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
@@ -16,7 +18,8 @@ import (
 
 const (
 	endsSoon         = 7 * 24 * time.Hour // before the end of a certificate, which is said then
-	certificateEvery = time.Hour          // between two looks
+	certificateLook  = 10 * time.Second   // between two looks
+	certificateEvery = time.Hour          // between two lines of the same in the log
 	maxCertificate   = 4 << 20            // bytes of a file
 )
 
@@ -85,12 +88,38 @@ func outdated(all []certificate) (lines []string) {
 	return lines
 }
 
-// watchCertificates logs what is said of them until ctx ends.
-func watchCertificates(ctx context.Context, all []certificate, log *slog.Logger) {
+// shown are the certificates of a service. Its disk may hang, so it is looked at beside everything else.
+type shown struct {
+	all   []certificate
+	lines atomic.Pointer[[]string] // of the last look
+}
+
+// look looks at the certificates, and returns what is said of them.
+func (s *shown) look() []string {
+	lines := outdated(s.all)
+	s.lines.Store(&lines)
+	return lines
+}
+
+// watch logs what is said of them until ctx ends.
+func (s *shown) watch(ctx context.Context, log *slog.Logger) {
+	var said []string
+	var at time.Time
 	for ctx.Err() == nil {
-		for _, line := range outdated(all) {
-			log.Warn(line)
+		if lines := s.look(); !slices.Equal(lines, said) || time.Since(at) >= certificateEvery {
+			for _, line := range lines {
+				log.Warn(line)
+			}
+			said, at = lines, time.Now()
 		}
-		_ = rest.For(ctx, certificateEvery)
+		_ = rest.For(ctx, certificateLook)
 	}
+}
+
+// trouble returns what was said of them at the last look.
+func (s *shown) trouble() []string {
+	if lines := s.lines.Load(); lines != nil {
+		return *lines
+	}
+	return nil
 }

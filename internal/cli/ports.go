@@ -38,7 +38,7 @@ type ports struct {
 	old             bool        // A2A 0.3 at a2a as well
 	pushTo          []string    // hosts of A2A clients in this network
 	tls             *tls.Config // nil: without TLS
-	certs           []certificate
+	certs           shown
 	log             *logs.Patient // of the process; nil: it has none
 	door            *consoleDoor  // nil without http
 	login           console.Login
@@ -98,7 +98,8 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 			return nil, e.settings.wrong("http-cert", ": %w", err)
 		}
 	}
-	p.certs = e.settings.certificates(at.cert)
+	p.certs.all = e.settings.certificates(at.cert)
+	p.certs.look()
 	for _, one := range all {
 		if one.at == none {
 			continue

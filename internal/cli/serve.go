@@ -148,9 +148,9 @@ func (e *env) serve(ctx context.Context, at *openAt, beside *roles.Group) error 
 			return nil
 		})
 	}
-	if len(open.certs) > 0 {
+	if len(open.certs.all) > 0 {
 		g.Go(func() error {
-			watchCertificates(ctx, open.certs, log)
+			open.certs.watch(ctx, log)
 			return nil
 		})
 	}
@@ -421,7 +421,7 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 
 // troubles returns a line for each thing that does not keep the node from working, but needs somebody.
 func (n *node) troubles(open *ports, beside []string) []string {
-	return slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.Trouble(), n.guests.trouble(), n.returns.trouble(), n.troubleA2A(open), n.troubleSpend(), n.rules.Trouble(), outdated(open.certs), open.log.Trouble(), beside, scarce())
+	return slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.Trouble(), n.guests.trouble(), n.returns.trouble(), n.troubleA2A(open), n.troubleSpend(), n.rules.Trouble(), open.certs.trouble(), open.log.Trouble(), beside, scarce())
 }
 
 // scarce returns a line for each resource that the process has too little of.

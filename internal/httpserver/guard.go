@@ -43,15 +43,18 @@ func (g *Guard) begin(from net.Addr, who string, held int32) (end func()) {
 	defer g.mu.Unlock()
 	for c := range g.conns {
 		if c.RemoteAddr().String() == from.String() {
-			c.step()
+			if c.serving.Add(1) == 1 { // the calls beside it give the connection no more time
+				c.step()
+			}
 			c.who = who
 			if held > 0 && c.held.Add(held) == held {
-				c.since.Store(c.stepped.Load())
+				c.since.Store(int64(g.now()))
 			}
-			c.serving.Add(1)
 			return func() {
 				c.held.Add(-held)
-				c.step()
+				if c.serving.Load() == 1 {
+					c.step()
+				}
 				c.serving.Add(-1)
 			}
 		}

@@ -152,7 +152,7 @@ func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
 
 // Weight returns about how many bytes the turns take, with the conversation that they are of.
 func (ts *Turns) Weight() int {
-	n := ts.Conversation.Weight()
+	n := ts.Conversation.Weight() + 64*len(ts.at)
 	for _, t := range ts.List {
 		n += t.size()
 	}

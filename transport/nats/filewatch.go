@@ -109,6 +109,13 @@ func (s *quiet) ask(question func()) {
 	s.asked = time.Time{}
 }
 
+// goesOn says that the watch works, and waits for nothing: to read all files of a large stream takes long.
+func (s *quiet) goesOn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = time.Now()
+}
+
 // turned reports whether the server has become silent, or has ended its silence, since the last call.
 func (s *quiet) turned(now time.Time) (silent, turned bool) {
 	s.mu.Lock()
@@ -209,7 +216,7 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 	if began.Before(was.next) && (was.wrong == "" || was.told) {
 		return was.wrong
 	}
-	count, err := storecheck.Counted(w.dir, s.name)
+	count, err := storecheck.Counted(w.dir, s.name, w.quiet.goesOn)
 	took := time.Since(began)
 	was.next = began.Add(took * countShare)
 	if err != nil {

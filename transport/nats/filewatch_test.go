@@ -298,3 +298,19 @@ func purge(t *testing.T, b *Bus) error {
 	}
 	return s.Purge(t.Context())
 }
+
+// TestWatchThatWorksIsNotSilent: the watch of a large store reads its files for long, which is no silence of the server.
+func TestWatchThatWorksIsNotSilent(t *testing.T) {
+	s := &quiet{}
+	s.ask(func() {
+		began := time.Now()
+		s.asked = began.Add(-silentAfter)
+		s.goesOn()
+		if silent, _ := s.turned(began); silent {
+			t.Error("the server is silent while its files are read")
+		}
+		if silent, turned := s.turned(time.Now().Add(2 * silentAfter)); !silent || !turned {
+			t.Error("the server is not silent when nothing goes on")
+		}
+	})
+}

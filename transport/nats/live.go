@@ -128,6 +128,8 @@ func (v *lives) enter(ctx context.Context, l *liveListener, listen func(context.
 			v.mu.Lock()
 			if t.sub = sub; err != nil {
 				delete(v.of, l.filter)
+				l.drop()
+				delete(t.listeners, l)
 			}
 			v.mu.Unlock()
 			close(t.ready)

@@ -145,7 +145,9 @@ func TestListenersFailAlone(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	failed := make(chan error, 1)
 	go func() {
-		failed <- v.enter(t.Context(), &liveListener{in: v, filter: "live"}, func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+		l := &liveListener{in: v, wake: make(chan struct{}, 1), filter: "live"}
+		failed <- v.enter(t.Context(), l, func(_ context.Context, _ string, hear func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+			hear(&natsgo.Msg{Data: []byte("heard before it failed")})
 			close(begun)
 			<-end
 			return nil, refused
@@ -169,5 +171,8 @@ func TestListenersFailAlone(t *testing.T) {
 	}
 	if err := receive(t, entered); err != nil {
 		t.Errorf("the other one: %v", err)
+	}
+	if v.waiting != 0 {
+		t.Errorf("%d bytes wait for who could not listen", v.waiting)
 	}
 }

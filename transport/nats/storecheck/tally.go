@@ -52,7 +52,7 @@ type Count struct{ tally tally }
 
 // Counted reads the blocks of a stream, named "account/stream", in the store in dir. A server may have the store open; what it writes meanwhile may
 // or may not be counted.
-func Counted(dir, name string) (*Count, error) {
+func Counted(dir, name string, each func()) (*Count, error) {
 	root, err := streamDir(dir, name)
 	if err != nil {
 		return nil, err
@@ -63,6 +63,7 @@ func Counted(dir, name string) (*Count, error) {
 	}
 	c := &Count{}
 	for _, index := range blockIndices(namesOf(entries)) {
+		each()
 		b, err := readBounded(filepath.Join(root, filepath.FromSlash(blockFileOf(index))))
 		if err != nil && !gone(err) && !errors.Is(err, errNoFile) {
 			return nil, err
