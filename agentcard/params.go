@@ -86,10 +86,12 @@ func readAbility(m map[string]any) Ability {
 }
 
 func confidence(m map[string]any) *float64 {
-	if f, ok := m[fieldConfidence].(float64); ok && f >= 0 && f <= 1 {
-		return &f
+	f, ok := m[fieldConfidence].(float64)
+	if !ok || !(f >= 0 && f <= 1) { // NaN is neither
+		return nil
 	}
-	return nil
+	stated := f // allocated only for a card that states one
+	return &stated
 }
 
 func (a Ability) empty() bool {

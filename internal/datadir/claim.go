@@ -101,13 +101,13 @@ func (c *Claim) Keep(path string) error {
 	return err
 }
 
-// openFolder opens a folder. A pipe in its place would block.
+// openFolder opens a folder, or a file in its place, of which others say what is wrong. A pipe would block.
 func openFolder(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
+	if !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a folder", path)
 	}
 	return os.Open(path)

@@ -29,19 +29,15 @@ type asked struct {
 var foundSeed = maphash.MakeSeed()
 
 func (c *Candidates) asked(user, before string) asked {
-	var sum maphash.Hash
-	sum.SetSeed(foundSeed)
-	add := func(text string) {
-		maphash.WriteComparable(&sum, len(text))
-		_, _ = sum.WriteString(text)
-	}
+	sum := uint64(0)
+	add := func(text string) { sum = sum*0x9e3779b97f4a7c15 + maphash.String(foundSeed, text) }
 	add(user)
 	add(before)
 	for _, u := range c.unavailable {
 		add(u.ID)
 		add(u.Why)
 	}
-	a := asked{words: sum.Sum64(), n: len(c.agents)}
+	a := asked{words: sum, n: len(c.agents)}
 	if a.n > 0 {
 		a.agents = weak.Make(&c.agents[0])
 	}
