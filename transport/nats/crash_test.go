@@ -93,6 +93,17 @@ type process struct {
 
 func (p *process) start(t *testing.T) {
 	t.Helper()
+	// What a killed one has listened on may be taken by somebody else for a while.
+	for end := time.Now().Add(time.Minute); !p.begin(t); <-time.After(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the server did not start")
+		}
+	}
+}
+
+// begin starts the process, and reports whether its server has started.
+func (p *process) begin(t *testing.T) bool {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -139,8 +150,9 @@ func (p *process) start(t *testing.T) {
 	t.Cleanup(p.kill)
 	select {
 	case p.url = <-url:
+		return true
 	case <-ended:
-		t.Fatal("the server did not start")
+		return false
 	}
 }
 
