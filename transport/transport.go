@@ -90,7 +90,10 @@ const DefaultConcurrency = 4096
 // increasing delay and e.Delivery counted up, unless the error is [Permanent]: then the event becomes a [DeadLetter]. So does one that has failed
 // [MaxFailures] times at the same subscriber with errors that are not [Temporary]; a panic counts as such an error. In an ordered inbox, later events
 // of the conversation wait until then. A handler may take as long as it needs; the event is not delivered elsewhere while it runs. Effects must be
-// idempotent by e.ID or e.TaskID, since delivery is at least once. The handler owns e.
+// idempotent by e.ID or e.TaskID, since delivery is at least once.
+//
+// The handler owns e, but not e.Payload: it may keep it, and must not modify it, nor anything that it refers to. All who listen to a live topic may get the
+// same one, at the same time, so that what is said to many is decoded once.
 //
 // ctx ends when the subscription or the transport is closed, or the context of Serve ends.
 type Handler func(ctx context.Context, e *Event) error

@@ -96,12 +96,21 @@ func (f *feed) Serve(ctx context.Context, h transport.Handler) error {
 		case <-f.wake:
 		}
 		for r := f.next(); r != nil && own.Err() == nil; r = f.next() {
-			// Cards and live events have no dead letters: those that cannot be decoded are Opaque.
-			e, _ := r.decode()
-			e.Delivery = 1
-			_ = transport.Call(own, w.o.Logger, h, e)
+			_ = transport.Call(own, w.o.Logger, h, f.event(r))
 		}
 	}
+}
+
+// event returns an event for the handler. Cards and live events have no dead letters: those that cannot be decoded are Opaque.
+func (f *feed) event(r *record) *transport.Event {
+	var e *transport.Event
+	if f.topic.Kind == transport.KindLive {
+		e = r.live()
+	} else {
+		e, _ = r.decode()
+	}
+	e.Delivery = 1
+	return e
 }
 
 // Close implements [transport.Subscription].

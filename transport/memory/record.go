@@ -2,11 +2,12 @@ package memory
 
 import (
 	"bytes"
+	"sync"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// record is a stored event. The payload is encoded, so that publisher and subscribers do not share objects. It is immutable.
+// record is a stored event. The payload is encoded, so that publisher and subscribers do not share objects. It is immutable but for shared.
 type record struct {
 	envelope      transport.Event // without payload
 	kind, version string
@@ -16,6 +17,9 @@ type record struct {
 	// Of a card; set before it is shared.
 	card cardKey
 	gone bool
+
+	once   sync.Once
+	shared *transport.Event // see live; once sets it
 }
 
 // newWork reports whether r is refused when inbox t is full: a request or a share to the orchestrator. Everything else, such as tasks, results, deadlines and
@@ -48,4 +52,11 @@ func (r *record) decode() (*transport.Event, error) {
 		e.Payload = &transport.Opaque{Kind: r.kind, Version: r.version, Data: bytes.Clone(r.body)}
 	}
 	return &e, err
+}
+
+// live is decode, whose payload all subscribers of a live topic share, without an error. It returns a new event with the same payload each time.
+func (r *record) live() *transport.Event {
+	r.once.Do(func() { r.shared, _ = r.decode() })
+	e := *r.shared
+	return &e
 }

@@ -124,7 +124,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{server: o.Server, log: o.Logger, onConn: o.OnConn, maxFile: o.MaxFile, done: make(chan struct{}), changed: make(chan struct{}), up: true}
-	b.lives = newLives(mostLive, b.warnLost)
+	b.lives = newLives(mostLive, b.warnLost, b.warnUnread)
 	b.gateways = map[string]*gateway{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, reported: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)

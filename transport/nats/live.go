@@ -8,6 +8,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
 
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -17,80 +18,76 @@ const (
 	livePendingBytes = 64 << 20
 )
 
-// lives are the live topics that this process listens to. All subscribers of a topic share one subscription at the server, and the events that wait for them:
-// whoever has a conversation open a thousand times gets what is said there once, not a thousand times by one connection.
+// lives are the live topics that this process listens to. All subscribers of a topic share one subscription at the server, and the events that wait for them,
+// which are decoded once: whoever has a conversation open a thousand times gets what is said there once, not a thousand times by one connection.
 type lives struct {
-	most int64                // bytes of all events that wait, beyond which those lose theirs who have most
-	lost func(subject string) // says that an event was lost
+	most   int64                           // bytes of all events that wait, beyond which those lose theirs who have most
+	lost   func(subject string)            // says that an event was lost
+	unread func(subject string, err error) // says that an event cannot be read
 
 	lostLog, unreadLog rate.Sometimes // limit the log lines
 
 	mu      sync.Mutex
-	of      map[string]*liveTopic // by the subjects
-	waiting int64                 // bytes
+	of      map[transport.Topic]*liveTopic
+	waiting int64 // bytes
 }
 
 const (
 	mostLive   = 256 << 20 // the usual bound of all events that wait for handlers, in bytes
-	liveWeight = 512       // bytes that an event takes beside its text
+	liveWeight = 512       // bytes that an event takes beside its payload and its header
 )
 
-func newLives(most int64, lost func(subject string)) *lives {
+func newLives(most int64, lost func(subject string), unread func(subject string, err error)) *lives {
 	return &lives{
-		most: most, lost: lost, of: map[string]*liveTopic{},
+		most: most, lost: lost, unread: unread, of: map[transport.Topic]*liveTopic{},
 		lostLog: rate.Sometimes{First: 1, Interval: time.Minute}, unreadLog: rate.Sometimes{First: 1, Interval: time.Minute},
 	}
 }
 
 // liveTopic is a topic that somebody listens to.
 type liveTopic struct {
+	is        transport.Topic
 	ready     chan struct{} // closed when the server knows of it, or sub is nil for good
 	sub       *natsgo.Subscription
 	listeners map[*liveListener]struct{}
 }
 
-// liveMessage is an event that waits for some listeners. Its lives' mutex guards left.
+// liveMessage is an event that waits for some listeners, who share its payload. Its lives' mutex guards left.
 type liveMessage struct {
-	*natsgo.Msg
-	size int64
-	left int // how many of them
+	event *transport.Event
+	size  int64
+	left  int // how many of them
 }
 
 // liveListener is one subscriber of a topic. Its lives' mutex guards the fields.
 type liveListener struct {
-	in     *lives
-	wake   chan struct{} // has a value when something may wait
-	queue  []*liveMessage
-	bytes  int64
-	filter string
-	topic  *liveTopic
+	in    *lives
+	wake  chan struct{} // has a value when something may wait
+	queue []*liveMessage
+	bytes int64
+	topic *liveTopic
 }
 
 // subscribeLive has events of a topic wait until Serve is called. They are handled one at a time.
 func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.Topic) error {
-	l := &liveListener{in: b.lives, wake: make(chan struct{}, 1), filter: liveFilter(t)}
-	if err := b.lives.enter(ctx, l, b.listenLive); err != nil {
+	l := &liveListener{in: b.lives, wake: make(chan struct{}, 1)}
+	if err := b.lives.enter(ctx, l, t, b.listenLive); err != nil {
 		return err
 	}
 	s.release = func() { b.lives.leave(l) }
 	s.run = func(ctx context.Context, h transport.Handler) {
 		defer b.lives.leave(l)
 		for ctx.Err() == nil {
-			m := l.next()
-			if m == nil {
+			e := l.next()
+			if e == nil {
 				select {
 				case <-l.wake:
 				case <-ctx.Done():
 				}
 				continue
 			}
-			e, err := decodeLive(m, t)
-			if err != nil {
-				b.lives.unreadLog.Do(func() { b.log.Warn("live event cannot be read", "subject", oneLine(m.Subject, 200), "err", err) })
-				continue
-			}
 			if err := transport.Call(ctx, b.log, h, e); err != nil && ctx.Err() == nil {
-				b.log.Debug("live event not handled", "subject", m.Subject, "err", err)
+				b.log.Debug("live event not handled", "topic", t.ID, "from", e.From, "err", err)
 			}
 		}
 	}
@@ -114,20 +111,21 @@ func (b *Bus) listenLive(ctx context.Context, subjects string, hear func(*natsgo
 	return sub, nil
 }
 
-// enter adds a listener, for whom events wait from then on. The first one of a topic subscribes to it; an error is its own, and another one tries again.
-func (v *lives) enter(ctx context.Context, l *liveListener, listen func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error)) error {
+// enter adds a listener to a topic, for whom events wait from then on. The first one of a topic subscribes to it; an error is its own, and another one tries
+// again.
+func (v *lives) enter(ctx context.Context, l *liveListener, to transport.Topic, listen func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error)) error {
 	for {
 		v.mu.Lock()
-		t := v.of[l.filter]
+		t := v.of[to]
 		if t == nil {
-			t = &liveTopic{ready: make(chan struct{}), listeners: map[*liveListener]struct{}{l: {}}}
+			t = &liveTopic{is: to, ready: make(chan struct{}), listeners: map[*liveListener]struct{}{l: {}}}
 			l.topic = t
-			v.of[l.filter] = t
+			v.of[to] = t
 			v.mu.Unlock()
-			sub, err := listen(ctx, l.filter, func(m *natsgo.Msg) { v.hear(t, m) })
+			sub, err := listen(ctx, liveFilter(to), func(m *natsgo.Msg) { v.hear(t, m) })
 			v.mu.Lock()
 			if t.sub = sub; err != nil {
-				delete(v.of, l.filter)
+				delete(v.of, to)
 				l.drop()
 				delete(t.listeners, l)
 			}
@@ -159,9 +157,9 @@ func (v *lives) leave(l *liveListener) {
 	l.drop()
 	t := l.topic
 	delete(t.listeners, l)
-	last := len(t.listeners) == 0 && v.of[l.filter] == t && t.sub != nil
+	last := len(t.listeners) == 0 && v.of[t.is] == t && t.sub != nil
 	if last {
-		delete(v.of, l.filter)
+		delete(v.of, t.is)
 	}
 	v.mu.Unlock()
 	if last {
@@ -171,7 +169,13 @@ func (v *lives) leave(l *liveListener) {
 
 // hear has an event of a topic wait for all who listen. Who is too far behind loses it.
 func (v *lives) hear(t *liveTopic, from *natsgo.Msg) {
-	if !v.put(t, &liveMessage{Msg: from, size: int64(from.Size()) + liveWeight}) {
+	e, err := decodeLive(from, t.is)
+	if err != nil {
+		v.unread(from.Subject, err)
+		return
+	}
+	size := from.Size() - len(from.Data) + nesting.Weight(from.Data) + liveWeight
+	if !v.put(t, &liveMessage{event: e, size: int64(size)}) {
 		v.lost(from.Subject)
 	}
 }
@@ -227,6 +231,10 @@ func (b *Bus) warnLost(subject string) {
 	})
 }
 
+func (b *Bus) warnUnread(subject string, err error) {
+	b.lives.unreadLog.Do(func() { b.log.Warn("live event cannot be read", "subject", oneLine(subject, 200), "err", err) })
+}
+
 // done takes note that a message waits for one listener less. v.mu is held.
 func (v *lives) done(m *liveMessage) {
 	if m.left--; m.left == 0 {
@@ -242,8 +250,8 @@ func (l *liveListener) drop() {
 	l.queue, l.bytes = nil, 0
 }
 
-// next returns the event that has waited longest, or nil.
-func (l *liveListener) next() *natsgo.Msg {
+// next returns the event that has waited longest, or nil. The event is the caller's, its payload is everybody's.
+func (l *liveListener) next() *transport.Event {
 	l.in.mu.Lock()
 	defer l.in.mu.Unlock()
 	if len(l.queue) == 0 {
@@ -255,5 +263,6 @@ func (l *liveListener) next() *natsgo.Msg {
 		l.queue = nil
 	}
 	l.in.done(m)
-	return m.Msg
+	own := *m.event
+	return &own
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,14 +16,14 @@ import (
 )
 
 // TestListenersShare has a hundred listen to one conversation by one connection, and handle nothing for a while: what they are told comes once to the process,
-// and waits once.
+// is decoded once, and waits once.
 func TestListenersShare(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b, other := n.dial(t, nil), n.dial(t, nil)
 	topic := transport.Live("", "c1")
 	const listeners, events = 100, 20
 	begin := make(chan struct{})
-	heard := make(chan string, listeners*events)
+	heard := make(chan *a2a.Message, listeners*events)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, listeners)
 	for range listeners {
@@ -33,7 +34,7 @@ func TestListenersShare(t *testing.T) {
 		go func() {
 			ended <- s.Serve(ctx, func(_ context.Context, e *transport.Event) error {
 				<-begin
-				heard <- transport.Text(e.Payload.(*a2a.Message).Parts)[:2]
+				heard <- e.Payload.(*a2a.Message)
 				return nil
 			})
 		}()
@@ -70,9 +71,14 @@ func TestListenersShare(t *testing.T) {
 		t.Errorf("the server has %d subscriptions to the conversation, want 1", subs)
 	}
 	close(begin)
-	of := map[string]int{}
+	of, decoded := map[string]int{}, map[*a2a.Message]bool{}
 	for range listeners * events {
-		of[receive(t, heard)]++
+		m := receive(t, heard)
+		of[transport.Text(m.Parts)[:2]]++
+		decoded[m] = true
+	}
+	if len(decoded) != events {
+		t.Errorf("%d events were decoded %d times", events, len(decoded))
 	}
 	for i := range events {
 		if key := fmt.Sprintf("%02d", i); of[key] != listeners {
@@ -93,23 +99,25 @@ func TestListenersShare(t *testing.T) {
 // TestListenersAreBounded checks that all that waits in a process has a bound: beyond it, those for whom most waits lose it, and who takes each at once loses nothing.
 func TestListenersAreBounded(t *testing.T) {
 	lost := 0
-	v := newLives(10_000, func(string) { lost++ })
+	v := newLives(100_000, func(string) { lost++ }, func(_ string, err error) { t.Error(err) })
+	topic := transport.Live("", "c1")
 	var hear func(*natsgo.Msg)
 	listen := func(_ context.Context, _ string, h func(*natsgo.Msg)) (*natsgo.Subscription, error) {
 		hear = h
 		return &natsgo.Subscription{}, nil
 	}
 	enter := func() *liveListener {
-		l := &liveListener{in: v, wake: make(chan struct{}, 1), filter: "live"}
-		if err := v.enter(t.Context(), l, listen); err != nil {
+		l := &liveListener{in: v, wake: make(chan struct{}, 1)}
+		if err := v.enter(t.Context(), l, topic, listen); err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
 	slow, quick := enter(), enter()
+	values := slices.Repeat([]any{map[string]any{}}, 100) // which take twenty times what their text does
 	for i := range 100 {
-		hear(&natsgo.Msg{Data: make([]byte, 400), Subject: fmt.Sprint(i)})
-		if m := quick.next(); m == nil || m.Subject != fmt.Sprint(i) {
+		hear(liveEvent(t, topic, fmt.Sprint(i), a2a.NewDataPart(values)))
+		if e := quick.next(); e == nil || e.ID != fmt.Sprint(i) {
 			t.Fatalf("event %d is lost for who waits for it", i)
 		}
 		if v.waiting > v.most {
@@ -120,13 +128,13 @@ func TestListenersAreBounded(t *testing.T) {
 		t.Error("nothing was said to be lost")
 	}
 	last := ""
-	for before, m := -1, slow.next(); m != nil; m = slow.next() {
+	for before, e := -1, slow.next(); e != nil; e = slow.next() {
 		var i int
-		if _, err := fmt.Sscan(m.Subject, &i); err != nil || i <= before {
-			t.Fatalf("after event %d comes %s, %v", before, m.Subject, err)
+		if _, err := fmt.Sscan(e.ID, &i); err != nil || i <= before {
+			t.Fatalf("after event %d comes %s, %v", before, e.ID, err)
 		}
 		before = i
-		last = m.Subject
+		last = e.ID
 	}
 	if last != "99" {
 		t.Errorf("the last event for who is slow is %q, want the newest", last)
@@ -140,14 +148,15 @@ func TestListenersAreBounded(t *testing.T) {
 
 // TestListenersFailAlone checks that whoever listens to a topic tries it itself when the one before could not.
 func TestListenersFailAlone(t *testing.T) {
-	v := newLives(1000, nil)
+	v := newLives(1000, nil, func(_ string, err error) { t.Error(err) })
+	topic := transport.Live("", "c1")
 	refused := errors.New("refused")
 	begun, end := make(chan struct{}), make(chan struct{})
 	failed := make(chan error, 1)
 	go func() {
-		l := &liveListener{in: v, wake: make(chan struct{}, 1), filter: "live"}
-		failed <- v.enter(t.Context(), l, func(_ context.Context, _ string, hear func(*natsgo.Msg)) (*natsgo.Subscription, error) {
-			hear(&natsgo.Msg{Data: []byte("heard before it failed")})
+		l := &liveListener{in: v, wake: make(chan struct{}, 1)}
+		failed <- v.enter(t.Context(), l, topic, func(_ context.Context, _ string, hear func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+			hear(liveEvent(t, topic, "e1", a2a.NewTextPart("heard before it failed")))
 			close(begun)
 			<-end
 			return nil, refused
@@ -156,14 +165,14 @@ func TestListenersFailAlone(t *testing.T) {
 	receive(t, begun)
 	entered := make(chan error, 1)
 	go func() {
-		entered <- v.enter(t.Context(), &liveListener{in: v, filter: "live"}, func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+		entered <- v.enter(t.Context(), &liveListener{in: v, wake: make(chan struct{}, 1)}, topic, func(context.Context, string, func(*natsgo.Msg)) (*natsgo.Subscription, error) {
 			return &natsgo.Subscription{}, nil
 		})
 	}()
 	eventually(t, "the other one waits", func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		return v.of["live"] != nil && len(v.of["live"].listeners) == 2
+		return v.of[topic] != nil && len(v.of[topic].listeners) == 2
 	})
 	close(end)
 	if err := receive(t, failed); !errors.Is(err, refused) {
@@ -175,4 +184,15 @@ func TestListenersFailAlone(t *testing.T) {
 	if v.waiting != 0 {
 		t.Errorf("%d bytes wait for who could not listen", v.waiting)
 	}
+}
+
+// liveEvent returns an event of a live topic as it comes from the server.
+func liveEvent(t testing.TB, topic transport.Topic, id string, part *a2a.Part) *natsgo.Msg {
+	t.Helper()
+	e := &transport.Event{ID: id, ContextID: topic.ID, From: transport.Cortex, Payload: &a2a.Message{ID: id, Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{part}}}
+	m, err := encode(liveSubject(topic, e.From), e, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

@@ -1,7 +1,9 @@
 package transporttest
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -24,6 +26,41 @@ var liveCases = []testCase{
 			desks = append(desks, d)
 		}
 		e.nobody("one event was published since they subscribed", desks...)
+	}},
+	{name: "live events have one owner each, and one payload", run: func(e *env) {
+		// All subscribers read the payload at the same time, while each does what it likes with its event.
+		t := transport.Live("", "c1")
+		const readers = 4
+		got := make(chan *transport.Event, readers)
+		for i := range readers {
+			tr := e.tr
+			if i == 0 {
+				tr = e.dial()
+			}
+			e.serve(e.subscribe(tr, t, nil), func(_ context.Context, ev *transport.Event) error {
+				kept := *ev
+				_, _, body, err := transport.EncodePayload(ev.Payload)
+				if err != nil {
+					return err
+				}
+				*ev = transport.Event{ID: "another", Payload: &transport.Opaque{Data: body}}
+				got <- &kept
+				return nil
+			})
+		}
+		want := e.message(t, "c1", "hello")
+		said := want.Payload.(*a2a.Message)
+		said.Metadata = map[string]any{"list": []any{"a", map[string]any{"n": 1.5}}}
+		said.Parts = append(said.Parts, a2a.NewDataPart(map[string]any{"rows": []any{1.0, nil, "x"}}), &a2a.Part{Content: a2a.Raw("a file"), Filename: "f"})
+		e.publish(e.tr, t, want)
+		for range readers {
+			select {
+			case ev := <-got:
+				e.same(ev, want)
+			case <-time.After(patience):
+				e.Fatalf("an event was not delivered after %v", patience)
+			}
+		}
 	}},
 	{name: "live only of its topic", run: func(e *env) {
 		topics := []transport.Topic{
