@@ -18,47 +18,135 @@ import (
 const maxUnanswered = 20_000
 
 // ReadLog returns a [Client.Log] that reads a tenant's conversations from a store. It reads a log again only when that has grown, if the store can say
-// where a log ends: thousands wait at the same time, and each of them asks again and again.
+// where a log ends, and then only what is new, until that is about the turn. Those who ask for the same turn at the same time share a reading: thousands wait
+// at the same time, and each of them asks again and again.
 func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.Message, bool, error) {
 	ends, ok := s.(storage.Ends)
 	if !ok {
 		return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) { return answer(ctx, s, tenant, t) }
 	}
-	var mu sync.Mutex
-	var unanswered recent.Cache[Turn, conversation.Version] // by turns, the end of the log in which there was no answer
-	return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) {
-		end, err := ends.End(ctx, tenant, t.ContextID)
-		if err != nil {
-			return nil, false, err
+	l := &logReader{store: s, ends: ends, tenant: tenant, under: make(map[Turn]*reading)}
+	return l.read
+}
+
+// logReader reads the answers to turns.
+type logReader struct {
+	store  storage.Store
+	ends   storage.Ends
+	tenant string
+
+	mu         sync.Mutex
+	unanswered recent.Cache[Turn, conversation.Version] // by turns, the end of the log in which there was no answer
+	under      map[Turn]*reading                        // way
+}
+
+// reading is what all who ask for a turn wait for.
+type reading struct {
+	now  conversation.Version // the end of the log when it began
+	done chan struct{}        // closed when the result is set
+	is   logged               // the result
+}
+
+var errUnread = errors.New("the log was not read") // for those who wait for a reader that panics
+
+func (l *logReader) read(ctx context.Context, t Turn) (*a2a.Message, bool, error) {
+	end, err := l.ends.End(ctx, l.tenant, t.ContextID)
+	if err != nil {
+		return nil, false, err
+	}
+	var now conversation.Version
+	if end != nil {
+		now = end.Version
+	}
+	if end != nil && delegates(end, transport.TurnID(l.tenant, t.ContextID, t.From, t.MessageID)) {
+		l.mu.Lock()
+		l.note(t, now)
+		l.mu.Unlock()
+	}
+	for {
+		l.mu.Lock()
+		then, known := l.unanswered.Get(t)
+		if known && then == now {
+			l.mu.Unlock()
+			return refusal(ctx, l.store, l.tenant, t)
 		}
-		var now conversation.Version
-		if end != nil {
-			now = end.Version
+		r := l.under[t]
+		if r == nil {
+			r = &reading{now: now, done: make(chan struct{}), is: logged{err: errUnread}}
+			l.under[t] = r
+			l.mu.Unlock()
+			l.make(ctx, t, r, known && then < now, then)
+			return r.is.message, r.is.found, r.is.err
 		}
-		mu.Lock()
-		then, known := unanswered.Get(t)
-		mu.Unlock()
-		if known && then == now || end != nil && delegates(end, transport.TurnID(tenant, t.ContextID, t.From, t.MessageID)) {
-			return storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID)
+		l.mu.Unlock()
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
 		}
-		m, found, err := answer(ctx, s, tenant, t)
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil || found {
-			unanswered.Take(t)
-			return m, found, err
+		switch {
+		case r.is.found:
+			return r.is.message, true, nil
+		case r.is.err == nil && r.now >= now:
+			return refusal(ctx, l.store, l.tenant, t)
 		}
-		unanswered.Put(t, now, 1)
-		if unanswered.Len() > maxUnanswered {
-			unanswered.Drop()
+	}
+}
+
+// make reads the answer to a turn; on says that there was none up to a place in the log.
+func (l *logReader) make(ctx context.Context, t Turn, r *reading, on bool, then conversation.Version) {
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if delete(l.under, t); r.is.err == nil && !r.is.found {
+			l.note(t, r.now)
+		} else {
+			l.unanswered.Take(t)
 		}
-		return nil, false, nil
+		close(r.done)
+	}()
+	read := answer
+	if on && !mayBeAnswered(ctx, l.store, l.tenant, t, then) {
+		read = refusal
+	}
+	r.is.message, r.is.found, r.is.err = read(ctx, l.store, l.tenant, t)
+}
+
+// note remembers that a turn has no answer up to a place in the log. l.mu is held.
+func (l *logReader) note(t Turn, end conversation.Version) {
+	if l.unanswered.Put(t, end, 1); l.unanswered.Len() > maxUnanswered {
+		l.unanswered.Drop()
 	}
 }
 
 // delegates reports whether the last entry of a log has agents work for a turn, so that it is not answered.
 func delegates(end *conversation.Entry, turn string) bool {
 	return end.Turn == turn && end.Failure == "" && end.Consent == "" && end.Decision != nil && end.Decision.Kind.Delegates()
+}
+
+// mayBeAnswered reports whether an entry behind a place in the log may have answered a turn; true when they cannot be read.
+func mayBeAnswered(ctx context.Context, s storage.Store, tenant string, t Turn, after conversation.Version) bool {
+	for e, err := range s.Load(ctx, tenant, t.ContextID, after) {
+		if err != nil || mayAnswer(e, tenant, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayAnswer reports whether an entry may answer a turn: if it belongs to the turn, or to several, or cancels what may be others'.
+func mayAnswer(e *conversation.Entry, tenant string, t Turn) bool {
+	if e.Cause != nil {
+		if _, cancels := e.Cause.Payload.(*transport.Cancel); cancels {
+			return true
+		}
+	}
+	return e.Turn == "" || e.Turn == t.MessageID || e.Turn == transport.TurnID(tenant, t.ContextID, t.From, t.MessageID) // old logs have the message's id
+}
+
+// refusal reads why the message of a turn was refused.
+func refusal(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.Message, bool, error) {
+	return storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID)
 }
 
 // answer reads the answer to a turn, or why its message was refused.
@@ -71,7 +159,7 @@ func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.M
 			return m, true, nil
 		}
 	}
-	if m, ok, err := storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID); ok || err != nil {
+	if m, ok, err := refusal(ctx, s, tenant, t); ok || err != nil {
 		return m, ok, err
 	}
 	if broken != nil || conv.Open(t.From, t.MessageID) || conv.Seq == 0 || len(conv.Turns) > 0 && conv.Turns[0].Seq == 1 {
@@ -95,7 +183,6 @@ func withFiles(ctx context.Context, s storage.Store, tenant string, t Turn, m *a
 
 // inLog reads the answer to a turn as it was at its entry in the log, with this id, or any id if id is "".
 func inLog(ctx context.Context, s storage.Store, tenant string, t Turn, id string) (*a2a.Message, bool, error) {
-	turn := transport.TurnID(tenant, t.ContextID, t.From, t.MessageID)
 	conv := conversation.NewConversation(tenant, t.ContextID)
 	for entry, err := range s.Load(ctx, tenant, t.ContextID, 0) {
 		if err != nil {
@@ -104,7 +191,7 @@ func inLog(ctx context.Context, s storage.Store, tenant string, t Turn, id strin
 		if err := conv.Apply(entry); err != nil {
 			return nil, false, err
 		}
-		if entry.Turn == turn || entry.Turn == t.MessageID || entry.Turn == "" { // old logs have the message's id
+		if mayAnswer(entry, tenant, t) {
 			if m, ok := conv.AnswerOf(t.From, t.MessageID); ok && (id == "" || m.ID == id) {
 				return m, true, nil
 			}

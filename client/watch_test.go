@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -127,15 +128,141 @@ func TestLogIsReadMoreAndMoreSeldom(t *testing.T) {
 	})
 }
 
-// loads counts the loads of a store.
+// loads counts the loads of a store, and the entries that are read.
 type loads struct {
 	*memstore.Store
-	n int
+	n, entries int
 }
 
 func (s *loads) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
 	s.n++
-	return s.Store.Load(ctx, tenant, contextID, after)
+	return func(yield func(*conversation.Entry, error) bool) {
+		for e, err := range s.Store.Load(ctx, tenant, contextID, after) {
+			s.entries++
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// slowLoads has loads wait until they may go on, one after the other.
+type slowLoads struct {
+	*memstore.Store
+	begun int
+	on    chan struct{}
+}
+
+func (s *slowLoads) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	return func(yield func(*conversation.Entry, error) bool) {
+		s.begun++
+		select {
+		case <-s.on:
+			s.Store.Load(ctx, tenant, contextID, after)(yield)
+		case <-ctx.Done():
+			yield(nil, ctx.Err())
+		}
+	}
+}
+
+// TestLogIsReadOnceForAll has many ask for the answer to one turn at the same time. Whoever reads the log for all leaves, and another one does it.
+func TestLogIsReadOnceForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowLoads{Store: memstore.New(), on: make(chan struct{})}
+		read := client.ReadLog(s, "")
+		turn := client.Turn{ContextID: "ctx", From: "user", MessageID: "m1"}
+		e := &conversation.Entry{
+			Seq: 1, Time: time.Now(), Turn: transport.TurnID("", "ctx", "user", "m0"), Failure: "no",
+			Cause: &transport.Event{ID: "m0", From: "user", To: transport.Cortex, ContextID: "ctx", Payload: &a2a.Message{ID: "m0", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hi")}}},
+		}
+		if _, err := s.Append(t.Context(), "", "ctx", 0, e); err != nil {
+			t.Fatal(err)
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		const all = 50
+		errs := make(chan error, all)
+		ask := func(ctx context.Context) {
+			m, found, err := read(ctx, turn)
+			if found || m != nil {
+				t.Errorf("%v, %v; want no answer", m, found)
+			}
+			errs <- err
+		}
+		go ask(leaving)
+		synctest.Wait()
+		for range all - 1 {
+			go ask(t.Context())
+		}
+		synctest.Wait()
+		if s.begun != 1 || len(errs) > 0 {
+			t.Fatalf("the log is read %d times, and %d have their answer", s.begun, len(errs))
+		}
+		leave()
+		synctest.Wait()
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left: %v", err)
+		}
+		s.on <- struct{}{}
+		synctest.Wait()
+		if s.begun != 2 || len(errs) != all-1 {
+			t.Fatalf("the log was read %d times, and %d have their answer; want 2, and all", s.begun, len(errs))
+		}
+		for range all - 1 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestNewOfLogIsRead asks for the answer to a turn again and again, while other turns of the conversation go on: no entry of theirs is read twice.
+func TestNewOfLogIsRead(t *testing.T) {
+	s := &loads{Store: memstore.New()}
+	read := client.ReadLog(s, "")
+	turn := client.Turn{ContextID: "ctx", From: "user", MessageID: "m0"}
+	var at conversation.Version
+	seq := uint64(0)
+	add := func(e *conversation.Entry) {
+		t.Helper()
+		seq++
+		e.Seq, e.Time = seq, time.Now()
+		v, err := s.Append(t.Context(), "", "ctx", at, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = v
+	}
+	event := func(id string, p transport.Payload) *transport.Event {
+		return &transport.Event{ID: id, From: "user", To: transport.Cortex, ContextID: "ctx", Payload: p}
+	}
+	say := func(id string) *conversation.Entry {
+		return &conversation.Entry{
+			Turn: transport.TurnID("", "ctx", "user", id), Deadline: time.Now(),
+			Cause:    event(id, &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hi")}}),
+			Decision: &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "echo", Task: "hi"}}},
+		}
+	}
+	add(say("m0"))
+	const others = 20
+	for i := 1; i <= others; i++ {
+		add(say(fmt.Sprint("m", i)))
+		before := s.entries
+		if m, found, err := read(t.Context(), turn); m != nil || found || err != nil {
+			t.Fatalf("%v, %v, %v; want no answer", m, found, err)
+		}
+		if n, want := s.entries-before, 1; i > 1 && n != want {
+			t.Errorf("behind another turn, %d entries were read, want %d", n, want)
+		}
+	}
+	add(&conversation.Entry{Turn: transport.TurnID("", "ctx", "user", "m1"), Cause: event("c1", &transport.Cancel{Turn: transport.TurnID("", "ctx", "user", "m1")})})
+	if m, found, err := read(t.Context(), turn); m != nil || found || err != nil {
+		t.Errorf("another turn is canceled: %v, %v, %v", m, found, err)
+	}
+	add(say("m21"))
+	add(&conversation.Entry{Turn: transport.TurnID("", "ctx", "user", "m2"), Cause: event("c2", &transport.Cancel{})})
+	if m, found, err := read(t.Context(), turn); !found || err != nil || transport.Text(m.Parts) != conversation.AnswerCanceled {
+		t.Errorf("all turns are canceled: %v, %v, %v", m, found, err)
+	}
 }
 
 // TestLogIsReadWhenItHasGrown asks for the answer to a turn again and again, while the conversation begins and goes on.
