@@ -92,7 +92,7 @@ func (q *questions) asked(t *Task, given *jsonl.Task, l *jsonl.Line) error {
 		all[i].State = nil // that before the last one is of use when this message is delivered again
 	}
 	all = all[max(0, len(all)-maxRounds):]
-	if err := q.files.WriteRecord(q.path(t), maxQuestion, all); err != nil {
+	if err := q.files.WriteRecord(q.path(t), taskfile.Owner(t.Tenant, transport.MetaString(t.Message, transport.MetaRequester)), maxQuestion, all); err != nil {
 		return fmt.Errorf("the question cannot be kept: %w", taskfile.Pathless(err))
 	}
 	return nil

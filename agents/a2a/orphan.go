@@ -45,9 +45,9 @@ func latest(t *agents.Task, now time.Time) time.Time {
 	return until.Add(orphanSlack)
 }
 
-// opened takes note that the peer may be at work on a task. The file has no content and is not synced: its record is.
+// opened takes note that the peer may be at work on a task. The file has nothing to read and is not synced: its record is.
 func (j *journal) opened(t *agents.Task) error {
-	return j.open.Mark(j.open.Path(t.Tenant, t.ContextID, t.ID))
+	return j.open.Mark(j.open.Path(t.Tenant, t.ContextID, t.ID), records.Owner(t))
 }
 
 // closed takes note that the peer has ended a task. A task of which this is not known, after an error or a power failure, is canceled in vain.

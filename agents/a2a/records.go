@@ -27,7 +27,7 @@ const (
 const (
 	tasksDir    = "tasks"
 	contextsDir = "contexts"
-	openDir     = "open" // has an empty file for each task that its peer may be at work on
+	openDir     = "open" // has a file with nothing to read for each task that its peer may be at work on
 )
 
 // maxID bounds the ids that a peer makes, in bytes.
@@ -89,7 +89,7 @@ func (j *journal) context(t *agents.Task) (id string, err error) {
 
 // setContext keeps the peer's id of the conversation of a task; "" forgets it.
 func (j *journal) setContext(t *agents.Task, id string) error {
-	return j.contexts.WriteRecord(j.contexts.Path(t.Tenant, t.ContextID, ""), maxRecord, id)
+	return j.contexts.WriteRecord(j.contexts.Path(t.Tenant, t.ContextID, ""), records.Owner(t), maxRecord, id)
 }
 
 // namespace is the name space of the ids of messages.

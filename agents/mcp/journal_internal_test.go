@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // A journal that is opened removes old records.
@@ -28,6 +30,31 @@ func TestJournalSweeps(t *testing.T) {
 	defer j.Close()
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an old record is left: %v", err)
+	}
+}
+
+// The records of somebody who has many make room, and not those of others.
+func TestJournalShares(t *testing.T) {
+	j, err := openJournal(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	j.Most = 5
+	write := func(from, contextID string) *agents.Task {
+		t.Helper()
+		task := &agents.Task{ID: "1", ContextID: contextID, Message: &a2a.Message{ID: "m", Metadata: map[string]any{transport.MetaRequester: from}}}
+		if err := errors.Join(j.Write(task, &record{Message: "m", State: asking}), j.Sweep(time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		return task
+	}
+	task := write("ada", "c")
+	for n := range 8 {
+		write("mallory", strconv.Itoa(n))
+	}
+	if r, err := j.Read(task); r == nil || err != nil {
+		t.Errorf("the record of the other one: %v, %v", r, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
@@ -85,7 +86,7 @@ func (m *memory) remember(w *work, key, value string, minutes int) (string, erro
 	default:
 		all[key] = entry{value, m.now().Add(life)}
 	}
-	if err := m.files.WriteRecord(m.path(w), maxKeys*(maxValue+maxKey)*7, all); err != nil {
+	if err := m.files.WriteRecord(m.path(w), records.Owner(w.task), maxKeys*(maxValue+maxKey)*7, all); err != nil {
 		return "", err
 	}
 	if value == "" {

@@ -2,6 +2,7 @@ package taskfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,13 +47,59 @@ func Release(lock *os.File) error {
 	return nil
 }
 
-// sumLine is the length of the line behind the JSON of a record: a line end, its checksum (CRC-32C) in hexadecimal digits, and a line end.
-const sumLine = 1 + 8 + 1
+// sumLine is the length of the line behind the JSON of a record: a line end, its checksum (CRC-32C) in hexadecimal digits, and a line end. Before it is, with
+// a line end, who keeps the record: see [Owner].
+const (
+	sumLine   = 1 + 8 + 1
+	ownerLine = 1 + ownerSize
+	ownerSize = 16
+)
+
+// Owner returns the name by which a record says for whom it is kept; "" if that is not known.
+func Owner(tenant, requester string) string {
+	if requester == "" {
+		return ""
+	}
+	return digest(tenant, requester)[:ownerSize]
+}
+
+// ownerOf returns the owner that is named in the file at path, or "". It does not look for damage.
+func ownerOf(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() < ownerLine+sumLine {
+		return ""
+	}
+	var end [ownerLine + sumLine]byte
+	if _, err := f.ReadAt(end[:], info.Size()-int64(len(end))); err != nil || end[ownerLine] != '\n' {
+		return ""
+	}
+	_, owner := cutOwner(end[:ownerLine])
+	return owner
+}
+
+// cutOwner returns b without the owner's line at its end. JSON that was encoded here has no line ends.
+func cutOwner(b []byte) (rest []byte, owner string) {
+	at := len(b) - ownerLine
+	if at < 0 || b[at] != '\n' {
+		return b, ""
+	}
+	return b[:at], string(b[at+1:])
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summed returns b with its checksum, which covers the name of its file: the record of another task does not pass for this one's.
-func summed(name string, b []byte) []byte { return fmt.Appendf(b, "\n%08x\n", checksum(name, b)) }
+// summed returns b with its owner, if there is one, and its checksum, which covers the name of its file: the record of another task does not pass for this one's.
+func summed(name, owner string, b []byte) []byte {
+	if owner != "" {
+		b = fmt.Appendf(b, "\n%s", owner)
+	}
+	return fmt.Appendf(b, "\n%08x\n", checksum(name, b))
+}
 
 func checksum(name string, b []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(name), castagnoli), castagnoli, b)
@@ -69,8 +116,9 @@ func checked(name string, b []byte) ([]byte, error) {
 		return b, nil
 	}
 	for _, of := range []string{name, ""} {
-		if bytes.Equal(b, summed(of, bytes.Clone(b[:at]))) {
-			return b[:at], nil
+		if bytes.Equal(b, summed(of, "", bytes.Clone(b[:at]))) {
+			b, _ = cutOwner(b[:at])
+			return b, nil
 		}
 	}
 	return nil, errDamaged
@@ -79,7 +127,7 @@ func checked(name string, b []byte) ([]byte, error) {
 // ReadRecord decodes the JSON of the file at path, of at most most bytes, into v; ok is false if there is none. A record that was damaged since it was
 // written, or is that of another file, is an error, since each word of it may decide what is done next. Errors do not name the path.
 func ReadRecord(path string, most int, v any) (ok bool, err error) {
-	b, _, err := document.ReadRegular(path, most+sumLine)
+	b, _, err := document.ReadRegular(path, most+ownerLine+sumLine)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -98,14 +146,15 @@ func ReadRecord(path string, most int, v any) (ok bool, err error) {
 	return true, nil
 }
 
-// WriteRecord writes v as JSON with a checksum, as Write does. What has more than most bytes could not be read, and is an error.
-func (f *Folder) WriteRecord(path string, most int, v any) error {
+// WriteRecord writes v as JSON with its owner (see [Owner]) and a checksum, as Write does. Without an owner it stays that of the record that is there. What has
+// more than most bytes could not be read, and is an error.
+func (f *Folder) WriteRecord(path, owner string, most int, v any) error {
 	b, err := json.Marshal(v)
 	if err == nil && len(b) > most {
 		err = fmt.Errorf("it has %d bytes: at most %d are allowed", len(b), most)
 	}
 	if err == nil {
-		err = f.Write(path, summed(filepath.Base(path), b))
+		err = f.Write(path, summed(filepath.Base(path), cmp.Or(owner, ownerOf(path)), b))
 	}
 	if err != nil {
 		return fmt.Errorf("what is asked cannot be kept: %w", Pathless(err))
@@ -113,13 +162,16 @@ func (f *Folder) WriteRecord(path string, most int, v any) error {
 	return nil
 }
 
-// Mark makes an empty file at path, and the folder if there is none. It is not synced.
-func (f *Folder) Mark(path string) error {
+// Mark makes a file at path that has only an owner, and the folder if there is none. It is not synced.
+func (f *Folder) Mark(path, owner string) error {
 	err := os.MkdirAll(f.Dir, 0o700)
 	if err == nil {
 		var file *os.File
 		if file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
-			err = file.Close()
+			if owner != "" {
+				_, err = file.Write(summed(filepath.Base(path), owner, nil))
+			}
+			err = errors.Join(err, file.Close())
 		}
 	}
 	if err != nil {

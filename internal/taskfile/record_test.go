@@ -23,10 +23,10 @@ func TestRecord(t *testing.T) {
 	if ok, err := taskfile.ReadRecord(path, 100, &got); ok || err != nil {
 		t.Errorf("a record that is not there: %v, %v", ok, err)
 	}
-	if err := f.WriteRecord(path, 100, "hello"); err != nil {
+	if err := f.WriteRecord(path, "", 100, "hello"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.WriteRecord(path, 100, strings.Repeat("x", 100)); err == nil || !strings.Contains(err.Error(), "it has 102 bytes: at most 100 are allowed") {
+	if err := f.WriteRecord(path, "", 100, strings.Repeat("x", 100)); err == nil || !strings.Contains(err.Error(), "it has 102 bytes: at most 100 are allowed") {
 		t.Errorf("a large record is written: %v", err)
 	}
 	if ok, err := taskfile.ReadRecord(path, 100, &got); !ok || err != nil || got != "hello" {
@@ -45,11 +45,11 @@ func TestRecordNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &taskfile.Folder{Dir: filepath.Join(file, "tasks"), Age: time.Hour, Most: 10}
-	err := f.WriteRecord(f.Path("", "context", "task"), 100, "hello")
+	err := f.WriteRecord(f.Path("", "context", "task"), "", 100, "hello")
 	if err == nil || !strings.HasPrefix(err.Error(), "what is asked cannot be kept: ") || strings.Contains(err.Error(), file) {
 		t.Errorf("WriteRecord() = %v, want an error without a path", err)
 	}
-	err = f.Mark(f.Path("", "context", "task"))
+	err = f.Mark(f.Path("", "context", "task"), "")
 	if err == nil || !strings.HasPrefix(err.Error(), "what is asked cannot be kept: ") || strings.Contains(err.Error(), file) {
 		t.Errorf("Mark() = %v, want an error without a path", err)
 	}
@@ -81,10 +81,16 @@ func TestClaim(t *testing.T) {
 
 // Whatever bit of a record is flipped, and wherever it ends, it is not taken for another one. A record of an older version has no checksum.
 func TestDamagedRecord(t *testing.T) {
+	for _, owner := range []string{"", taskfile.Owner("", "alice")} {
+		damagedRecord(t, owner)
+	}
+}
+
+func damagedRecord(t *testing.T, owner string) {
 	f := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10}
 	path := f.Path("", "context", "task")
 	want := map[string]string{"state": "done", "text": "two\nlines"}
-	if err := f.WriteRecord(path, 100, want); err != nil {
+	if err := f.WriteRecord(path, owner, 100, want); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -121,7 +127,7 @@ func TestDamagedRecord(t *testing.T) {
 func TestRecordOfAnother(t *testing.T) {
 	f := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10}
 	one, other := f.Path("", "c1", "t1"), f.Path("", "c2", "t2")
-	if err := errors.Join(f.WriteRecord(one, 100, "of one"), f.WriteRecord(other, 100, "of other")); err != nil {
+	if err := errors.Join(f.WriteRecord(one, "", 100, "of one"), f.WriteRecord(other, "", 100, "of other")); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(one)

@@ -1,8 +1,10 @@
 // Package taskfile keeps a small file for each task that an agent needs to remember, such as a question or the outcome of a call, in a folder of the
-// agent's machine. The name of a file tells its conversation, so that it can be erased with it.
+// agent's machine. The name of a file tells its conversation, so that it can be erased with it, and its end whose it is, so that nobody's files make room
+// for those of somebody else who keeps more.
 package taskfile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,10 +19,11 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// A folder is swept when something is written to it, and this time has passed, or so many files were written.
+// A folder is swept when something is written to it, and this time has passed, or so many files were written, or this part of the bytes that it may have.
 const (
 	sweepEvery = time.Hour
 	sweepAfter = 256
+	sweepPart  = 8
 )
 
 // Folder keeps files. Its fields are set before the first use; its methods are safe for concurrent use, also by several processes.
@@ -31,8 +34,16 @@ type Folder struct {
 	Bytes int64         // of all files; 0: any number
 
 	mu      sync.Mutex
-	written int
+	written int   // files since the last sweep
+	bytes   int64 // of them
 	swept   time.Time
+	owners  map[string]owned // of the files that the last sweep of a full folder has seen, by their names
+}
+
+// owned is whose a file was when it was last changed.
+type owned struct {
+	changed time.Time
+	owner   string
 }
 
 // Path returns the file of a task.
@@ -56,15 +67,23 @@ func (f *Folder) Write(path string, b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.written++
-	if now := time.Now(); f.written >= sweepAfter || now.Sub(f.swept) >= sweepEvery {
-		f.written, f.swept = 0, now
-		return f.Sweep(now)
+	f.bytes += int64(len(b))
+	if now := time.Now(); f.written >= sweepAfter || f.Bytes > 0 && f.bytes > f.Bytes/sweepPart || now.Sub(f.swept) >= sweepEvery {
+		f.written, f.bytes, f.swept = 0, 0, now
+		return f.sweep(now)
 	}
 	return nil
 }
 
-// Sweep removes old files, and the oldest ones if there are too many.
+// Sweep removes old files, and if there are too many the oldest ones of whoever has most.
 func (f *Folder) Sweep(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sweep(now)
+}
+
+// sweep is Sweep for a caller that holds f.mu.
+func (f *Folder) sweep(now time.Time) error {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return err
@@ -72,22 +91,85 @@ func (f *Folder) Sweep(now time.Time) error {
 	var all []fs.FileInfo
 	size := int64(0)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+		info, err := e.Info()
+		switch {
+		case err != nil || !info.Mode().IsRegular():
+		case now.Sub(info.ModTime()) >= f.Age:
+			if err := remove(f.Dir, info.Name()); err != nil {
+				return err
+			}
+		default:
 			all = append(all, info)
 			size += info.Size()
 		}
 	}
+	if len(all) <= f.Most && (f.Bytes == 0 || size <= f.Bytes) {
+		return nil
+	}
 	slices.SortFunc(all, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	for i, info := range all {
-		if now.Sub(info.ModTime()) < f.Age && len(all)-i <= f.Most && (f.Bytes == 0 || size <= f.Bytes) {
-			break
+	shares := f.shares(all)
+	for left := len(all); left > 0; left-- {
+		var from *share
+		switch {
+		case left > f.Most:
+			from = slices.MaxFunc(shares, func(a, b *share) int {
+				return cmp.Or(cmp.Compare(len(a.files), len(b.files)), b.oldest().Compare(a.oldest()))
+			})
+		case f.Bytes > 0 && size > f.Bytes:
+			from = slices.MaxFunc(shares, func(a, b *share) int { return cmp.Or(cmp.Compare(a.bytes, b.bytes), b.oldest().Compare(a.oldest())) })
+		default:
+			return nil
 		}
-		size -= info.Size()
-		if err := remove(f.Dir, info.Name()); err != nil {
+		if err := remove(f.Dir, from.files[0].Name()); err != nil {
 			return err
 		}
+		size -= from.files[0].Size()
+		from.bytes -= from.files[0].Size()
+		from.files = from.files[1:]
 	}
 	return nil
+}
+
+// share is what one owner has in a folder.
+type share struct {
+	files []fs.FileInfo // the oldest first
+	bytes int64
+}
+
+// oldest returns the time of the oldest file, which is later than all others if there is none.
+func (s *share) oldest() time.Time {
+	if len(s.files) == 0 {
+		return time.Unix(1<<40, 0)
+	}
+	return s.files[0].ModTime()
+}
+
+// shares returns the shares of all owners, of files that are sorted by age. A file that names no owner is its conversation's, or else nobody's.
+func (f *Folder) shares(files []fs.FileInfo) (all []*share) {
+	known, by := map[string]owned{}, map[string]*share{}
+	for _, info := range files {
+		name := info.Name()
+		is, ok := f.owners[name]
+		if !ok || !is.changed.Equal(info.ModTime()) {
+			is = owned{info.ModTime(), ownerOf(filepath.Join(f.Dir, name))}
+			if is.owner == "" {
+				if conversation, _, ok := strings.Cut(name, "-"); ok {
+					is.owner = conversation
+				}
+			}
+		}
+		known[name] = is
+		s := by[is.owner]
+		if s == nil {
+			s = &share{}
+			by[is.owner] = s
+			all = append(all, s)
+		}
+		s.files = append(s.files, info)
+		s.bytes += info.Size()
+	}
+	f.owners = known
+	return all
 }
 
 // Forget removes the files of a conversation from a folder, which need not exist.

@@ -2,13 +2,16 @@ package taskfile_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
@@ -63,6 +66,74 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// Whoever has most makes room: one who asks very much throws away their own questions, and nobody else's, also after a restart. What names no owner, as older
+// versions wrote it, counts as its conversation's.
+func TestShares(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		folder *taskfile.Folder
+		want   []string
+	}{
+		"many":       {&taskfile.Folder{Age: 100 * time.Hour, Most: 6}, []string{"alice 1", "alice 2", "bob 1", "older 1", "mallory 8", "mallory 9"}},
+		"too large":  {&taskfile.Folder{Age: 100 * time.Hour, Most: 100, Bytes: 6_500}, []string{"alice 1", "alice 2", "bob 1", "older 1", "mallory 8", "mallory 9"}},
+		"one of all": {&taskfile.Folder{Age: 100 * time.Hour, Most: 3}, []string{"bob 1", "older 1", "mallory 9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := test.folder
+			f.Dir = t.TempDir()
+			names, age := map[string]string{}, 50*time.Hour
+			keep := func(owner string, n int) {
+				t.Helper()
+				path := f.Path("", fmt.Sprint("conversation of ", owner, n), a2a.TaskID(fmt.Sprint(n)))
+				of := taskfile.Owner("", owner)
+				if owner == "older" {
+					of = ""
+				}
+				if err := (&taskfile.Folder{Dir: f.Dir, Age: f.Age, Most: 100}).WriteRecord(path, of, 1_000, strings.Repeat("x", 950)); err != nil {
+					t.Fatal(err)
+				}
+				if err := (&taskfile.Folder{Dir: f.Dir, Age: f.Age, Most: 100}).WriteRecord(path, "", 1_000, strings.Repeat("x", 950)); err != nil { // it stays whose it is
+					t.Fatal(err)
+				}
+				age -= time.Hour
+				if err := os.Chtimes(path, now.Add(-age), now.Add(-age)); err != nil {
+					t.Fatal(err)
+				}
+				names[filepath.Base(path)] = fmt.Sprint(owner, " ", n)
+			}
+			keep("alice", 1)
+			keep("alice", 2)
+			keep("bob", 1)
+			keep("older", 1)
+			for n := range 10 {
+				keep("mallory", n)
+			}
+			for range 2 { // the second is by what the first has found
+				if err := f.Sweep(now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			entries, err := os.ReadDir(f.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range entries {
+				got = append(got, names[e.Name()])
+				var text string
+				if ok, err := taskfile.ReadRecord(filepath.Join(f.Dir, e.Name()), 1_000, &text); !ok || err != nil || len(text) != 950 {
+					t.Errorf("what is left is read as %d bytes, %v, %v", len(text), ok, err)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(test.want)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("what is left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Writing sweeps at first, and then now and then.
 func TestWriteSweeps(t *testing.T) {
 	f := &taskfile.Folder{Dir: filepath.Join(t.TempDir(), "made"), Age: time.Hour, Most: 10_000}
@@ -90,6 +161,19 @@ func TestWriteSweeps(t *testing.T) {
 		if got := write(step.times); got != step.want {
 			t.Errorf("step %d: %d writes sweep: %v, want %v", n, step.times, got, step.want)
 		}
+	}
+}
+
+// Large files have a folder swept sooner.
+func TestWriteSweepsLarge(t *testing.T) {
+	f := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10_000, Bytes: 16_000}
+	for n := range 40 {
+		if err := f.Write(f.Path("", "c", a2a.TaskID(fmt.Sprint(n))), make([]byte, 1_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := len(names(t, f.Dir)); left > 18 {
+		t.Errorf("%d files of 1000 bytes are left where 16 have room", left)
 	}
 }
 

@@ -51,7 +51,17 @@ func (j *Journal[R]) Read(t *agents.Task) (*R, error) {
 }
 
 // Write writes and syncs a task's record.
-func (j *Journal[R]) Write(t *agents.Task, r *R) error { return j.WriteRecord(j.File(t), j.size, r) }
+func (j *Journal[R]) Write(t *agents.Task, r *R) error {
+	return j.WriteRecord(j.File(t), Owner(t), j.size, r)
+}
+
+// Owner returns the owner of a task's files: whoever asked Cortex for what the task is part of.
+func Owner(t *agents.Task) string {
+	if t.Message == nil {
+		return ""
+	}
+	return taskfile.Owner(t.Tenant, transport.MetaString(t.Message, transport.MetaRequester))
+}
 
 // Continues reports whether a task is the user's reply to a question.
 func Continues(t *agents.Task) bool {
