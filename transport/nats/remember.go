@@ -151,6 +151,23 @@ func (m *memory) note(b json.RawMessage) {
 	}
 }
 
+// revoked returns what was last remembered of what is revoked; nil if that is unknown.
+func (m *memory) revoked() json.RawMessage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.keeps.Revoked
+}
+
+// noteRevoked stores what is revoked.
+func (m *memory) noteRevoked(b json.RawMessage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keeps.Revoked = b
+	if m.ends(time.Now()) == nil { // otherwise the server is shutting down
+		m.write()
+	}
+}
+
 // noteFiles records what is wrong with the files of a stream while the server has it open; "" removes the record. The next check finds what is
 // lost.
 func (m *memory) noteFiles(name, wrong string) {

@@ -155,7 +155,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.every(filesEvery, s.files.listen)
 	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
 	if o.Auth != "" {
-		s.trust = newTrustWatch(asked, o, log.logger)
+		s.trust = newTrustWatch(asked, o, s.memory, report.Forgotten && len(report.Memory.Streams) > 0, log.logger)
 		s.trust.look() // what is changed from now on is noticed
 		s.every(trustEvery, func(time.Time) { s.trust.look() })
 	}

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +28,7 @@ type trustWatch struct {
 	log   *slog.Logger
 	known map[string]string // JWTs, by account
 
+	memory      *memory          // has revoked as well: a file that was lost while no server ran forgets nothing
 	revoked     auth.Revocations // all that this server and those before it have seen
 	revokedFile string
 	unsaved     bool        // revoked has changed since it was written
@@ -36,14 +38,27 @@ type trustWatch struct {
 	told string // the last error
 }
 
-// newTrustWatch returns the watch of a server. What its file says of revocations is a convenience: one that is damaged is begun anew.
-func newTrustWatch(ns *inspected, o *ServerOptions, log *slog.Logger) *trustWatch {
-	w := &trustWatch{ns: ns, dir: o.Auth, log: log, known: map[string]string{}, revokedFile: filepath.Join(o.Dir, "revoked.json")}
+// newTrustWatch returns the watch of a server. What its file lacks, or no longer says since it is damaged, is taken from the memory of the store. If that has
+// nothing of a store that was used before, which is forgotten, the folder of keys alone is believed.
+func newTrustWatch(ns *inspected, o *ServerOptions, m *memory, forgotten bool, log *slog.Logger) *trustWatch {
+	w := &trustWatch{ns: ns, dir: o.Auth, log: log, known: map[string]string{}, memory: m, revokedFile: filepath.Join(o.Dir, "revoked.json")}
 	w.saved, _ = os.Stat(w.revokedFile) // nil with an error
-	var err error
-	if w.revoked, err = auth.ReadRevocations(w.revokedFile); err != nil {
+	revoked, err := auth.ReadRevocations(w.revokedFile)
+	before := m.revoked()
+	known, _ := auth.ParseRevocations(before) // it is as it was written, or unknown
+	w.unsaved = known.Add(revoked) > 0 || err != nil
+	lacked := revoked.Add(known)
+	w.revoked = revoked
+	attrs := []any{"file", w.revokedFile, "credentials", lacked}
+	if err != nil {
+		attrs = append(attrs, "err", err)
+	}
+	switch {
+	case err != nil && before == nil || err == nil && w.saved == nil && forgotten:
+		log.Warn("what was revoked is known from the folder of keys alone: if that is an older copy, this is not noticed", attrs...)
+	case err != nil || lacked > 0:
 		w.unsaved = true
-		log.Warn("what was revoked is known from the folder of keys alone: if that is an older copy, this is not noticed", "err", err)
+		log.Warn("the file of what was revoked is gone, damaged, or older than it was: it is as it was again, by what is remembered beside the store", attrs...)
 	}
 	return w
 }
@@ -112,10 +127,15 @@ func (w *trustWatch) keep() error {
 	if !w.unsaved {
 		return nil
 	}
-	saved, err := w.revoked.Write(w.revokedFile)
+	b, err := json.Marshal(w.revoked)
+	var saved fs.FileInfo
+	if err == nil {
+		saved, err = w.revoked.Write(w.revokedFile)
+	}
 	if err != nil {
 		return fmt.Errorf("what is revoked cannot be kept: %w", err)
 	}
+	w.memory.noteRevoked(b)
 	w.saved, w.unsaved = saved, false
 	return nil
 }

@@ -215,7 +215,7 @@ func TestOlderKeysUnsigned(t *testing.T) {
 		t.Errorf("after a start with an older copy, ada's connection: %v, want it refused", err)
 	}
 	srv.Shutdown()
-	if err := os.WriteFile(filepath.Join(dir, "revoked.json"), []byte("{"), 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "revoked.json"), []byte("{"), 0o600), os.Remove(memoryFile(dir))); err != nil {
 		t.Fatal(err)
 	}
 	if srv, err = StartServer(t.Context(), &ServerOptions{Dir: dir, Auth: trust, Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
@@ -264,5 +264,93 @@ func TestRevokedIsKept(t *testing.T) {
 	srv.trust.look() // again, at once
 	if n := strings.Count(log.String(), "is not in order"); n != 1 {
 		t.Errorf("it is told %d times:\n%s", n, log.String())
+	}
+}
+
+// TestRevokedIsRemembered removes, damages and ages the file of what was revoked while no server runs, and puts an older copy of the folder of keys back: what
+// is remembered beside the store knows what was revoked all the same. Without that it is told that only the folder of keys is believed.
+func TestRevokedIsRemembered(t *testing.T) {
+	trust, dir := keys(t), t.TempDir()
+	account, path := filepath.Join(trust, "tenants", "_", "account.jwt"), filepath.Join(dir, "revoked.json")
+	ada := userCreds(t, trust, "", "ada")
+	older, err := os.ReadFile(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := os.ReadFile(ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stolen := filepath.Join(t.TempDir(), "ada.creds")
+	if err := os.WriteFile(stolen, creds, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log *syncedLog
+	start := func() *Server {
+		t.Helper()
+		log = &syncedLog{}
+		srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: "127.0.0.1:0", Auth: trust, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(srv.Shutdown)
+		return srv
+	}
+	admitted := func(srv *Server, creds string) bool {
+		t.Helper()
+		b, err := Dial(t.Context(), &Options{URL: srv.URL(), Creds: creds})
+		if err == nil {
+			return b.Close() == nil
+		}
+		if !errors.Is(err, transport.ErrForbidden) {
+			t.Error(err)
+		}
+		return false
+	}
+	srv := start()
+	b, err := Dial(t.Context(), &Options{Server: srv, Creds: auth.Admin(trust, "")}) // makes the streams
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := auth.Revoke(trust, ada); err != nil {
+		t.Fatal(err)
+	}
+	kept := func() bool {
+		all, err := auth.ReadRevocations(path)
+		return err == nil && len(all) == 1
+	}
+	eventually(t, "what is revoked is kept", kept)
+	srv.Shutdown()
+	for what, damage := range map[string]func() error{
+		"is gone":    func() error { return os.Remove(path) },
+		"is damaged": func() error { return os.Truncate(path, 1) },
+		"is older":   func() error { return os.WriteFile(path, []byte("{}"), 0o600) },
+	} {
+		if err := errors.Join(damage(), os.WriteFile(account, older, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		srv = start()
+		if admitted(srv, stolen) {
+			t.Errorf("the file %s, and what was revoked is good again", what)
+		}
+		if !strings.Contains(log.String(), "is gone, damaged, or older than it was") || !kept() {
+			t.Errorf("the file %s: is it as it was? %v, and told:\n%s", what, kept(), log)
+		}
+		srv.Shutdown()
+	}
+	if err := errors.Join(os.Remove(path), os.Remove(memoryFile(dir)), os.WriteFile(account, older, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	srv = start()
+	if !strings.Contains(log.String(), "what was revoked is known from the folder of keys alone") {
+		t.Errorf("without the file and what is remembered, nothing is told:\n%s", log)
+	}
+	if !admitted(srv, stolen) {
+		t.Error("nothing else knew what was revoked: the test has lost its point")
+	}
+	srv.Shutdown()
+	if start(); strings.Contains(log.String(), "revoked") {
+		t.Errorf("it is told again:\n%s", log)
 	}
 }

@@ -29,14 +29,40 @@ func ReadRevocations(path string) (Revocations, error) {
 	if err != nil {
 		return all, err
 	}
-	err = json.Unmarshal(b, &all)
+	if all, err = ParseRevocations(b); err != nil {
+		return all, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+// ParseRevocations reads the JSON of Revocations. With an error they are none.
+func ParseRevocations(b []byte) (Revocations, error) {
+	all := Revocations{}
+	err := json.Unmarshal(b, &all)
 	if err == nil && all == nil {
 		err = errors.New("there is nothing in it")
 	}
 	if err != nil {
-		return Revocations{}, fmt.Errorf("%s: %w", path, err)
+		return Revocations{}, err
 	}
 	return all, nil
+}
+
+// Add adds to r what only other has, and returns how many that are.
+func (r Revocations) Add(other Revocations) (lacked int) {
+	for account, of := range other {
+		for key, at := range of {
+			if r[account][key] >= at {
+				continue
+			}
+			if r[account] == nil {
+				r[account] = jwt.RevocationList{}
+			}
+			r[account][key] = at
+			lacked++
+		}
+	}
+	return lacked
 }
 
 // Write writes the file at path atomically. It returns the size and the time of what it has written, which the file has for as long as nobody changes it.

@@ -158,7 +158,7 @@ func (c *check) note() error {
 }
 
 func (c *check) run(ctx context.Context) error {
-	c.rep.Memory = &Memory{Streams: map[string]*Remembered{}, Notes: c.o.Memory.Notes}
+	c.rep.Memory = &Memory{Streams: map[string]*Remembered{}, Revoked: c.o.Memory.Revoked, Notes: c.o.Memory.Notes}
 	all, err := c.streams()
 	if err != nil {
 		return fmt.Errorf("check the store in %s: %w", c.dir, advised(err))

@@ -23,6 +23,8 @@ type Memory struct {
 	Found []Finding `json:"found,omitempty"`
 	// Unfinished says that the damage in Found was about to be moved aside.
 	Unfinished bool `json:"unfinished,omitempty"`
+	// Revoked is what the server has seen revoked, which it keeps in a file of its own as well.
+	Revoked json.RawMessage `json:"revoked,omitempty"`
 	// Notes is for the program that started the server.
 	Notes json.RawMessage `json:"notes,omitempty"`
 }
