@@ -27,7 +27,11 @@ import (
 const (
 	talks = 12 // conversations
 	turns = 6  // entries of each
+	spent = 5  // tokens of each day
 )
+
+// spentDays are the days of which a store has what was spent.
+var spentDays = []string{"2026-11-22", "2026-11-23"}
 
 // TestDamage damages the files of a store in many ways. Whatever is damaged, the server starts and accepts new work, each conversation is unchanged
 // or known to be damaged, losses are reported, and memory is bounded.
@@ -43,7 +47,11 @@ func TestDamage(t *testing.T) {
 					from = killed
 				}
 				dir := storechecktest.Copy(t, from)
-				t.Log(storechecktest.Damage(t, rnd, dir, jetstore.Stream))
+				often := jetstore.Stream
+				if seed%5 == 4 {
+					often = "KV_" + jetstore.SpendLog
+				}
+				t.Log(storechecktest.Damage(t, rnd, dir, often))
 				checkDamaged(t, dir)
 			})
 		}
@@ -146,8 +154,12 @@ func prepareDamage(t *testing.T) (ended, killed string) {
 	if err := store.Erase(t.Context(), "", "erased"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Spend(t.Context(), "", "2026-11-22", llm.Usage{Input: 1}); err != nil {
-		t.Fatal(err)
+	for _, day := range spentDays {
+		for range spent {
+			if _, err := store.Spend(t.Context(), "", day, llm.Usage{Input: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	s.srv.Remember(time.Now())
 	s.srv.Remember(time.Now().Add(time.Hour)) // everything is on the disk by then
@@ -216,8 +228,12 @@ func checkDamaged(t *testing.T, dir string) {
 	for range store.Contexts(ctx, "") {
 		break
 	}
-	if _, err := store.Spend(ctx, "", "2026-11-22", llm.Usage{Input: 1}); err != nil {
-		t.Errorf("Spend = %v", err)
+	for _, day := range spentDays {
+		if got, err := store.Spend(ctx, "", day, llm.Usage{Input: 1}); err != nil {
+			t.Errorf("Spend = %v", err)
+		} else if want := (llm.Usage{Input: spent + 1}); got != want && !said {
+			t.Errorf("%+v is spent on %s, want %+v, and nothing was said", got, day, want)
+		}
 	}
 	for _, d := range audit.Damaged { // like `cortex doctor`
 		good, err := store.Repair(ctx, d.Tenant, d.ContextID, func(uint64, []byte) error { return nil }, func() error { return nil })
