@@ -60,10 +60,13 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.C
 func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	prefix := subject + transport.Escape(tenant) + "."
 	counts, err := s.counts(ctx, prefix+"*")
-	if err != nil || len(counts) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	kept := s.outlines(ctx, tenant)
+	if len(counts) == 0 {
+		return nil, nil
+	}
 	ids := make(map[string]string, len(counts))
 	all := make([]listed, 0, len(counts))
 	var changed []string // subjects whose logs have grown since their outlines were made

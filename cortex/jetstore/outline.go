@@ -120,6 +120,7 @@ func (s *Store) outlines(ctx context.Context, tenant string) map[string]*storage
 			break
 		}
 		if o, ok := readOutline(n); ok {
+			s.outlived(n.Key, n.Version, o.Version)
 			all[n.Key] = o
 		}
 	}

@@ -2,8 +2,11 @@ package jetstore_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
 // begin appends the first entries of this many conversations, and puts their outlines.
@@ -293,5 +297,73 @@ func TestFirstOutlineAsksLittle(t *testing.T) {
 	}
 	if !outlined(t, n.Store)["both"] {
 		t.Error("the outline of another process is lost")
+	}
+}
+
+// TestLostEnd puts the log and what is remembered of the store, which fit to each other, back as they were a moment before: what the check of the files cannot
+// see is told by the outlines, which were not put back. Nothing is told of a store that is whole, and goes on.
+func TestLostEnd(t *testing.T) {
+	dir := t.TempDir()
+	s := startChecked(t, dir)
+	store := s.open(t)
+	outlined(t, store)
+	if got := store.LostEnd(); got != "" {
+		t.Errorf("of a new log: %s", got)
+	}
+	begin(t, store, 2)
+	s.srv.Remember(time.Now())
+	earlier := storechecktest.Copy(t, dir)
+	v, err := store.Append(t.Context(), "", "later", 0, entry(1))
+	if err == nil {
+		err = store.PutOutline(t.Context(), "", "later", storage.Outline{Version: v, Entries: 1, Owner: "user"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	outlined(t, store)
+	if got := store.LostEnd(); got != "" {
+		t.Errorf("of a log that goes on: %s", got)
+	}
+	s.srv.Remember(time.Now())
+	killed := storechecktest.Copy(t, dir)
+	lost := func(dir string, goesOn bool) string {
+		t.Helper()
+		s := startChecked(t, dir)
+		defer s.stop()
+		if found := s.srv.Found(); len(found) > 0 {
+			t.Fatalf("the check of the files finds %+v, so the test has lost its point", found)
+		}
+		store := s.open(t)
+		if goesOn {
+			if _, err := store.Append(t.Context(), "", "another", 0, entry(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		outlined(t, store)
+		return store.LostEnd()
+	}
+	if got := lost(storechecktest.Copy(t, killed), true); got != "" {
+		t.Errorf("of a log that was killed: %s", got)
+	}
+	for _, emptied := range []bool{false, true} {
+		dir := storechecktest.Copy(t, killed)
+		log := filepath.Join("jetstream", "$G", "streams", jetstore.Stream)
+		from := earlier
+		if emptied {
+			from = t.TempDir()
+			s := startChecked(t, from)
+			s.open(t)
+			s.srv.Remember(time.Now())
+			from = storechecktest.Copy(t, from)
+			s.stop()
+		}
+		err := errors.Join(os.RemoveAll(filepath.Join(dir, log)), os.CopyFS(filepath.Join(dir, log), os.DirFS(filepath.Join(from, log))),
+			os.Rename(filepath.Join(from, "remembered.json"), filepath.Join(dir, "remembered.json")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lost(dir, !emptied); !strings.HasPrefix(got, "lost: ") {
+			t.Errorf("of a log that was put back (from its beginning: %v) it says %q", emptied, got)
+		}
 	}
 }

@@ -79,6 +79,7 @@ type Store struct {
 	ring     keyring // known keys of notes
 	log      *slog.Logger
 	broken   broken // the known damaged conversations
+	begun    begun  // where the log ended
 	listings *listings
 
 	// Tests replace these, to answer in place of the server and without waiting.
@@ -130,6 +131,9 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	}
 	if err := s.ask(ctx, s.openKeys); err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", Keys, err)
+	}
+	if err := s.ask(ctx, s.begin); err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", Stream, err)
 	}
 	return s, nil
 }

@@ -26,6 +26,9 @@ func (n *node) damage() []string {
 		if damaged := len(store.Damaged()); damaged > 0 {
 			lines = append(lines, fmt.Sprintf("damaged: %d of the conversations; `cortex doctor` names them", damaged))
 		}
+		if line := store.LostEnd(); line != "" {
+			lines = append(lines, line)
+		}
 	}
 	if n.server != nil {
 		lines = append(lines, n.server.Damage()...)
