@@ -2,6 +2,8 @@ package cortex
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -17,6 +20,10 @@ const (
 	inheritRetry = time.Minute     // after an error of the store
 	// inheritAge is how long ago a conversation has changed at most in which a task may run: its deadline ends it.
 	inheritAge = conversation.MaxExtension * 24 * time.Hour
+	// inheritWarn is how often the same trouble is a warning.
+	inheritWarn = time.Hour
+	// maxSeen bounds seen. What is dropped from it is loaded once more.
+	maxSeen = 100_000
 )
 
 // inherited knows the conversations that another process has left with running tasks, until this one handles an event in them. No event may ever come
@@ -29,6 +36,9 @@ type inherited struct {
 	owned  []int // nil: unknown
 	agents map[conversation.Key][]string
 	seen   map[conversation.Key]struct{} // handled since the takeover, while its search is due or runs; nil: none is due
+
+	trouble string    // why the last search has not found all; "" when it has
+	warned  time.Time // when that was a warning
 }
 
 func newInherited() *inherited {
@@ -74,9 +84,16 @@ func (h *inherited) drop(k conversation.Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.agents, k)
-	if h.seen != nil {
-		h.seen[k] = struct{}{}
+	if h.seen == nil {
+		return
 	}
+	if len(h.seen) >= maxSeen { // the search does not come to its end
+		for other := range h.seen {
+			delete(h.seen, other)
+			break
+		}
+	}
+	h.seen[k] = struct{}{}
 }
 
 func (h *inherited) put(k conversation.Key, agents []string) {
@@ -97,6 +114,27 @@ func (h *inherited) end(err error) {
 	case len(h.searchDue) == 0: // else a partition was taken over meanwhile
 		h.seen = nil
 	}
+}
+
+// note notes why a search has not found all, "" when it has, and reports whether that is new, or was not said for long.
+func (h *inherited) note(trouble string, now time.Time) (warn bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	warn = trouble != "" && (h.trouble == "" || now.Sub(h.warned) >= inheritWarn)
+	if h.trouble = trouble; warn {
+		h.warned = now
+	}
+	return warn
+}
+
+// line returns a line for people while not all is found; "" else.
+func (h *inherited) line() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.trouble == "" {
+		return ""
+	}
+	return "tasks that ran before this process began are not all known, and do not end when their agents have gone: " + h.trouble
 }
 
 // take returns the conversations with tasks of an agent, and forgets the agent in them.
@@ -127,13 +165,17 @@ func (o *Orchestrator) inherit(ctx context.Context) {
 		err := o.searchInherited(ctx)
 		o.inherited.end(err)
 		if err != nil && ctx.Err() == nil {
-			o.log.Info("running tasks of other processes are not all found, the search is repeated", "err", err)
+			if o.inherited.note(prompt.Clean(err.Error(), maxTrouble), time.Now()) {
+				o.log.Warn("running tasks of other processes are not all found, the search is repeated", "err", err)
+			}
 			_ = rest.For(ctx, inheritRetry)
 		}
 	}
 }
 
+// searchInherited searches once. The conversations that cannot be loaded although the store answers, such as damaged ones, are left out and told.
 func (o *Orchestrator) searchInherited(ctx context.Context) error {
+	unread, first := 0, ""
 	oldest := o.cfg.Now().Add(-inheritAge)
 	for info, err := range o.cfg.Store.Contexts(ctx, o.cfg.Tenant) {
 		if err != nil {
@@ -148,8 +190,12 @@ func (o *Orchestrator) searchInherited(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, transport.ErrUnavailable):
+			return err
 		case err != nil:
-			o.log.Debug("running tasks unknown: the conversation cannot be loaded", "context_id", k.ContextID, "err", err)
+			if unread++; unread == 1 {
+				first = prompt.Clean(fmt.Sprintf("%s: %v", k.ContextID, err), maxTrouble)
+			}
 			continue
 		}
 		o.loaded(conv)
@@ -164,6 +210,13 @@ func (o *Orchestrator) searchInherited(ctx context.Context) error {
 		if err := rest.For(ctx, time.Since(began)); err != nil { // turns have priority at the store
 			return err
 		}
+	}
+	trouble := ""
+	if unread > 0 {
+		trouble = fmt.Sprintf("conversations that cannot be read: %d, such as %s", unread, first)
+	}
+	if o.inherited.note(trouble, time.Now()) {
+		o.log.Warn("running tasks are unknown: conversations cannot be read", "conversations", unread, "such_as", first)
 	}
 	return nil
 }

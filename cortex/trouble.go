@@ -22,6 +22,9 @@ func (o *Orchestrator) Trouble() []string {
 	if n := o.stats.CutOff.Load(); n > 0 {
 		lines = append(lines, fmt.Sprintf("damaged: the logs of conversations have lost their ends %d times since the start: this log names them", n))
 	}
+	if line := o.inherited.line(); line != "" {
+		lines = append(lines, line)
+	}
 	inbox := o.inbox.Load()
 	if inbox == nil {
 		return lines
