@@ -19,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	a2aserver "github.com/cortex-orchestrator/cortex/bridge/a2a"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -54,7 +55,7 @@ type node struct {
 	roles        *roles.Group      // the program's roles, which a service runs
 	guests       *guests           // likewise, A2A agents of others; nil: none
 	returns      *returns          // agents that hand back their tasks
-	pace         pace
+	pace         client.Pace
 	forA2A       sync.Once
 	asA2A        *a2aserver.Server            // nil until it is asked for
 	tokens       func() (*auth.Bearer, error) // knows the bearer tokens of its tenant
