@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 )
 
 // RegisterAgent implements [hubpb.AgentHubServer]. An agent that Cortex cannot have is refused in words, and can still speak to other programs.
@@ -22,7 +23,7 @@ func (h *hub) RegisterAgent(ctx context.Context, r *hubpb.RegisterAgentRequest) 
 	}
 	card, err := cardOf(r.AgentCard, h.prefix)
 	if err == nil {
-		err = h.guests.register(ctx, name, card)
+		err = h.guests.register(ctx, name, card, kit.Other(connOf(ctx)))
 	}
 	if err != nil {
 		return &hubpb.RegisterAgentResponse{Error: err.Error()}, nil

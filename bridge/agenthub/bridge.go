@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -67,6 +68,7 @@ type bridge struct {
 	works     works
 	questions questions
 	chats     *chats
+	pace      client.Pace // of what is asked of Cortex, by machine
 }
 
 // newBridge returns a bridge that reaches the programs of AgentHub by l.

@@ -182,7 +182,7 @@ func (b *broker) card(ctx context.Context, e *hubpb.AgentCardEvent) {
 		}
 		card, err := cardOf(e.AgentCard, b.prefix)
 		if err == nil {
-			err = b.guests.register(ctx, name, card)
+			err = b.guests.register(ctx, name, card, "")
 		}
 		if err != nil {
 			b.at.Logger.Warn("agent of AgentHub is left out", "agent", name, "err", err)

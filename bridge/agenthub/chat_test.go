@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,6 +255,7 @@ func TestFull(t *testing.T) {
 	w.times.answer = time.Minute
 	w.Client.Poll = time.Minute
 	w.serve()
+	w.hub.pace.Now = hurried()
 	c := w.cli()
 	for i := range maxOwnChats {
 		must(t, c.Send(t.Context(), fmt.Sprint(i), "slow"))
@@ -270,6 +272,56 @@ func TestFull(t *testing.T) {
 	slices.Sort(got)
 	if n := len(slices.Compact(got)); n != maxOwnChats {
 		t.Errorf("%d of %d are answered", n, maxOwnChats)
+	}
+}
+
+// hurried returns a clock by which each look is a second after the one before: nobody asks too often.
+func hurried() func() time.Time {
+	var looks atomic.Int64
+	return func() time.Time { return time.Unix(looks.Add(1), 0) }
+}
+
+// TestMachineAsksTooOften has peers of many names ask by connections of one machine, more than its share: the rest is refused, whatever they call themselves.
+func TestMachineAsksTooOften(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	w.hub.pace.Now = func() time.Time { return time.Unix(1, 0) }
+	all := []hubpb.AgentHubClient{w.dial(), w.dial()}
+	taken := 0
+	for n := range 2 * transport.AgentWorkBurst {
+		_, err := all[n%len(all)].PublishMessage(t.Context(), &hubpb.PublishMessageRequest{
+			Message: &hubpb.Message{MessageId: "m", ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{hubtest.Text("hello")}},
+			Routing: &hubpb.AgentEventMetadata{FromAgentId: fmt.Sprint("peer", n), ToAgentId: "cortex"},
+		})
+		switch {
+		case err == nil:
+			taken++
+		case status.Code(err) != codes.ResourceExhausted:
+			t.Fatalf("the %d. message: %v", n+1, err)
+		}
+	}
+	if taken != transport.AgentWorkBurst {
+		t.Errorf("%d messages of one machine are taken, want %d", taken, transport.AgentWorkBurst)
+	}
+}
+
+// TestChatsOfAMachine has peers of many names at one machine ask as much as they can: there is room for those of others, and on this machine.
+func TestChatsOfAMachine(t *testing.T) {
+	cs := &chats{open: map[string]*chat{}}
+	enter := func(peer, conn string) bool {
+		c := newChat(&hubpb.Message{MessageId: "m", ContextId: peer}, peer, "cortex")
+		c.conn = conn
+		_, _, err := cs.enter(c)
+		return err == nil
+	}
+	taken := 0
+	for n := range 2 * maxChats {
+		if enter(fmt.Sprint("many", n), fmt.Sprint("192.0.2.7:", n)) {
+			taken++
+		}
+	}
+	if taken != maxChats*3/4 || !enter("ada", "192.0.2.8:1") || !enter("bob", "127.0.0.1:1") {
+		t.Errorf("one machine has %d of %d chats, or others have none", taken, maxChats)
 	}
 }
 
@@ -372,6 +424,7 @@ func TestChatsOfNobody(t *testing.T) {
 func TestAnswersThatNobodyTakes(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
+	w.hub.pace.Now = hurried()
 	hub := w.dial()
 	waiting := func() (n int) {
 		w.hub.chats.mu.Lock()

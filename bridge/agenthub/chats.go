@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
@@ -113,17 +114,18 @@ func (cs *chats) enter(c *chat) (_ *chat, first bool, err error) {
 	if r, ok := cs.answered.Get(id); ok && r.holds() {
 		return nil, false, nil
 	}
-	if cs.open[id] != nil || !cs.room(c.Peer) {
+	if cs.open[id] != nil || !cs.room(c.Peer, c.conn) {
 		return nil, false, status.Error(codes.ResourceExhausted, "too many messages wait for their answers: ask again later")
 	}
 	cs.open[id] = c
 	return c, true, nil
 }
 
-// room reports whether there is room for a chat of a peer. In place of one whose answer nobody takes there is: peers choose their names, so that one program
-// would have all chats otherwise, and nobody else could ask. cs.mu is held.
-func (cs *chats) room(peer string) bool {
-	open, theirs := 0, 0
+// room reports whether there is room for a chat of a peer, by a connection. In place of one whose answer nobody takes there is: peers choose their names, so that one program
+// would have all chats otherwise, and nobody else could ask. Of what waits for its turn, a machine has its share. cs.mu is held.
+func (cs *chats) room(peer, conn string) bool {
+	open, theirs, near := 0, 0, 0
+	host := kit.Other(conn)
 	for _, c := range cs.open {
 		if c.gone {
 			continue
@@ -131,12 +133,17 @@ func (cs *chats) room(peer string) bool {
 		if open++; c.Peer == peer {
 			theirs++
 		}
+		if kit.Other(c.conn) == host {
+			near++
+		}
 	}
 	switch {
 	case len(cs.open) >= 2*maxChats: // too many that end
 		return false
 	case theirs >= maxOwnChats:
 		return cs.yield(func(c *chat) bool { return c.Peer == peer })
+	case host != "" && kit.Sated(near, open, maxChats):
+		return cs.yield(func(c *chat) bool { return kit.Other(c.conn) == host })
 	}
 	return open < maxChats || cs.yield(func(*chat) bool { return true })
 }
@@ -191,6 +198,8 @@ type turn func(ctx context.Context) iter.Seq2[*transport.Event, error]
 func (cs *chats) ask(c *chat, parts a2a.ContentParts, to *transport.Direct) turn {
 	asking := *cs.b.at.Client
 	asking.User = hostName // all peers have the share of one for their files, since they choose their names, and it is nobody else's
+	conn, _ := cs.came(c)
+	asking.Admit = func(_ string, size int) error { return cs.b.pace.Admit(kit.Host(conn), size) } // peers choose their names; those of a broker are one
 	asking.OnSent = func(*transport.Event) { cs.accept(c, cs.keep(c)) }
 	return func(ctx context.Context) iter.Seq2[*transport.Event, error] {
 		m := &client.Message{ContextID: c.Turn.ContextID, ID: c.Turn.MessageID, From: c.Turn.From, Parts: parts, To: to}

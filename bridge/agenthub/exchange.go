@@ -1,10 +1,10 @@
 package agenthub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -30,7 +30,6 @@ const (
 const (
 	maxStreams    = 1024      // of all peers
 	maxOwnStreams = 64        // of one kind and peer
-	oneShare      = 3         // a program has at most so many times as many as are free, see exchange.open
 	maxQueue      = 256       // events that wait in a stream
 	maxQueueBytes = 4 << 20   // likewise, unless it is only one
 	maxUnsent     = 128 << 20 // bytes of all events and answers that were put and are not written yet
@@ -148,19 +147,14 @@ func newExchange() *exchange {
 
 // programs returns what tells programs apart, since they have no keys: the connection and, unless that is this machine, the host.
 func (s *stream) programs() []string {
-	if host := hostOf(s.conn); host != s.conn {
+	if host := kit.Other(s.conn); host != "" {
 		return []string{s.conn, host}
 	}
 	return []string{s.conn}
 }
 
 // hostOf returns the host of a connection; the connection itself if that is this machine.
-func hostOf(conn string) string {
-	if at, err := netip.ParseAddrPort(conn); err != nil || at.Addr().Unmap().IsLoopback() {
-		return conn
-	}
-	return kit.Host(conn)
-}
+func hostOf(conn string) string { return cmp.Or(kit.Other(conn), conn) }
 
 // open adds a stream. A program has at most three times as many as are free, so that one alone has three quarters of all, and there is room for others.
 func (x *exchange) open(k kind, s *stream) error {
@@ -173,7 +167,7 @@ func (x *exchange) open(k kind, s *stream) error {
 		return fmt.Errorf("%s has %d subscriptions: no more are allowed", s.of, n)
 	}
 	for _, p := range s.programs() {
-		if n := x.shares[p]; n > 0 && n >= oneShare*(maxStreams-x.count) {
+		if n := x.shares[p]; kit.Sated(n, x.count, maxStreams) {
 			return fmt.Errorf("%s has %d of all %d subscriptions: no more are allowed", p, n, maxStreams)
 		}
 	}

@@ -2,9 +2,9 @@ package agenthub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +28,8 @@ type guest struct {
 
 	mu      sync.Mutex
 	card    *a2a.AgentCard
-	weight  int // of the card
+	weight  int    // of the card
+	from    string // the machine that it came from, see [kit.Other]
 	streams int
 	came    bool        // it has had a stream
 	until   time.Time   // when it is forgotten, without a stream
@@ -54,8 +55,8 @@ type guests struct {
 	streams map[string]int // of peers, by name: they may subscribe before they register
 }
 
-// register takes an agent, or its new card. The error says why Cortex cannot have it.
-func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard) error {
+// register takes an agent, or its new card, which a machine has sent, see [kit.Other]. The error says why Cortex cannot have it.
+func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard, from string) error {
 	id, err := transport.AgentID(card.Name)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard
 	weight := kit.Weight(card)
 	gs.mu.Lock()
 	g := gs.by[name]
-	if err := gs.fits(g, weight); err != nil {
+	if err := gs.fits(g, kit.Card{Weight: weight, From: from}); err != nil {
 		gs.mu.Unlock()
 		return err
 	}
@@ -77,16 +78,12 @@ func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard
 				return fmt.Errorf("%s is called %s in Cortex, as %s is: choose another name", name, id, other.name)
 			}
 		}
-		if len(gs.by) >= maxGuests {
-			gs.mu.Unlock()
-			return fmt.Errorf("%d agents are registered: no more are allowed", maxGuests)
-		}
 		g = &guest{bridge: gs.b, name: name, id: id, turn: semaphore.NewWeighted(1), streams: gs.streams[name]}
 		g.came = g.streams > 0
 		gs.by[name] = g
 	}
 	g.mu.Lock()
-	g.card, g.weight = card, weight
+	g.card, g.weight, g.from = card, weight, from
 	if g.streams == 0 {
 		g.expire(gs.b.times.registered)
 	}
@@ -95,23 +92,21 @@ func (gs *guests) register(ctx context.Context, name string, card *a2a.AgentCard
 	return g.settle(ctx)
 }
 
-// fits returns an error if the cards of all agents take too much memory with a new one of g, which is nil for an agent that is not registered. One that is
-// there may always have a smaller card. gs.mu is held.
-func (gs *guests) fits(g *guest, weight int) error {
-	held, was := weight, 0
+// fits returns an error if there is no room for a card of g, which is nil for an agent that is not registered. gs.mu is held.
+func (gs *guests) fits(g *guest, c kit.Card) error {
+	var old *kit.Card
+	var others []kit.Card
 	for _, other := range gs.by {
 		other.mu.Lock()
-		if other == g {
-			was = other.weight
-		} else {
-			held += other.weight
-		}
+		is := kit.Card{Weight: other.weight, From: other.from}
 		other.mu.Unlock()
+		if other == g {
+			old = &is
+		} else {
+			others = append(others, is)
+		}
 	}
-	if held > gs.held && weight > was {
-		return errors.New("the cards of all agents take too much memory with this one: make it shorter, or have others leave")
-	}
-	return nil
+	return kit.Fits(slices.Values(others), c, old, maxGuests, gs.held)
 }
 
 // opened takes note of a stream of a peer.

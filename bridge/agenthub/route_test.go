@@ -380,7 +380,7 @@ func TestOneProgramHasAShare(t *testing.T) {
 					all = append(all, s)
 				}
 			}
-			if n := len(all); n != maxStreams*oneShare/(oneShare+1) {
+			if n := len(all); n != maxStreams*3/4 {
 				t.Errorf("one program has %d subscriptions of %d", n, maxStreams)
 			}
 			for i := range 20 {

@@ -52,7 +52,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 			defer h.caught(&err)
 			kit.Arrived(ctx)
 			if from, ok := peer.FromContext(ctx); ok {
-				defer guard.Begin(from.Addr, "")()
+				defer guard.Begin(from.Addr, kit.Host(from.Addr.String()))()
 			}
 			answer, err := next(ctx, req)
 			if m, ok := answer.(proto.Message); ok && err == nil {
@@ -63,7 +63,7 @@ func (h *hub) serve(ctx context.Context, l net.Listener) error {
 		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 			defer h.caught(&err)
 			if from, ok := peer.FromContext(stream.Context()); ok {
-				defer guard.Hold(from.Addr)()
+				defer guard.Hold(from.Addr, kit.Host(from.Addr.String()))()
 			}
 			return next(srv, stream)
 		}),

@@ -3,7 +3,6 @@ package rockbot
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -169,10 +168,12 @@ func (gs *guests) put(c *card, pinned bool, heard time.Time) error {
 	switch {
 	case g == nil && c.IsDeregistering:
 		return nil
-	case g == nil && len(gs.by) >= maxGuests:
-		return fmt.Errorf("there are %d agents of RockBot: no more are allowed", maxGuests)
-	case !c.IsDeregistering && !gs.fit(g, weight):
-		return errors.New("the cards of all agents take too much memory with this one: it is left out until it is shorter, or others have left")
+	case !c.IsDeregistering:
+		err = gs.fits(g, kit.Card{Weight: weight})
+	}
+	switch {
+	case err != nil:
+		return err
 	case g == nil || g.name != c.AgentName && !g.pinned:
 		for other, is := range gs.by {
 			if is.id == id && other != key {
@@ -198,20 +199,21 @@ func (gs *guests) put(c *card, pinned bool, heard time.Time) error {
 	return nil
 }
 
-// fit reports whether the cards of all agents take no more memory than they may with a new one of g, which is nil for an agent that is not known. One that
-// is there may always have a smaller card. gs.mu is held.
-func (gs *guests) fit(g *guest, weight int) bool {
-	held, was := weight, 0
+// fits returns an error if there is no room for a card of g, which is nil for an agent that is not known. gs.mu is held.
+func (gs *guests) fits(g *guest, c kit.Card) error {
+	var old *kit.Card
+	var others []kit.Card
 	for _, other := range gs.by {
 		other.mu.Lock()
-		if other == g {
-			was = other.weight
-		} else {
-			held += other.weight
-		}
+		is := kit.Card{Weight: other.weight}
 		other.mu.Unlock()
+		if other == g {
+			old = &is
+		} else {
+			others = append(others, is)
+		}
 	}
-	return held <= gs.held || weight <= was
+	return kit.Fits(slices.Values(others), c, old, maxGuests, gs.held)
 }
 
 // pin takes the agents of a file, which get work also while they are away.

@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -46,6 +47,7 @@ type bridge struct {
 	poster *poster
 	calls  *kit.Places // of calls of Cortex's agents
 	room   *httpserver.Room
+	pace   client.Pace // of what is asked of them, by machine
 }
 
 func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
@@ -94,6 +96,7 @@ func (b *bridge) handler() http.Handler {
 			http.Error(w, "this is for programs, not for pages in a browser", http.StatusForbidden)
 			return
 		}
+		httpserver.By(r.Context(), kit.Host(r.RemoteAddr))
 		mux.ServeHTTP(w, r)
 	})
 }

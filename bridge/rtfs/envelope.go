@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
@@ -118,7 +118,7 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 		defer give()
 		var result any
 		if err == nil {
-			result, err = b.call(ctx, method, q.Params, b.base(r))
+			result, err = b.call(ctx, method, q.Params, r.RemoteAddr, b.base(r))
 		}
 		if q.ID == nil { // a notification gets no response
 			w.WriteHeader(http.StatusNoContent)
@@ -137,7 +137,7 @@ func (b *bridge) enter(ctx context.Context, method string, r *http.Request) (giv
 	if method != prefixOf+"discover" {
 		return func() {}, nil
 	}
-	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	from := kit.Host(r.RemoteAddr)
 	if !b.room.Take(ctx, from, finding) {
 		return func() {}, newError(codeFull, "too many searches are under way: try again in a moment")
 	}

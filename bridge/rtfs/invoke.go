@@ -160,6 +160,7 @@ func skillOf(card *a2a.AgentCard, capability string) (string, error) {
 func (i *invocation) run(r *http.Request, m *client.Message) *outcome {
 	at := i.b.at.Client
 	asking := *at
+	asking.Admit = func(_ string, size int) error { return i.b.pace.Admit(kit.Host(r.RemoteAddr), size) } // names are what clients choose
 	asking.OnSend = func(e *transport.Event) {
 		e.Traceparent, e.Tracestate = r.Header.Get("Traceparent"), r.Header.Get("Tracestate")
 		e.Traceparent, e.Tracestate = e.Trace() // if it is one

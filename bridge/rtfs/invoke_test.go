@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // answer is what a call gives back, as the client library reads it: every field is required.
@@ -170,5 +172,44 @@ func TestCallsMakeRoom(t *testing.T) {
 	}
 	if over != 1 {
 		t.Errorf("%d calls have made room", over)
+	}
+}
+
+// TestMachineAsksTooOften has clients of many names, all of one machine, call an agent more often than it may: the rest is refused, whatever they call
+// themselves. Another machine has its own share, and so has a network of IPv6.
+func TestMachineAsksTooOften(t *testing.T) {
+	w := newWorld(t)
+	w.Join(ownCard("echo"), echo)
+	w.serve()
+	w.b.pace.Now = func() time.Time { return time.Unix(1, 0) }
+	call := func(from, name string) (done bool) {
+		t.Helper()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/agents/echo", strings.NewReader(fmt.Sprintf(`{"capability_id":"say","input":"x","metadata":{"client":%q}}`, name)))
+		r.RemoteAddr = from
+		answered := httptest.NewRecorder()
+		w.b.handler().ServeHTTP(answered, r)
+		a := &answer{}
+		must(t, json.Unmarshal(answered.Body.Bytes(), a))
+		if a.Error != nil && !strings.Contains(*a.Error, "ask again later") {
+			t.Fatalf("the call fails: %s", *a.Error)
+		}
+		return *a.Success
+	}
+	for _, machine := range []func(n int) string{
+		func(n int) string { return fmt.Sprint("192.0.2.7:", 1000+n) },
+		func(n int) string { return fmt.Sprintf("[2001:db8::%x]:1000", n) },
+	} {
+		done := 0
+		for n := range transport.AgentWorkBurst + 20 {
+			if call(machine(n), fmt.Sprint("name", n)) {
+				done++
+			}
+		}
+		if done != transport.AgentWorkBurst {
+			t.Errorf("%d calls of one machine are taken, want %d", done, transport.AgentWorkBurst)
+		}
+	}
+	if !call("192.0.2.8:1000", "name0") {
+		t.Error("another machine is refused")
 	}
 }

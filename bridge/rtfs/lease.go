@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -18,6 +19,7 @@ type lease struct {
 	Endpoint string        `json:"endpoint"`
 	TTL      time.Duration `json:"ttl"`
 	Expires  time.Time     `json:"expires"`
+	From     string        `json:"from,omitempty"` // the machine that has registered it, see [kit.Other]
 
 	id      string         // of the agent in Cortex
 	known   *a2a.AgentCard // its card there
@@ -30,8 +32,8 @@ type refusedError struct{ error }
 
 func refuse(format string, args ...any) error { return &refusedError{fmt.Errorf(format, args...)} }
 
-// leaseOf returns the lease of an agent that registers now.
-func (b *bridge) leaseOf(raw json.RawMessage, endpoint string, ttl time.Duration) (*lease, error) {
+// leaseOf returns the lease of an agent that registers now, from an address.
+func (b *bridge) leaseOf(raw json.RawMessage, endpoint string, ttl time.Duration, from string) (*lease, error) {
 	c, err := readCard(raw)
 	if err != nil {
 		return nil, &refusedError{err}
@@ -46,7 +48,7 @@ func (b *bridge) leaseOf(raw json.RawMessage, endpoint string, ttl time.Duration
 			return nil, refuse("communication.endpoints: %w", err)
 		}
 	}
-	l := &lease{Card: c, Endpoint: endpoint, TTL: ttl, Expires: b.now().Add(ttl), weight: nesting.Weight(raw)}
+	l := &lease{Card: c, Endpoint: endpoint, TTL: ttl, Expires: b.now().Add(ttl), From: kit.Other(from), weight: nesting.Weight(raw)}
 	if err := l.resolve(b.prefix); err != nil {
 		return nil, &refusedError{err}
 	}

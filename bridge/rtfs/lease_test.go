@@ -1,6 +1,8 @@
 package rtfs
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +161,34 @@ func TestFull(t *testing.T) {
 		t.Errorf("register = %v", err)
 	}
 	w.register(pdf("a", at), at, 60)
+}
+
+// One machine that registers all agents that it can leaves room for those of others, also after a restart.
+func TestMachineRegistersMany(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	register := func(id, from string) error {
+		params, err := json.Marshal(map[string]any{"agent_card": pdf(id, "http://127.0.0.1:9"), "endpoint_url": "http://127.0.0.1:9", "ttl_seconds": 60})
+		must(t, err)
+		_, err = w.b.register(t.Context(), params, from)
+		return err
+	}
+	w.b.leases.most = 4
+	for n := range 4 {
+		if err := register(fmt.Sprint("many-", n), fmt.Sprint("192.0.2.7:", n)); (err == nil) != (n < 3) {
+			t.Errorf("agent %d of a machine: %v", n+1, err)
+		}
+	}
+	w.stop()
+	w.serve()
+	w.b.leases.most = 4
+	w.Until("the leases are read", func() bool { return len(w.b.leases.live()) == 3 })
+	if err := register("more", "192.0.2.7:9"); err == nil || !strings.Contains(err.Error(), "192.0.2.7 has registered 3 of all 4") {
+		t.Errorf("one more after a restart: %v", err)
+	}
+	for id, from := range map[string]string{"other": "192.0.2.8:1", "many-0": "192.0.2.7:1"} {
+		if err := register(id, from); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
 }

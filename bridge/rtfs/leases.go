@@ -125,17 +125,18 @@ func (ls *leases) put(ctx context.Context, l *lease) error {
 // admit returns why an agent cannot register, or nil. old is its lease up to now, or nil.
 func (ls *leases) admit(l, old *lease) error {
 	all := ls.live()
-	if old == nil && len(all) >= ls.most {
-		return newError(codeFull, "%d agents are registered: no more are allowed", ls.most)
+	var was *kit.Card
+	if old != nil {
+		was = &kit.Card{Weight: old.weight, From: old.From}
 	}
-	held := l.weight
+	var others []kit.Card
 	for _, other := range all {
 		if other.Card.AgentID != l.Card.AgentID {
-			held += other.weight
+			others = append(others, kit.Card{Weight: other.weight, From: other.From})
 		}
 	}
-	if held > ls.held && (old == nil || l.weight > old.weight) {
-		return newError(codeFull, "the cards of all agents take too much memory with this one: make it shorter, or have others leave")
+	if err := kit.Fits(slices.Values(others), kit.Card{Weight: l.weight, From: l.From}, was, ls.most, ls.held); err != nil {
+		return newError(codeFull, "%v", err)
 	}
 	for _, other := range all {
 		if old == nil && other.id == l.id && other.Card.AgentID != l.Card.AgentID {

@@ -44,12 +44,12 @@ const (
 	finding     = 2 * maxFound // of one
 )
 
-// call calls a method of the registry. base is the URL by which the client reaches it.
-func (b *bridge) call(ctx context.Context, method string, params json.RawMessage, base string) (any, error) {
+// call calls a method of the registry for a client at an address. base is the URL by which it reaches the registry.
+func (b *bridge) call(ctx context.Context, method string, params json.RawMessage, from, base string) (any, error) {
 	switch strings.TrimPrefix(method, prefixOf) {
 	case method: // of something else
 	case "register":
-		return b.register(ctx, params)
+		return b.register(ctx, params, from)
 	case "heartbeat":
 		return b.heartbeat(ctx, params)
 	case "discover":
@@ -62,7 +62,7 @@ func (b *bridge) call(ctx context.Context, method string, params json.RawMessage
 	return nil, newError(codeMethod, "there is no method %q", method)
 }
 
-func (b *bridge) register(ctx context.Context, params json.RawMessage) (any, error) {
+func (b *bridge) register(ctx context.Context, params json.RawMessage, from string) (any, error) {
 	var p struct {
 		Card     json.RawMessage `json:"agent_card"`
 		Endpoint string          `json:"endpoint_url"`
@@ -81,7 +81,7 @@ func (b *bridge) register(ctx context.Context, params json.RawMessage) (any, err
 	if err != nil {
 		return nil, err
 	}
-	l, err := b.leaseOf(p.Card, p.Endpoint, ttl)
+	l, err := b.leaseOf(p.Card, p.Endpoint, ttl, from)
 	if err == nil {
 		err = b.leases.put(ctx, l)
 	}

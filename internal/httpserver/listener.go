@@ -38,6 +38,8 @@ type listener struct {
 	net.Listener
 	most   int
 	logger *slog.Logger
+	// lasting is whether a connection goes on when its calls are over. The server of HTTP ends it then, while all connections are taken.
+	lasting bool
 
 	began  time.Time // times of connections count from here, so that nobody sets them
 	closed chan struct{}
@@ -94,12 +96,13 @@ func (l *listener) Close() error {
 // admit makes room for c; it returns nil when l is closed before. While no connection may be closed it waits, and later clients wait in the queue
 // of the operating system in the order of their arrival.
 func (l *listener) admit(c net.Conn) *conn {
-	n := &conn{Conn: c, of: l}
+	n := &conn{Conn: c, of: l, from: c.RemoteAddr().String()}
 	for {
 		l.mu.Lock()
 		if len(l.conns) < l.most {
 			n.hear()
 			n.step()
+			n.came.Store(n.stepped.Load())
 			l.conns[n] = struct{}{}
 			l.mu.Unlock()
 			return n
@@ -140,19 +143,20 @@ func (l *listener) isClosed() bool {
 }
 
 // dispensable returns the connection to close for a new one: the one that has waited longest for a request or, when most have running handlers, of those
-// of whoever has most of these the one with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds
+// of whoever has most connections the one with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds
 // l.mu.
 func (l *listener) dispensable(now time.Duration) (found *conn, wait time.Duration) {
-	idle, most := 0, 0
-	var held []int64 // when the calls began
-	at := map[string]int{}
+	idle := 0
+	at := map[string]int{} // connections, by who has them
+	var held []int64       // when the calls began
 	for c := range l.conns {
-		if c.serving.Load() == 0 {
+		busy := c.serving.Load() > 0
+		if !busy {
 			idle++
-			continue
 		}
-		at[c.who]++
-		most = max(most, at[c.who])
+		if busy || c.who != "" {
+			at[c.who]++
+		}
 		if c.held.Load() > 0 {
 			held = append(held, c.since.Load())
 		}
@@ -162,14 +166,20 @@ func (l *listener) dispensable(now time.Duration) (found *conn, wait time.Durati
 		slices.Sort(held)
 		stay = held[min(n, len(held))-1]
 	}
+	most := 0 // connections of whoever has most, of those of whom one can be closed: all that some have may stay
+	for c := range l.conns {
+		if c.serving.Load() > 0 && !c.stays(stay) {
+			most = max(most, at[c.who])
+		}
+	}
 	wait = workGrace
 	for c := range l.conns {
 		switch busy := c.serving.Load() > 0; {
 		case busy && idle*aside >= l.most: // one without a handler can soon be closed
-		case busy && c.held.Load() > 0 && c.since.Load() <= stay:
+		case busy && c.stays(stay):
 		case busy && at[c.who] < most: // also while theirs may not be closed yet: they would have others' calls end by coming again and again
 		default:
-			if owed := c.owed(now, c.who != "" && at[c.who]*aside > l.most); owed > 0 {
+			if owed := c.owed(now, at[c.who]); owed > 0 {
 				wait = min(wait, owed)
 			} else if found == nil || c.before(found) {
 				found = c
@@ -189,15 +199,17 @@ func (l *listener) crowded() bool {
 // conn is a connection that listener counts.
 type conn struct {
 	net.Conn
-	of *listener
+	of   *listener
+	from string // its address
 
 	heard   atomic.Int64 // time of the last read or write, by the listener's clock
+	came    atomic.Int64 // likewise, when the connection began
 	stepped atomic.Int64 // likewise, when the connection, or a handler on it, last began or ended
 	serving atomic.Int32 // number of running handlers
 	held    atomic.Int32 // how many of these their client does not begin again
 	since   atomic.Int64 // when the first of these began, by the listener's clock
 	idle    atomic.Bool  // the last answer is complete, and no request has begun
-	who     string       // whose call the handler is for, "" if that is not known; guarded by the listener's mu
+	who     string       // for whom the handler works, or the last one of a Guard, "" if that is not known; guarded by the listener's mu
 	once    sync.Once
 }
 
@@ -205,17 +217,24 @@ func (c *conn) hear() { c.heard.Store(int64(c.of.now())) }
 
 func (c *conn) step() { c.stepped.Store(int64(c.of.now())) }
 
+// stays reports whether a call on c is one that is held, and began by that time.
+func (c *conn) stays(by int64) bool { return c.held.Load() > 0 && c.since.Load() <= by }
+
 // owed returns for how long c may not be closed for another: a new connection needs time to send a request, and a request to be answered, unless it is of
-// somebody who has many.
-func (c *conn) owed(now time.Duration, many bool) time.Duration {
-	grace := askGrace
+// somebody who has many. theirs is how many connections whoever has c has.
+func (c *conn) owed(now time.Duration, theirs int) time.Duration {
+	from, grace := c.stepped.Load(), askGrace
+	known := c.who != ""
+	if c.of.lasting && known && theirs > 1 {
+		from = c.came.Load() // or they would keep all of them by one short call after the other
+	}
 	switch {
 	case c.idle.Load():
 		return 0
-	case c.serving.Load() > 0 && !many:
+	case c.serving.Load() > 0 && !(known && theirs*aside > c.of.most):
 		grace = workGrace
 	}
-	return time.Duration(c.stepped.Load()) + grace - now
+	return time.Duration(from) + grace - now
 }
 
 // before reports whether c is to be closed rather than d. Bytes of an incomplete request do not count as progress.
