@@ -71,7 +71,7 @@ func readParams(params map[string]any, skills []a2a.AgentSkill) *Spec {
 		}
 	}
 	for k, v := range params {
-		if !slices.Contains(specFields, k) && shallow(v, maxDepth) {
+		if !slices.Contains(specFields, k) && !deep(v) {
 			put(&s.Extra, k, v)
 		}
 	}
@@ -162,12 +162,17 @@ func put[V any](m *map[string]V, k string, v V) {
 
 // schemaText returns the canonical text of a schema, with sorted keys and without spaces, or nil when v is no schema or too large.
 func schemaText(v any) json.RawMessage {
-	switch v.(type) {
+	switch v := v.(type) {
 	case map[string]any, bool:
+	case json.RawMessage: // see Pack
+		if len(v) == 0 || len(v) > MaxSchema || v[0] != '{' || deep(v) {
+			return nil
+		}
+		return v
 	default:
 		return nil
 	}
-	if !shallow(v, maxDepth) {
+	if deep(v) {
 		return nil
 	}
 	b, err := json.Marshal(v)
@@ -227,7 +232,7 @@ func scope(v any) string {
 
 // words returns the valid words of a list without duplicates, at most limit.
 func words(v any, limit int) []string {
-	list, _ := v.([]any)
+	list, _ := unpacked(v).([]any)
 	var out []string
 	for _, e := range list {
 		if w := word(e); w != "" && len(out) < limit && !slices.Contains(out, w) {
@@ -239,7 +244,7 @@ func words(v any, limit int) []string {
 
 // pairs returns the valid entries of a map, at most MaxLabels, the first ones by name.
 func pairs(v any) map[string]string {
-	m, _ := v.(map[string]any)
+	m, _ := unpacked(v).(map[string]any)
 	var out map[string]string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if s, ok := m[k].(string); ok && word(k) != "" && word(s) == s && len(out) < MaxLabels {

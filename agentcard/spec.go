@@ -35,7 +35,8 @@ type Spec struct {
 	TenantScope string   // the only tenant that may use the agent; "" is any, NoTenant is none
 	Patterns    []string // communication patterns, such as "coordinator_managed"
 	Limits      Limits
-	// Extra has other fields of an AgentSpec: evaluators, whose names a policy uses, and nats_subject, tools and others, which Cortex keeps only.
+	// Extra has other fields of an AgentSpec: evaluators, whose names a policy uses, and nats_subject, tools and others, which Cortex keeps only. Those
+	// of a card from [Pack] may be JSON.
 	Extra map[string]any
 }
 
@@ -55,6 +56,17 @@ type Limits struct {
 	TaskTimeout        time.Duration
 	LLMTimeout         time.Duration
 	MaxRetries         *int
+}
+
+// Evaluators returns the names of evaluators in Extra.
+func (s *Spec) Evaluators() (names []string) {
+	list, _ := unpacked(s.Extra[fieldEvaluators]).([]any)
+	for _, v := range list {
+		if name, ok := v.(string); ok && name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // SkillID returns a skill's identifier: its id, or its name when it has no id.

@@ -89,11 +89,9 @@ const (
 
 // evaluatorsOf returns the names of evaluators in an AgentSpec.
 func evaluatorsOf(spec *agentcard.Spec) (names []string) {
-	list, _ := spec.Extra["evaluators"].([]any)
-	for _, v := range list[:min(len(list), maxEvaluators)] {
-		if name, ok := v.(string); ok && name != "" {
-			names = append(names, prompt.Clean(name, maxEvaluator))
-		}
+	list := spec.Evaluators()
+	for _, name := range list[:min(len(list), maxEvaluators)] {
+		names = append(names, prompt.Clean(name, maxEvaluator))
 	}
 	return names
 }

@@ -20,30 +20,31 @@ import (
 type content struct {
 	card    *a2a.AgentCard
 	hash    string
-	size    int // of its JSON, in bytes
+	size    int // about what it takes of memory, in bytes
 	spec    *agentcard.Spec
 	skills  []string        // their ids, sorted
 	version *semver.Version // of the card; nil: not a semantic version
 }
 
-// hashOf returns a hash of a card's content, and the size of its JSON in bytes.
-func hashOf(c *a2a.AgentCard) (hash string, size int, err error) {
+// hashOf returns a hash of a card's content.
+func hashOf(c *a2a.AgentCard) (string, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), len(text), nil
+	return hex.EncodeToString(sum[:]), nil
 }
 
-func newContent(c *a2a.AgentCard, hash string, size int) *content {
+func newContent(c *a2a.AgentCard, hash string) *content {
+	c = agentcard.Pack(c)
 	skills := make([]string, len(c.Skills))
 	for i := range c.Skills {
 		skills[i] = agentcard.SkillID(&c.Skills[i])
 	}
 	slices.Sort(skills)
 	version, _ := semver.NewVersion(c.Version) // nil on an error
-	return &content{card: c, hash: hash, size: size, spec: agentcard.SpecOf(c), skills: slices.Compact(skills), version: version}
+	return &content{card: c, hash: hash, size: agentcard.Weight(c), spec: agentcard.SpecOf(c), skills: slices.Compact(skills), version: version}
 }
 
 // agent is the mutable state of an agent; readers get the Record made from it.
@@ -181,7 +182,15 @@ func (a *agent) content(hash string) *content {
 	return nil
 }
 
-// size returns the size of the distinct cards of the agent's instances, in bytes.
+// known returns the content with this hash if an instance of the agent has announced it.
+func (r *Registry) known(id, hash string) *content {
+	if a := r.agents[id]; a != nil {
+		return a.content(hash)
+	}
+	return nil
+}
+
+// size returns what the distinct cards of the agent's instances take, in bytes.
 func (a *agent) size() (n int) {
 	counted := map[*content]bool{}
 	for _, in := range a.instances {

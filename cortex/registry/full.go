@@ -11,7 +11,7 @@ import (
 const (
 	maxAgents    = 20_000    // of a registry, and as many hosts
 	maxInstances = 1_000     // of an agent, and of a host
-	maxBytes     = 128 << 20 // of the cards of all agents; instances with equal cards share one
+	maxBytes     = 128 << 20 // of memory for the cards of all agents; instances with equal cards share one
 
 	// Cards are announced again within this time: when none was ignored for so long, there is room again.
 	fullFor = 2 * time.Minute
@@ -24,13 +24,13 @@ type overfull struct {
 	at    time.Time
 }
 
-// isFull reports whether accepting c, with this hash and size, would exceed a limit. It logs that from time to time. r.mu is held.
-func (r *Registry) isFull(c *transport.Card, hash string, size int) bool {
+// isFull reports whether accepting c with this content, which may be new, would exceed a limit. It logs that from time to time. r.mu is held.
+func (r *Registry) isFull(c *transport.Card, is *content, isNew bool) bool {
 	a := r.agents[c.AgentID]
 	switch {
 	case a == nil && len(r.agents) >= maxAgents:
 	case a != nil && a.instances[c.Instance] == nil && len(a.instances) >= maxInstances:
-	case r.bytes+size > maxBytes && (a == nil || a.content(hash) == nil):
+	case isNew && r.bytes+is.size > maxBytes:
 	default:
 		return false
 	}

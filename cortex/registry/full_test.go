@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -46,4 +47,58 @@ func TestCardsAreBounded(t *testing.T) {
 	if _, ok := r.Snapshot().Get("late"); !ok {
 		t.Error("there is no room when another agent has left")
 	}
+}
+
+// TestMemoryOfCardsIsBounded: what counts is the memory of a card, and lists and objects in extensions take little.
+func TestMemoryOfCardsIsBounded(t *testing.T) {
+	card := func(id string, many any) *transport.Event {
+		c := &a2a.AgentCard{Name: id}
+		switch many := many.(type) {
+		case []a2a.AgentExtension:
+			c.Capabilities.Extensions = many
+		default:
+			c.Capabilities.Extensions = []a2a.AgentExtension{{URI: "urn:many", Params: map[string]any{"many": many}}}
+		}
+		return &transport.Event{ID: "c", From: id, Payload: &transport.Card{AgentID: id, Instance: "1", Card: c}}
+	}
+	extensions, lists := make([]a2a.AgentExtension, 300_000), make([]any, 300_000)
+	for i := range lists {
+		lists[i] = []any{}
+	}
+	known := func(what any) int {
+		r := registry.New(registry.Config{})
+		for i := range 20 {
+			r.Apply(card(fmt.Sprint("agent", i), what))
+		}
+		if n := len(r.Snapshot().Agents()); n == 20 == (len(r.Trouble()) > 0) {
+			t.Errorf("%d agents of 20 are known, and the trouble is %q", n, r.Trouble())
+		}
+		return len(r.Snapshot().Agents())
+	}
+	if n := known(extensions); n == 0 || n > 10 { // 900 kB as JSON, and 14 MB
+		t.Errorf("%d agents of 20 with many extensions are known", n)
+	}
+	if n := known(lists); n != 20 { // 12 MB, unless they are packed
+		t.Errorf("%d agents of 20 with a long list are known", n)
+	}
+}
+
+// TestMemoryOfKeptCardsIsBounded: cards that are remembered count.
+func TestMemoryOfKeptCardsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		for i := range 250 { // of 720 kB
+			s.notes[fmt.Sprint("agent", i)] = `{"card":{"name":"a","capabilities":{"extensions":[` + strings.Repeat("{},", 15_000) + `{}]}},"instances":[{"id":"1","ttl":3600000000000}]}`
+		}
+		l := live(t, registry.Config{Keep: s})
+		n := len(l.Snapshot().Agents())
+		if n == 0 || n == 250 || !strings.Contains(l.log.String(), "there are too many agents") {
+			t.Errorf("%d agents of 250 are remembered", n)
+		}
+		l.publish("one-more/1", transport.Card{Card: &a2a.AgentCard{Name: "one-more", Description: strings.Repeat("x", 1<<20)}})
+		if got := len(l.Snapshot().Agents()); got != n {
+			t.Errorf("%d agents are known, want the %d that are remembered", got, n)
+		}
+		l.stop()
+	})
 }

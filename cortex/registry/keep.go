@@ -270,7 +270,7 @@ func (r *Registry) recall(kept AgentNote) error {
 	if card == nil || len(card.Skills) > transport.MaxSkills {
 		return errors.New("its card is none")
 	}
-	hash, size, err := hashOf(card)
+	hash, err := hashOf(card)
 	if err != nil {
 		return fmt.Errorf("its card: %w", err)
 	}
@@ -285,12 +285,12 @@ func (r *Registry) recall(kept AgentNote) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if len(r.agents) >= maxAgents {
-		return nil
+	c := newContent(card, hash)
+	if len(r.agents) >= maxAgents || r.bytes+c.size > maxBytes {
+		return errors.New("there are too many agents")
 	}
 	a := r.agent(kept.ID)
 	a.registered, a.seen = k.RegisteredAt, k.LastSeen
-	c := newContent(card, hash, size)
 	r.serial++
 	for _, in := range k.Instances {
 		it := &instance{
@@ -300,6 +300,8 @@ func (r *Registry) recall(kept AgentNote) error {
 		it.spare(now)
 		a.instances[in.ID] = it
 	}
+	r.bytes += c.size - a.bytes
+	a.bytes = c.size
 	a.warned = a.cards()
 	return nil
 }

@@ -87,9 +87,9 @@ func New(cfg Config) *Registry {
 		announcer: announcer{make(chan *transport.Event, maxUnsaid)},
 	}
 	for _, w := range cfg.WellKnown {
-		hash, size, _ := hashOf(w.Card) // no error: the list was decoded from JSON
+		hash, _ := hashOf(w.Card) // no error: the list was decoded from JSON
 		a := r.agent(w.ID)
-		a.pinned = newContent(w.Card, hash, size)
+		a.pinned = newContent(w.Card, hash)
 		r.judge(a)
 	}
 	r.snapshot.Store(r.build())
@@ -236,7 +236,7 @@ func (r *Registry) find(id string) (int, bool) {
 
 // announced applies an announcement c from the event e.
 func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
-	hash, size, err := hashOf(c.Card)
+	hash, err := hashOf(c.Card)
 	if err != nil {
 		r.cfg.Logger.Warn("card is ignored: it cannot be compared", "agent", c.AgentID, "err", err)
 		return nil
@@ -244,7 +244,12 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if r.isFull(c, hash, size) {
+	known := r.known(c.AgentID, hash)
+	isNew := known == nil
+	if isNew {
+		known = newContent(c.Card, hash)
+	}
+	if r.isFull(c, known, isNew) {
 		return nil
 	}
 	retained, seen := !r.isSynced(), r.heardAt(e, now)
@@ -287,10 +292,6 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 		return nil
 	}
 	if in.content == nil || in.content.hash != hash {
-		known := a.content(hash)
-		if known == nil {
-			known = newContent(c.Card, hash, size)
-		}
 		r.serial++
 		in.content, in.announced = known, r.serial
 	}
