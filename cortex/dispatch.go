@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -22,12 +23,7 @@ const snapshotEvery = 512
 
 // dispatch sends the effects of a stored entry, and returns the conversation to the cache.
 func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, shown []a2a.TaskID) error {
-	o.stats.Entries.Add(1)
-	for id, r := range entry.Retries {
-		o.stats.Retries.Add(1)
-		o.log.InfoContext(o.within(ctx, conv.Conversation, "", id), "task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
-	}
-	o.observe(conv.Conversation, entry)
+	o.count(ctx, conv, entry)
 	o.track(conv.Conversation)
 	o.maker.GiveBack(ctx, conv.Conversation, entry)
 	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
@@ -44,6 +40,37 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 	}
 	o.folds.Put(conv)
 	return nil
+}
+
+// count counts a stored entry.
+func (o *Orchestrator) count(ctx context.Context, conv *cache.Fold, entry *conversation.Entry) {
+	o.stats.Entries.Add(1)
+	for id, r := range entry.Retries {
+		o.stats.Retries.Add(1)
+		o.log.InfoContext(o.within(ctx, conv.Conversation, "", id), "task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
+	}
+	o.observe(conv.Conversation, entry)
+}
+
+// countLate does for entry seq of the log, if it is one of two that may be there, or nil, what follows from an entry beside its effects: the store took it
+// without a word in time, as in an overload, so it was not counted then.
+func (o *Orchestrator) countLate(ctx context.Context, conv *cache.Fold, seq uint64, kept *cache.UnstoredEntry, lost *decide.Lost) {
+	var entry *conversation.Entry
+	switch {
+	case kept != nil:
+		entry = kept.Entry
+	case lost != nil:
+		entry = lost.Entry
+	default:
+		return
+	}
+	if !conv.Stands(entry, seq) {
+		return // another process was first
+	}
+	o.count(ctx, conv, entry)
+	o.maker.GiveBack(ctx, conv.Conversation, entry)
+	o.learner.Learn(conv.Conversation, entry)
+	o.outlines.note(conv, entry)
 }
 
 // send publishes the effects of entry seq, except those of shown tasks and a timer that is not needed.

@@ -81,7 +81,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	}
 	switch plan.Do {
 	case conversation.Repeat:
-		o.unstored.Take(d.unstored) // the entry was stored after all, or another one was
+		o.countLate(ctx, conv, plan.Seq, o.unstored.Take(d.unstored), d.lost) // the entry was stored after all, or another one was
 		o.stats.Redelivered.Add(1)
 		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:

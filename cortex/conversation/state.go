@@ -103,6 +103,21 @@ func (c *Conversation) Updated() time.Time { return c.at }
 // Undated reports whether the time of the last entry is unknown, as after a snapshot.
 func (c *Conversation) Undated() bool { return c.at.IsZero() }
 
+// Stands reports whether e, whose version is not known, is entry seq of the log. Of an entry that is not the last one it knows only if it has ended a
+// turn that is in the window.
+func (c *Conversation) Stands(e *Entry, seq uint64) bool {
+	if e.Seq != seq {
+		return false
+	}
+	if seq == c.Seq {
+		same := *e
+		same.Version = c.Version
+		return c.EndsWith(&same)
+	}
+	turn := c.Turn(e.Turn)
+	return turn != nil && turn.AnswerSeq == seq && turn.Answered.Equal(e.Time)
+}
+
 // EndsWith reports whether e is the last entry applied. After a power failure another entry may have its version.
 func (c *Conversation) EndsWith(e *Entry) bool {
 	if e.Cause == nil || e.Version != c.Version || e.Seq != c.Seq || !e.Time.Equal(c.at) {
