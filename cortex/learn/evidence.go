@@ -116,49 +116,55 @@ func writeEvidence(n *storage.Note, all []router.Evidence) (_ []router.Evidence,
 // Forget removes the evidence of a conversation from the notes about agents, since it contains the words of the conversation. It returns the ids of
 // the agents whose notes have changed, sorted. A running orchestrator reads them again, and drops unwritten evidence, when it gets a
 // [transport.Forget] of the conversation. Forget leaves unreadable notes as they are. After an error some notes may have changed; Forget may be
-// repeated.
+// repeated. It reads the notes of all agents, unlike [ForgetOf].
 //
 // Older versions of notes, with evidence that was removed or superseded, may still be in the store's files. So Forget also erases and rewrites the
 // notes of the agents in worked, which had tasks of the conversation.
 func Forget(ctx context.Context, notes storage.Notes, tenant, contextID string, worked ...string) (changed []string, err error) {
 	gone := evidenceOf(tenant, contextID)
-	var agents []string
 	for n, err := range notes.Notes(ctx, tenant, storage.NoteEvidence) {
 		if err != nil {
 			return nil, fmt.Errorf("what was learned about agents: %w", err)
 		}
 		if bytes.Contains(n.Value, []byte(gone)) { // few of many notes contain it
-			agents = append(agents, n.Key)
+			worked = append(worked, n.Key)
 		}
 	}
-	slices.Sort(agents)
-	for _, agent := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(agents, worked)))) {
-		if err := forgetOf(ctx, notes, tenant, agent, gone); err != nil {
+	return ForgetOf(ctx, notes, tenant, contextID, worked...)
+}
+
+// ForgetOf is [Forget] for a conversation in which no other agents than those in worked had tasks: nothing was learned from it about others.
+func ForgetOf(ctx context.Context, notes storage.Notes, tenant, contextID string, worked ...string) (changed []string, err error) {
+	gone := evidenceOf(tenant, contextID)
+	for _, agent := range slices.Compact(slices.Sorted(slices.Values(worked))) {
+		had, err := forgetOf(ctx, notes, tenant, agent, gone)
+		if err != nil {
 			return changed, fmt.Errorf("what was learned of %s: %w", agent, err)
 		}
-		if slices.Contains(agents, agent) {
+		if had {
 			changed = append(changed, agent)
 		}
 	}
 	return changed, nil
 }
 
-// forgetOf removes the evidence of a conversation from an agent's note, and erases the old version of the note.
-func forgetOf(ctx context.Context, notes storage.Notes, tenant, agent, conversation string) error {
+// forgetOf removes the evidence of a conversation from an agent's note, and erases the old version of the note. It reports whether there was some.
+func forgetOf(ctx context.Context, notes storage.Notes, tenant, agent, conversation string) (had bool, err error) {
 	l := &lesson{erased: []string{conversation}}
 	for range forgetTries {
 		n, err := notes.Note(ctx, tenant, storage.NoteEvidence, agent)
 		if err != nil || n.Version == 0 {
-			return err
+			return had, err
 		}
 		if all, err := readEvidence(&n); err == nil && slices.ContainsFunc(all, l.excludes) {
+			had = true
 			if n.Value, err = json.Marshal(slices.DeleteFunc(all, l.excludes)); err != nil {
-				return err
+				return had, err
 			}
 		}
 		if _, err = notes.EraseNote(ctx, tenant, storage.NoteEvidence, n); !errors.Is(err, storage.ErrConflict) {
-			return err
+			return had, err
 		}
 	}
-	return storage.ErrConflict
+	return had, storage.ErrConflict
 }

@@ -49,12 +49,14 @@ type Learner struct {
 	agents  map[string]known
 	records map[string]skills // by agent
 	dropped int
+	unused  int // lessons for which the router had no room
+	unnoted int // outcomes of agents for which there was no room
 }
 
 // known is what the router was taught about an agent, and the version of the note that it came from.
 type known struct {
-	evidence []router.Evidence
-	version  conversation.Version
+	from    []string // the conversations of the evidence; it may be there several times, or ""
+	version conversation.Version
 }
 
 // Config has the dependencies of a Learner.
@@ -188,7 +190,7 @@ func (s *Learner) write(ctx context.Context, all bool) {
 	all = all || s.size > maxLessons/2
 	s.size = 0
 	for agent, l := range pending {
-		if !all && l.waits(len(s.agents[agent].evidence)) && s.now().Sub(l.since) < learnLate {
+		if !all && l.waits(len(s.agents[agent].from)) && s.now().Sub(l.since) < learnLate {
 			rest := *l
 			rest.outcomes = nil
 			later[agent] = &rest
@@ -217,7 +219,7 @@ func (s *Learner) reread(ctx context.Context) {
 	gone := &lesson{erased: slices.Collect(maps.Keys(s.erased))}
 	if len(gone.erased) > 0 {
 		for agent, k := range s.agents {
-			if slices.ContainsFunc(k.evidence, gone.excludes) {
+			if slices.ContainsFunc(k.from, func(from string) bool { return from != "" && s.erased[from] }) {
 				todo[agent] = gone
 			}
 		}
@@ -313,14 +315,24 @@ func (s *Learner) read(n *storage.Note) []router.Evidence {
 	return all
 }
 
-// teach teaches the router the content of an agent's note.
+// teach teaches the router the content of an agent's note. It says from time to time that the router has no room for all of it.
 func (s *Learner) teach(agent string, all []router.Evidence, v conversation.Version) {
+	whole := s.router.Learn(agent, all)
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !whole {
+		s.unused++
+		if s.unused%100 == 1 {
+			s.log.Warn("what was learned of an agent is not all used: there is too much of all agents", "agent", agent, "so_far", s.unused)
+		}
+	}
 	if v == 0 {
 		delete(s.agents, agent)
-	} else {
-		s.agents[agent] = known{all, v}
+		return
 	}
-	s.mu.Unlock()
-	s.router.Learn(agent, all)
+	from := make([]string, len(all))
+	for i := range all {
+		from[i] = all[i].Conversation
+	}
+	s.agents[agent] = known{from, v}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,37 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 	if changed := len(s.changed) + len(s.erased); sum != maxLessons || changed != maxLessons {
 		t.Errorf("%d lessons and %d changes wait, want %d of each", sum, changed, maxLessons)
+	}
+}
+
+// TestWhatIsNotUsedIsSaid: when there is more evidence than the router has room for, it uses the newest, forgets what is erased, and the log says so.
+func TestWhatIsNotUsedIsSaid(t *testing.T) {
+	var log strings.Builder
+	index := router.New(&router.Options{MaxItems: 3})
+	s := New(Config{Notes: memstore.New(), Transport: memory.New(nil), Router: index, Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now})
+	evidence := func(agent string, many int) (all []router.Evidence) {
+		for i := range many {
+			all = append(all, router.Evidence{ID: fmt.Sprint(agent, i), Text: "sing a song", Time: time.Unix(int64(i), 0), Conversation: fmt.Sprint(i)})
+		}
+		return all
+	}
+	s.teach("anna", evidence("anna", 2), 1)
+	if log.Len() > 0 {
+		t.Errorf("the log says %s", &log)
+	}
+	s.teach("bert", evidence("bert", 4), 1)
+	s.teach("bert", evidence("bert", 5), 2)
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "agent=bert") {
+		t.Errorf("the log says %s, want one line about bert", &log)
+	}
+	if index.Learn("bert", evidence("bert", 2)) || !index.Learn("bert", evidence("bert", 1)) {
+		t.Error("the router has room for more, or less, than one item")
+	}
+	for i := range maxRecords + 3 {
+		s.note(fmt.Sprint(i), outcome{"sing", Record{Done: 1}})
+	}
+	if n := strings.Count(log.String(), "is not noted"); n != 1 {
+		t.Errorf("the log says %d times that agents are not noted, want once", n)
 	}
 }
 

@@ -139,6 +139,7 @@ func costOf(e *transport.Event) float64 {
 func (s *Learner) note(agent string, o outcome) {
 	s.mu.Lock()
 	if _, ok := s.records[agent]; !ok && len(s.records) >= maxRecords {
+		s.leaveOut(agent)
 		s.mu.Unlock()
 		return
 	}
@@ -185,6 +186,16 @@ func (s *Learner) setRecords(agent string, all skills) {
 		delete(s.records, agent)
 	case known || len(s.records) < maxRecords:
 		s.records[agent] = all
+	default:
+		s.leaveOut(agent)
+	}
+}
+
+// leaveOut counts outcomes for which there is no room, and logs some. mu is held.
+func (s *Learner) leaveOut(agent string) {
+	s.unnoted++
+	if s.unnoted%100 == 1 {
+		s.log.Warn("how an agent does its tasks is not noted: there are too many agents", "agent", agent, "max_agents", maxRecords, "so_far", s.unnoted)
 	}
 }
 

@@ -30,15 +30,18 @@ const (
 )
 
 // Learn replaces the evidence of an agent; no evidence removes it. The agent need not be in the index. Texts that the agent had already are not
-// parsed again.
-func (x *Index) Learn(id string, evidence []Evidence) {
+// parsed again. It reports whether there was room for all of it; otherwise the newest is used.
+func (x *Index) Learn(id string, evidence []Evidence) (whole bool) {
 	items := Newest(evidence, MaxEvidence)
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	before := x.learned[id]
+	room := max(x.maxItems-x.items+len(before), 0)
+	whole = len(items) <= room
+	items = items[:min(len(items), room)]
 	more := len(items) - len(before)
-	if slices.Equal(before, items) || more > 0 && x.items+more > maxItems {
-		return
+	if slices.Equal(before, items) {
+		return whole
 	}
 	a := x.agents[id]
 	var ls []lesson
@@ -58,6 +61,7 @@ func (x *Index) Learn(id string, evidence []Evidence) {
 		x.forget(a)
 		x.recall(a, ls)
 	}
+	return whole
 }
 
 // Newest returns the evidence that an Index would use if an agent could have at most most items: the newest first, without duplicates, with shortened

@@ -13,7 +13,8 @@ const Fits = 0.5
 
 // Options configures New. The zero value is valid.
 type Options struct {
-	Now func() time.Time // the clock by which evidence decays; nil is time.Now
+	Now      func() time.Time // the clock by which evidence decays; nil is time.Now
+	MaxItems int              // maximum number of items of evidence of all agents together; 0 is 1,048,576
 }
 
 // Index finds the agents that fit a request. All methods are safe for concurrent use.
@@ -33,16 +34,21 @@ type Index struct {
 	byName  map[string][]string // ids by their lower-case form
 	learned map[string][]Evidence
 	items   int // of all evidence
+
+	maxItems int
 }
 
 // New returns an empty Index. o may be nil.
 func New(o *Options) *Index {
 	x := &Index{
 		now: time.Now, seed: maphash.MakeSeed(), reader: newReader(), agents: map[string]*agent{}, byName: map[string][]string{},
-		learned: map[string][]Evidence{}, vocab: vocab{ids: map[uint64]uint32{}, learned: map[uint32][]posting{}},
+		learned: map[string][]Evidence{}, maxItems: maxItems, vocab: vocab{ids: map[uint64]uint32{}, learned: map[uint32][]posting{}},
 	}
 	if o != nil && o.Now != nil {
 		x.now = o.Now
+	}
+	if o != nil && o.MaxItems > 0 {
+		x.maxItems = o.MaxItems
 	}
 	x.pool.New = func() any { return &scratch{reader: newReader()} }
 	return x

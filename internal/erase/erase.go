@@ -43,8 +43,10 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	var done Erased
 	worked := map[string]bool{} // agents
 	var last conversation.Version
+	unlearn := learn.ForgetOf
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
 		if errors.Is(err, conversation.ErrDamaged) { // the agents of later entries are unknown
+			unlearn = learn.Forget
 			end, err := endOf(ctx, store, tenant, contextID)
 			if err != nil {
 				return done, err
@@ -66,6 +68,9 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 			worked[r.Agent] = true
 		}
 	}
+	if last == 0 { // an earlier deletion may have come as far as the log
+		unlearn = learn.Forget
+	}
 	note, err := begin(ctx, store, tenant, contextID, last)
 	if err != nil {
 		return done, err
@@ -86,7 +91,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 		return done, err
 	}
 	if notes, ok := store.(storage.Notes); ok {
-		agents, err := learn.Forget(ctx, notes, tenant, contextID, slices.Collect(maps.Keys(worked))...)
+		agents, err := unlearn(ctx, notes, tenant, contextID, slices.Collect(maps.Keys(worked))...)
 		if err != nil {
 			return done, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,17 @@ func TestConversationErasesNotes(t *testing.T) {
 	}
 }
 
+// looking knows whether all evidence was read.
+type looking struct {
+	*memstore.Store
+	all bool
+}
+
+func (s *looking) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storage.Note, error] {
+	s.all = s.all || kind == storage.NoteEvidence
+	return s.Store.Notes(ctx, tenant, kind)
+}
+
 // TestConversationUnlearns checks that the user's words in what a deleted conversation taught about agents are deleted too, also those
 // that a running orchestrator had not written yet, and that those of other conversations stay.
 func TestConversationUnlearns(t *testing.T) {
@@ -140,9 +152,13 @@ func TestConversationUnlearns(t *testing.T) {
 		say("kept", "one: words for one")
 		say("gone", "one: words that nobody has written yet")
 
-		done, err := erase.Conversation(t.Context(), store, bus, "", "gone")
+		looked := &looking{Store: store}
+		done, err := erase.Conversation(t.Context(), looked, bus, "", "gone")
 		if err != nil || done.Learned != 1 || done.Entries == 0 {
 			t.Errorf("Conversation = %+v, %v, want entries, and something learned of one agent", done, err)
+		}
+		if looked.all {
+			t.Error("what was learned about all agents was read")
 		}
 		<-time.After(time.Minute)
 		left := map[string][]string{}
