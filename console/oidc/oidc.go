@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -211,7 +212,7 @@ func (p *Provider) person(claims map[string]any) (who console.Person, err error)
 		if verified := claims["email_verified"]; verified != true && verified != "true" {
 			return who, fmt.Errorf("%s has not verified your email address, so it cannot say who you are", p.Name())
 		}
-		name = strings.ToLower(name) // addresses that differ by it are the same to people, and to nearly all servers
+		name = strings.Map(small, name) // addresses that differ by it are the same to people, and to nearly all servers
 	}
 	if name == "" {
 		return who, fmt.Errorf("%s does not say your %s", p.Name(), p.cfg.UserClaim)
@@ -225,6 +226,15 @@ func (p *Provider) person(claims map[string]any) (who console.Person, err error)
 	}
 	who.Operator = slices.ContainsFunc(p.cfg.Operator, func(c Claim) bool { return c.in(claims) })
 	return who, nil
+}
+
+// small returns the small letter of a capital. A letter that is not the capital of its small one stays: the Kelvin sign and the İ of Turkish would become a
+// plain k and i, and who has an address with these would be the person who has the plain one.
+func small(r rune) rune {
+	if s := unicode.ToLower(r); unicode.ToUpper(s) == r {
+		return s
+	}
+	return r
 }
 
 // in reports whether claims have a claim with its value.

@@ -314,6 +314,21 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestLookAlikeAddresses checks that the size of letters makes no other person of an address, and that a letter that only becomes another one's small letter
+// does: its address is somebody else's.
+func TestLookAlikeAddresses(t *testing.T) {
+	s := newSite(t, oidc.Config{})
+	for address, user := range map[string]string{
+		"MIKE@Example.COM": "mike@example.com", "ÉLÉONORE@example.com": "éléonore@example.com",
+		"mi\u212ae@example.com": "mi\u212ae@example.com", "m\u0130ke@example.com": "m\u0130ke@example.com",
+	} {
+		s.idp.is(map[string]any{"email": address, "email_verified": true})
+		if code, text, _ := get(t, browser(t, nil), s.URL+"/login/provider"); !strings.Contains(text, "Log out <bdi>"+user+"</bdi>") {
+			t.Errorf("%q is not %q here, with %d:\n%s", address, user, code, text)
+		}
+	}
+}
+
 // TestSessionsEnd checks that sessions are over after their time, that a person has not too many, and that an operator ends those of others.
 func TestSessionsEnd(t *testing.T) {
 	s := newSite(t, oidc.Config{UserClaim: "sub", Operator: []oidc.Claim{{Name: "role", Value: "operator"}}})
