@@ -35,6 +35,7 @@ const (
 	maxProgress  = 300                   // of a line of progress, in characters
 	maxLineBytes = 8 * maxProgress       // of its text, in bytes, before it is cleaned
 	maxLiveText  = 256 << 10             // of an answer that is being written, in bytes
+	maxEarly     = 64                    // agents whose progress waits for the log
 )
 
 // stream sends the events of one conversation to one browser.
@@ -50,6 +51,7 @@ type stream struct {
 	behind  chan struct{} // closed when live has overflowed
 	deltas  []*deltaEvent // not sent yet
 	written map[string]int
+	early   map[string]progressEvent // by agent: what it said last of a task that the log does not have yet
 }
 
 // Events as a browser gets them.
@@ -92,7 +94,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 	defer cancel()
 	s := &stream{
 		c: c, w: w, control: http.NewResponseController(w), who: who, turns: view.NewTurns(c.cfg.Client.Tenant, id, view.Keep{Turns: maxTurns, Text: maxText, All: maxLive}),
-		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int),
+		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int), early: make(map[string]progressEvent),
 	}
 	defer func() { c.kept.Give(who.User, s.kept) }()
 	if err := s.begin(); err != nil {
@@ -260,16 +262,16 @@ func (s *stream) hear(ctx context.Context, e *transport.Event) error {
 			if p.Status.Message != nil {
 				text = transport.Text(p.Status.Message.Parts)
 			}
-			return s.progress(ctx, e, p.TaskID, text)
+			return s.progress(e, p.TaskID, text)
 		}
 	case *a2a.TaskArtifactUpdateEvent:
 		if p.Artifact == nil {
 			return nil
 		}
 		if p.Artifact.ID == transport.TextArtifact {
-			return s.progress(ctx, e, p.TaskID, transport.Text(p.Artifact.Parts))
+			return s.progress(e, p.TaskID, transport.Text(p.Artifact.Parts))
 		}
-		return s.progress(ctx, e, p.TaskID, "makes "+prompt.Clean(p.Artifact.Name, maxWord))
+		return s.progress(e, p.TaskID, "makes "+prompt.Clean(p.Artifact.Name, maxWord))
 	}
 	if !own {
 		return nil
@@ -330,19 +332,41 @@ func (s *stream) flush() error {
 	return nil
 }
 
-// progress sends what an agent says of its task.
-func (s *stream) progress(ctx context.Context, e *transport.Event, id a2a.TaskID, text string) error {
-	t := s.turns.Conversation.Tasks[id]
-	if t == nil { // agents are faster than the sign that they were given something
-		if err := s.catchUp(ctx, s.turns.Conversation.Version); err != nil {
-			return err
-		}
-		t = s.turns.Conversation.Tasks[id]
-	}
-	if text = prompt.Clean(text, maxProgress); text == "" || t == nil || t.Agent != e.From {
+// progress sends what an agent says of its task. Agents are faster than the sign that they were given something: then it waits for the log, which is not
+// read for it, since every agent may speak here as often as it likes of tasks that nobody has.
+func (s *stream) progress(e *transport.Event, id a2a.TaskID, text string) error {
+	if text = prompt.Clean(text, maxProgress); text == "" {
 		return nil
 	}
-	return s.send("progress", 0, progressEvent{string(id), text})
+	t := s.turns.Conversation.Tasks[id]
+	switch {
+	case t != nil && t.Agent == e.From:
+		return s.send("progress", 0, progressEvent{string(id), text})
+	case t != nil:
+		return nil
+	}
+	if _, ok := s.early[e.From]; ok || len(s.early) < maxEarly {
+		s.early[e.From] = progressEvent{string(id), text}
+	}
+	return nil
+}
+
+// tellEarly sends what agents have said of tasks that the log did not have then.
+func (s *stream) tellEarly() error {
+	for from, p := range s.early {
+		t := s.turns.Conversation.Tasks[a2a.TaskID(p.Task)]
+		if t == nil {
+			continue
+		}
+		delete(s.early, from)
+		if t.Agent != from {
+			continue
+		}
+		if err := s.send("progress", 0, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // read waits until the stream may read a part of the store, until leave is called.
@@ -415,7 +439,7 @@ func (s *stream) catchUp(ctx context.Context, after conversation.Version) error 
 			return err
 		}
 	}
-	return nil
+	return s.tellEarly()
 }
 
 // Bounds of what streams of long conversations keep of them in memory, in bytes.
