@@ -192,7 +192,7 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, who Person) error
 		data.Turns = append(data.Turns, c.turnData(t, turns, who))
 		open = open || t.Open()
 	}
-	for _, t := range c.pending.without(id, c.cfg.Now(), turns.Has) {
+	for _, t := range c.pending.shown(id, who.User, c.cfg.Now(), turns.Has) {
 		data.Turns = append(data.Turns, c.turnData(t, turns, who))
 		open, data.New = true, false
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +33,8 @@ func bytesOf(t *view.Turn) int {
 	return n
 }
 
-// add remembers a message as the turn that it begins.
+// add remembers a message as the turn that it begins. Of a sender in a conversation it remembers as many as a page shows, since anybody may say anything
+// anywhere until it is refused. When there are too many, whoever has most loses the oldest of theirs.
 func (p *pending) add(contextID string, t *view.Turn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,18 +42,74 @@ func (p *pending) add(contextID string, t *view.Turn) {
 		p.of = make(map[string][]*view.Turn)
 	}
 	size := bytesOf(t)
+	if size > pendingBytes {
+		return
+	}
+	own := 0
+	for _, old := range p.of[contextID] {
+		if old.From == t.From {
+			own++
+		}
+	}
+	if own >= maxTurns {
+		p.drop(contextID, slices.IndexFunc(p.of[contextID], func(old *view.Turn) bool { return old.From == t.From }))
+	}
 	full := func() bool { return p.n >= maxPending || p.b+size > pendingBytes }
 	if full() {
 		for id, all := range p.of {
 			p.keep(id, all, func(old *view.Turn) bool { return t.Began.Sub(old.Began) < pendingLife })
 		}
 	}
-	if full() {
-		return
+	for full() {
+		p.makeRoom()
 	}
 	p.of[contextID] = append(p.of[contextID], t)
 	p.n++
 	p.b += size
+}
+
+// makeRoom forgets the oldest message of whoever has most. The caller holds p.mu, and there is one.
+func (p *pending) makeRoom() {
+	const each = pendingBytes / maxPending // what a message counts beside its bytes
+	has := map[string]int{}
+	most := ""
+	for _, all := range p.of {
+		for _, t := range all {
+			if has[t.From] += bytesOf(t) + each; has[t.From] > has[most] {
+				most = t.From
+			}
+		}
+	}
+	in, at := "", -1
+	var oldest time.Time
+	for id, all := range p.of {
+		if i := slices.IndexFunc(all, func(t *view.Turn) bool { return t.From == most }); i >= 0 && (at < 0 || all[i].Began.Before(oldest)) {
+			in, at, oldest = id, i, all[i].Began
+		}
+	}
+	p.drop(in, at)
+}
+
+// drop forgets one message. The caller holds p.mu.
+func (p *pending) drop(contextID string, i int) {
+	all := p.of[contextID]
+	p.n, p.b = p.n-1, p.b-bytesOf(all[i])
+	if p.of[contextID] = slices.Delete(all, i, i+1); len(all) == 1 {
+		delete(p.of, contextID)
+	}
+}
+
+// shown returns the pending turns that a page of a conversation shows to a person, as without does: the newest of their own, since nobody knows yet whether
+// others may speak there.
+func (p *pending) shown(contextID, who string, now time.Time, logged func(id string) bool) []*view.Turn {
+	own := slices.DeleteFunc(p.without(contextID, now, logged), func(t *view.Turn) bool { return t.From != who })
+	first, size := len(own), 0
+	for ; first > 0; first-- {
+		if size += bytesOf(own[first-1]); size > maxShown && first < len(own) {
+			break
+		}
+	}
+	return own[first:]
 }
 
 // keep forgets the turns of a conversation that are not wanted. The caller holds p.mu.

@@ -50,3 +50,33 @@ func TestPendingIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestPendingOfStrangers has somebody say ten thousand things, in one conversation and in many: pages of others show none of them, their own page shows a
+// few, and what somebody else has said before is still remembered.
+func TestPendingOfStrangers(t *testing.T) {
+	var p pending
+	now := time.Unix(1e9, 0)
+	unlogged := func(string) bool { return false }
+	p.add("c", &view.Turn{ID: "ada's", From: "user:ada", Began: now, Text: "hello"})
+	text := strings.Repeat("x", 100<<10)
+	for i := range 10_000 {
+		in := "c"
+		if i%2 == 0 {
+			in = fmt.Sprint("c", i)
+		}
+		p.add(in, &view.Turn{ID: fmt.Sprint(i), From: "user:bob", Began: now.Add(time.Duration(i+1) * time.Millisecond), Text: text})
+	}
+	if all := p.shown("c", "user:ada", now, unlogged); len(all) != 1 || all[0].ID != "ada's" {
+		t.Errorf("ada's page shows %d pending messages, want hers", len(all))
+	}
+	all := p.shown("c", "user:bob", now, unlogged)
+	if len(all) == 0 || all[len(all)-1].ID != "9999" || len(all) > maxTurns || len(all)*len(text) > maxShown {
+		t.Errorf("bob's page shows %d pending messages", len(all))
+	}
+	if p.n > maxPending || p.b > pendingBytes {
+		t.Errorf("%d messages are kept, with %d bytes", p.n, p.b)
+	}
+	if p.add("c", &view.Turn{ID: "large", From: "user:bob", Began: now, Text: strings.Repeat("x", maxShown+1)}); len(p.shown("c", "user:bob", now, unlogged)) != 1 {
+		t.Error("a large message is not shown alone")
+	}
+}

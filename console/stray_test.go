@@ -32,7 +32,8 @@ func (l *loads) Load(ctx context.Context, tenant, contextID string, after conver
 }
 
 // TestStrayProgress has an agent tell a thousand times of tasks that nobody has, in somebody's conversation: its log is not read for it, and a browser that
-// looks at it is not told to begin anew.
+// looks at it is not told to begin anew. Nor is it told why
+// somebody else may not speak there.
 func TestStrayProgress(t *testing.T) {
 	var bus *hearing
 	var store *loads
@@ -91,6 +92,18 @@ func TestStrayProgress(t *testing.T) {
 	}
 	if got("resync")() {
 		t.Error("the browser is to begin anew")
+	}
+	for who, text := range map[string]string{"user:bob": "what bob may not say", "user": "what you may not say"} {
+		say(&transport.Event{From: transport.Cortex, Payload: &a2a.Message{
+			ID: who, Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(text)},
+			Metadata: map[string]any{transport.MetaTurn: "refused " + who, transport.MetaRequester: who},
+		}})
+	}
+	until(t, "the browser is told what its person may not say", got("what you may not say"))
+	say(&transport.Event{From: transport.Cortex, Payload: &transport.Delta{Turn: turn, Attempt: "a", Text: "last"}})
+	until(t, "all is handled", got("last"))
+	if got("what bob may not say")() {
+		t.Error("it is told what somebody else may not say")
 	}
 	cancel()
 	<-ended

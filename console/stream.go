@@ -237,6 +237,9 @@ func shown(e *transport.Event) (*transport.Event, int64) {
 		is.Payload = &a2a.Task{ID: p.ID, ContextID: p.ContextID}
 	case *a2a.Message:
 		is.Payload = &a2a.Message{ID: p.ID, Role: p.Role, Parts: cut(p.Parts, maxText), Metadata: map[string]any{transport.MetaTurn: transport.MetaString(p, transport.MetaTurn)}}
+		if who := transport.MetaString(p, transport.MetaRequester); who != "" {
+			is.Payload.(*a2a.Message).Metadata[transport.MetaRequester] = who
+		}
 	}
 	return &is, n
 }
@@ -285,6 +288,9 @@ func (s *stream) hear(ctx context.Context, e *transport.Event) error {
 	if m, ok := e.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleAgent && s.turns.Conversation.Turn(transport.MetaString(m, transport.MetaTurn)) == nil {
 		turn := transport.MetaString(m, transport.MetaTurn)
 		s.c.pending.without(s.turns.Conversation.ContextID, s.c.cfg.Now(), func(id string) bool { return id == turn })
+		if transport.MetaString(m, transport.MetaRequester) != s.who.User {
+			return nil // what others may not say here is for them
+		}
 		return s.send("notice", 0, noticeEvent{prompt.CleanText(transport.Text(m.Parts), maxText), "t-" + turn}) // the answer to a message that is in no log
 	}
 	return nil
