@@ -88,16 +88,16 @@ func (s *Server) follow(ctx context.Context, c *caller, b *begun, on bool, yield
 	}
 }
 
-// listen returns a channel that has a value when something has happened in a conversation, until the function is called.
+// listen returns a channel that has a value when Cortex has said that something has happened in a conversation, until the function is called. What others
+// say there changes no task before Cortex has read it, and everybody may say anything, as often as they like.
 func (c *caller) listen(ctx context.Context, contextID string) (<-chan struct{}, func()) {
 	ctx, stop := context.WithCancel(ctx)
 	woken := make(chan struct{}, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
-		_ = c.Listen(ctx, contextID, func(*transport.Event) { // the task is read now and then anyway
-			select {
-			case woken <- struct{}{}:
-			default:
+		_ = c.Listen(ctx, contextID, func(e *transport.Event) { // the task is read now and then anyway
+			if e.From == transport.Cortex {
+				signal(woken)
 			}
 		})
 	})
