@@ -25,7 +25,8 @@ const (
 	lostFor   = 24 * time.Hour   // when nobody asks for them any more
 	askedFor  = 30 * 24 * time.Hour
 	sweepEach = time.Minute
-	scanEach  = 200 * time.Millisecond // between two searches for tasks of other replicas
+	scanEach  = 200 * time.Millisecond // between two searches for tasks of other replicas, at most
+	scanShare = 9                      // times as long as a search took, which is how long the next one waits
 )
 
 // maxNoted bounds what is kept of a result in a note, in bytes. Text beyond it is lost when Cortex is killed just then.
@@ -91,19 +92,27 @@ type book struct {
 	b     *bridge
 	notes storage.Notes
 
-	turn *semaphore.Weighted // of who stores a note
+	turn  *semaphore.Weighted // of who stores a note
+	began time.Time           // when the notes were read last; of whoever has the turn
 
 	mu   sync.Mutex
 	by   map[string]*sent
-	scan time.Time // when the notes were read last
+	scan time.Time // when the notes may be read again
 }
 
 // read takes over the tasks of an earlier process, or of another replica.
-func (k *book) read(ctx context.Context) error {
+func (k *book) read(ctx context.Context) error { return k.readSince(ctx, time.Now()) }
+
+// readSince is read, unless that has begun since then.
+func (k *book) readSince(ctx context.Context, then time.Time) error {
 	if err := k.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer k.turn.Release(1)
+	if k.began.After(then) {
+		return nil
+	}
+	began := time.Now()
 	for n, err := range k.notes.Notes(ctx, k.b.at.Tenant, storage.NoteSent) {
 		if err != nil {
 			return fmt.Errorf("read the notes of tasks: %w", err)
@@ -123,7 +132,8 @@ func (k *book) read(ctx context.Context) error {
 		k.mu.Unlock()
 	}
 	k.mu.Lock()
-	k.scan = time.Now()
+	now := time.Now()
+	k.began, k.scan = began, now.Add(min(scanEach, scanShare*now.Sub(began)))
 	k.mu.Unlock()
 	return nil
 }
@@ -274,26 +284,21 @@ func (k *book) of(id string) *sent {
 	return k.by[id]
 }
 
-// find is of, and reads the notes of other replicas, at most once in a while, for a task that is not known.
+// find is of, and reads the notes of other replicas for a task that is not known. That takes a tenth of the time: anybody can answer what was never asked, and
+// the answers behind wait meanwhile.
 func (k *book) find(ctx context.Context, id string) (*sent, error) {
 	if s := k.of(id); s != nil {
 		return s, nil
 	}
+	came := time.Now()
 	k.mu.Lock()
-	pause := time.Until(k.scan.Add(scanEach))
+	pause := time.Until(k.scan)
 	k.mu.Unlock()
-	if pause > 0 {
-		if rest.For(ctx, pause) != nil {
-			return nil, context.Cause(ctx)
-		}
+	if pause > 0 && rest.For(ctx, pause) != nil {
+		return nil, context.Cause(ctx)
 	}
-	k.mu.Lock()
-	again := time.Since(k.scan) >= scanEach
-	k.mu.Unlock()
-	if again { // else somebody else has read them meanwhile
-		if err := k.read(ctx); err != nil {
-			return nil, err
-		}
+	if err := k.readSince(ctx, came); err != nil {
+		return nil, err
 	}
 	return k.of(id), nil
 }

@@ -1,6 +1,8 @@
 package rockbot
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"io"
 	"net"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/cortex-orchestrator/cortex/bridge/rockbot/rockbottest"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // TestTopology has RockBot declare all of its queues anew, as its first generation does, where Cortex was before: RabbitMQ refuses none.
@@ -84,6 +87,8 @@ type proxy struct {
 	// conns are nil while it is cut.
 	conns   map[net.Conn]bool
 	refused int // connections while it was cut
+	// said are frames that are given to the clients as if RabbitMQ had sent them; nil: all bytes are passed on as they come.
+	said chan []byte
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -109,6 +114,9 @@ func newProxy(t *testing.T, to string) *proxy {
 			p.mu.Unlock()
 			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
 				passing.Go(func() {
+					if p.said != nil && pair[0] == in {
+						p.frames(in, out)
+					}
 					_, _ = io.Copy(pair[0], pair[1])
 					pair[0].Close()
 				})
@@ -121,6 +129,82 @@ func newProxy(t *testing.T, to string) *proxy {
 		passing.Wait()
 	})
 	return p
+}
+
+// frames passes the frames of RabbitMQ on, and what is said between them.
+func (p *proxy) frames(to, from net.Conn) {
+	read := make(chan []byte)
+	defer func() {
+		for range read { //nolint:revive // until the connection has ended
+		}
+	}()
+	go func() {
+		defer close(read)
+		for {
+			head := make([]byte, 7)
+			if _, err := io.ReadFull(from, head); err != nil {
+				return
+			}
+			frame := append(head, make([]byte, binary.BigEndian.Uint32(head[3:])+1)...)
+			if _, err := io.ReadFull(from, frame[7:]); err != nil {
+				return
+			}
+			read <- frame
+		}
+	}()
+	for {
+		var frame []byte
+		ok := true
+		select {
+		case frame, ok = <-read:
+		case frame = <-p.said:
+		}
+		if !ok {
+			return
+		}
+		if _, err := to.Write(frame); err != nil {
+			from.Close()
+			return
+		}
+	}
+}
+
+// method returns a frame of a method of the class connection.
+func method(id byte, arguments string) []byte {
+	body := "\x00\x0a\x00" + string(id) + arguments
+	return []byte("\x01\x00\x00\x00\x00\x00" + string(rune(len(body))) + body + "\xce")
+}
+
+// TestBlocked has RabbitMQ take no messages for a while, as when it lacks memory: that is said, and a task that waits is done then.
+func TestBlocked(t *testing.T) {
+	w := newWorld(t)
+	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
+	p := newProxy(t, at)
+	p.said = make(chan []byte)
+	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
+	w.serve()
+	agent := w.agent(&rockbottest.Program{Name: "Echo", Skills: []string{"echo"}})
+	p.said <- method(60, "\x0alow on ram")
+	w.Until("it is told", func() bool {
+		return w.Waits() != nil && contains(w.Waits().Error(), "takes no messages now: low on ram")
+	})
+	w.Until("it is logged", func() bool { return contains(w.Log.String(), "takes no messages now") })
+	turn := w.Send(agent.Name, "echo", "ping", "")
+	w.Until("the task is noted", func() bool {
+		for n, err := range w.Store.Notes(t.Context(), "", storage.NoteSent) {
+			if s := (sent{}); err == nil && json.Unmarshal(n.Value, &s) == nil && s.Context == turn.ContextID {
+				return !s.Confirmed
+			}
+		}
+		return false
+	})
+	p.said <- method(61, "")
+	if said := w.Answer(turn); said != "ping" {
+		t.Errorf("the answer is %q", said)
+	}
+	if why := w.Waits(); why != nil {
+		t.Errorf("it works, and tells that it waits: %v", why)
+	}
 }
 
 // cut ends all connections, and lets none in until mend.

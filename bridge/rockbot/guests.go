@@ -23,6 +23,9 @@ import (
 // maxGuests bounds the number of RockBot's agents.
 const maxGuests = 4096
 
+// tellAgain is how long it is not logged again why a card is left out.
+const tellAgain = time.Hour
+
 // lookEach is the time between two looks at all agents.
 const lookEach = 10 * time.Second
 
@@ -73,9 +76,10 @@ type guests struct {
 	notes storage.Notes
 	more  chan struct{} // holds one when there is something to do
 
-	mu   sync.Mutex
-	by   map[string]*guest
-	told map[string]bool // what was logged of cards that are left out
+	mu    sync.Mutex
+	by    map[string]*guest
+	told  map[string]bool // what was logged of cards that are left out
+	since time.Time       // when that began
 }
 
 // wake has run look at all agents again.
@@ -130,10 +134,15 @@ func (gs *guests) hear(d *amqp.Delivery) {
 	}
 }
 
-// tell logs why a card is left out, once for each reason.
+// tell logs why a card is left out, once for each reason, and again after a while: what strangers send must not be all that is ever told.
 func (gs *guests) tell(why, of string) {
+	of, why = shorten.Line(of, maxName), shorten.Line(why, 500)
 	key := why + "\n" + of
 	gs.mu.Lock()
+	if now := gs.b.now(); now.Sub(gs.since) >= tellAgain {
+		clear(gs.told)
+		gs.since = now
+	}
 	known := gs.told[key]
 	if len(gs.told) < maxGuests {
 		gs.told[key] = true
@@ -142,7 +151,7 @@ func (gs *guests) tell(why, of string) {
 	}
 	gs.mu.Unlock()
 	if !known {
-		gs.b.at.Logger.Warn("agent of RockBot is left out", "agent", shorten.Line(of, maxName), "err", shorten.Line(why, 500))
+		gs.b.at.Logger.Warn("agent of RockBot is left out", "agent", of, "err", why)
 	}
 }
 

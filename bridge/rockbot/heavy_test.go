@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -75,5 +77,30 @@ func TestHeavyCards(t *testing.T) {
 	}
 	if err := gs.put(&card{AgentName: "long", Skills: []*skill{{ID: strings.Repeat("x", maxWord+9)}}}, false, time.Now()); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("a long id: %v", err)
+	}
+}
+
+// TestManyReasons sends cards that are none, in ever other names: what is remembered of them is little, and an agent that is left out is told a while later.
+func TestManyReasons(t *testing.T) {
+	w := newWorld(t)
+	b, err := newBridge(w.site(), &w.o, w.times)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gs := b.guests
+	for i := range maxGuests + 9 {
+		gs.hear(&amqp.Delivery{Body: []byte("none"), Headers: amqp.Table{"rb-source": fmt.Sprint(i) + strings.Repeat("x", 100_000)}})
+	}
+	kept := 0
+	for key := range gs.told {
+		kept += len(key)
+	}
+	if kept > maxGuests*1000 {
+		t.Errorf("%d bytes are remembered of cards that are none", kept)
+	}
+	gs.since = gs.since.Add(-tellAgain)
+	gs.hear(&amqp.Delivery{Body: []byte(`{"agentName":"user"}`)})
+	if !contains(w.Log.String(), "kept for people") {
+		t.Error("it is not told that an agent is left out")
 	}
 }

@@ -1,6 +1,7 @@
 package rockbot
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/cortex-orchestrator/cortex/internal/rest"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 const (
@@ -24,7 +26,8 @@ const (
 	dialTime  = 10 * time.Second
 	heartbeat = 10 * time.Second
 
-	maxReasons = 8 // that are said of one absence
+	toldEach   = time.Minute // that RabbitMQ takes no messages
+	maxReasons = 8           // that are said of one absence
 )
 
 var (
@@ -45,6 +48,8 @@ type line struct {
 	// begin declares and consumes what is needed on a new connection.
 	begin func(ctx context.Context, s *session) error
 
+	told time.Time // when it was logged last that RabbitMQ takes nothing; of run only
+
 	mu sync.Mutex
 	is *session
 	up chan struct{} // closed while there is a session
@@ -60,10 +65,7 @@ func (l *line) run(ctx context.Context) error {
 	pauses.Reset()
 	told := map[string]bool{}
 	for {
-		up, err := l.session(ctx, func() {
-			l.log.Info("connected to RabbitMQ", "address", shown(l.address))
-			l.waits(nil)
-		})
+		up, err := l.session(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -79,6 +81,19 @@ func (l *line) run(ctx context.Context) error {
 		if err := rest.For(ctx, pauses.NextBackOff()); err != nil {
 			return err
 		}
+	}
+}
+
+// flows says that RabbitMQ takes messages, or why it does not: tasks and answers wait then, and nothing else would say so.
+func (l *line) flows(why string) {
+	if why == "" {
+		l.waits(nil)
+		return
+	}
+	l.waits(fmt.Errorf("RabbitMQ at %s takes no messages now: %s", shown(l.address), why))
+	if now := time.Now(); now.Sub(l.told) >= toldEach { // it may change its mind again and again
+		l.log.Warn("RabbitMQ takes no messages now: tasks and answers wait until it does", "address", shown(l.address), "err", why)
+		l.told = now
 	}
 }
 
@@ -112,7 +127,7 @@ func (l *line) clean(err error) string {
 }
 
 // session connects, and returns when that has ended. up says whether all was declared.
-func (l *line) session(ctx context.Context, connected func()) (up bool, err error) {
+func (l *line) session(ctx context.Context) (up bool, err error) {
 	s, err := dial(ctx, l.address)
 	if err != nil {
 		return false, err
@@ -127,7 +142,8 @@ func (l *line) session(ctx context.Context, connected func()) (up bool, err erro
 	if err := l.begin(working, s); err != nil {
 		return false, err
 	}
-	connected()
+	l.log.Info("connected to RabbitMQ", "address", shown(l.address))
+	s.flow(working, l.flows)
 	l.set(s)
 	defer l.set(nil)
 	select {
@@ -227,7 +243,7 @@ func (l *line) send(ctx context.Context, m *letter) error {
 // tell publishes a letter of which it does not matter whether it arrives.
 func (l *line) tell(m *letter) {
 	s := l.now()
-	if s == nil {
+	if s == nil || s.isBlocked() {
 		return
 	}
 	if p, err := m.publishing(time.Now()); err == nil {
@@ -247,8 +263,12 @@ type session struct {
 	end   func(error)
 	err   error // why it has ended
 
+	blocks <-chan amqp.Blocking
+
 	mu       sync.Mutex
 	returned map[string]bool // messages, by id
+	blocked  string          // why RabbitMQ takes no messages; "": it does
+	free     chan struct{}   // closed while it does
 }
 
 // dial connects, with TLS if the URL says so.
@@ -269,6 +289,9 @@ func dial(ctx context.Context, address string) (*session, error) {
 	s := &session{
 		conn: conn, slots: make(chan struct{}, atOnce), returns: make(chan amqp.Return, atOnce), ended: make(chan struct{}), returned: map[string]bool{},
 	}
+	s.free = make(chan struct{})
+	close(s.free)
+	s.blocks = conn.NotifyBlocked(make(chan amqp.Blocking, 1))
 	var once sync.Once
 	s.end = func(err error) {
 		once.Do(func() {
@@ -289,6 +312,71 @@ func (s *session) watch(closed <-chan *amqp.Error) {
 		}
 		s.end(errLost)
 	}()
+}
+
+// flow says by told whether RabbitMQ takes messages, now and until the session or ctx ends. It takes none while it lacks memory or room on its disk: it
+// reads nothing more from the connection then, and keeps it.
+func (s *session) flow(ctx context.Context, told func(why string)) {
+	told("")
+	s.wg.Go(func() {
+		for {
+			select {
+			case b, ok := <-s.blocks:
+				if !ok {
+					return
+				}
+				why := ""
+				if b.Active {
+					why = cmp.Or(shorten.Line(b.Reason, maxReason), "it does not say why")
+				}
+				if s.block(why) {
+					told(why)
+				}
+			case <-s.ended:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// block notes why RabbitMQ takes no messages, with "" that it does, and reports whether that is another state.
+func (s *session) block(why string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.blocked
+	s.blocked = why
+	switch {
+	case was == "" && why != "":
+		s.free = make(chan struct{})
+	case was != "" && why == "":
+		close(s.free)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *session) isBlocked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blocked != ""
+}
+
+// flowing waits until RabbitMQ takes messages: a write would have no end, and nobody else could write meanwhile.
+func (s *session) flowing(ctx context.Context) error {
+	s.mu.Lock()
+	free := s.free
+	s.mu.Unlock()
+	select {
+	case <-free:
+		return nil
+	case <-s.ended:
+		return errLost
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (s *session) why() error {
@@ -345,6 +433,9 @@ func (s *session) publish(ctx context.Context, m *letter) error {
 		return errLost
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	if err := s.flowing(ctx); err != nil {
+		return err
 	}
 	confirmed, err := s.pub.PublishWithDeferredConfirm(exchange, m.topic, true, false, p)
 	if err != nil {
