@@ -20,6 +20,8 @@ const (
 	defaultPage = 50
 	mostPage    = 100
 	maxPage     = 4 << 20 // bytes of the texts of its tasks, with which a page ends
+	mostAgain   = 2       // conversations that are read once more for a page, which ends with the next one
+	mostRead    = 4       // conversations whose tasks a list has at a time
 	mostListed  = 16384   // tasks whose changes are remembered, so that an unchanged conversation is not read again
 )
 
@@ -123,8 +125,8 @@ func (s *Server) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a
 	out := &a2a.ListTasksResponse{Tasks: []*a2a.Task{}, TotalSize: len(found), PageSize: size}
 	var last *place
 	var texts int64
-	read := map[string][]*record{}
-	for _, p := range found {
+	read, again := map[string][]*record{}, 0
+	for i, p := range found {
 		if after.ID != "" && p.compare(after.At, after.ID) <= 0 {
 			continue
 		}
@@ -133,19 +135,57 @@ func (s *Server) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a
 			break
 		}
 		if read[p.in] == nil {
+			if len(read) == mostRead {
+				clear(read)
+			}
 			if read[p.in], err = s.read(ctx, c, p.in, ""); err != nil {
 				return nil, err
 			}
 		}
-		i := slices.IndexFunc(read[p.in], func(r *record) bool { return r.id == p.id })
-		if i < 0 {
+		r := of(read[p.in], p.id)
+		if r != nil && r.brief {
+			if again == mostAgain && last != nil {
+				out.NextPageToken = cursor{after.Then, last.then.at, last.id}.String()
+				break
+			}
+			again++
+			if read[p.in], err = s.readWhole(ctx, c, p.in, next(found[i:], size-len(out.Tasks))...); err != nil {
+				return nil, err
+			}
+			if r = of(read[p.in], p.id); r != nil && r.brief { // it ended before the others
+				if read[p.in], err = s.readWhole(ctx, c, p.in, p.id); err != nil {
+					return nil, err
+				}
+				r = of(read[p.in], p.id)
+			}
+		}
+		if r == nil {
 			continue // it was deleted just now
 		}
-		t := s.show(ctx, c, read[p.in][i], v)
+		t := s.show(ctx, c, r, v)
 		texts += textsOf(t)
 		last, out.Tasks = p, append(out.Tasks, t)
 	}
 	return out, nil
+}
+
+// of returns the record of a task, or nil.
+func of(records []*record, id a2a.TaskID) *record {
+	i := slices.IndexFunc(records, func(r *record) bool { return r.id == id })
+	if i < 0 {
+		return nil
+	}
+	return records[i]
+}
+
+// next returns the tasks of the first one's conversation among the next n.
+func next(found []*place, n int) (ids []a2a.TaskID) {
+	for _, p := range found[:min(n, len(found))] {
+		if p.in == found[0].in {
+			ids = append(ids, p.id)
+		}
+	}
+	return ids
 }
 
 // textsOf returns what the texts of a task take, in bytes.

@@ -11,11 +11,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// readBytes bounds the memory of all readings, in bytes as estimated.
-const readBytes = 64 << 20
+// Bounds of readings, in bytes as estimated.
+const (
+	readBytes = 64 << 20 // of all that are kept
+	readTexts = 8 << 20  // of the texts of tasks that are over, in one reading: those of the tasks that ended first are left out beyond it
+
+	// What conversations take while they are read from their beginnings.
+	readRoom      = 2 * readTexts // one of them
+	mostBeginning = 512 << 20
+	ownBeginning  = 64 << 20 // of a user
+)
 
 // readings keeps what was read of the conversations of the last calls, so that the next call reads only what is new. The log is the truth: a
 // restart forgets them.
@@ -46,20 +55,23 @@ func (k *readings) put(key string, rd *reading, size int) {
 
 // reading is a conversation as its caller sees it, up to an entry.
 type reading struct {
-	turn chan struct{} // holds a value while somebody uses the fields below
+	turn chan struct{}       // holds a value while somebody uses the fields below
+	only map[a2a.TaskID]bool // the tasks whose texts are wanted when they are over; nil: all
 
 	conv    *conversation.Conversation // nil: nothing was read
 	before  conversation.Version       // of the entry before the last one
 	records []*record                  // of the caller's tasks, in the order in which they began; those that were returned do not change
 	byRoot  map[string]*record
-	kept    int // bytes of the events that records refer to
+	over    []ended // in the order in which they ended
+	texts   int     // bytes of what those refer to
+	kept    int     // bytes of what all records refer to
 }
 
 // errOther is returned when a log is not that of the conversation that was read: that one was deleted.
 var errOther = errors.New("another conversation")
 
 // read reads the tasks of the caller in a conversation, in the order in which they began; with only, that one, if it is there. What they refer to is
-// shared, and must not be changed.
+// shared, and must not be changed. Some may be brief: see [Server.readWhole].
 func (s *Server) read(ctx context.Context, c *caller, contextID string, only a2a.TaskID) ([]*record, error) {
 	key := c.user() + " " + contextID
 	rd := s.readings.get(key)
@@ -69,6 +81,13 @@ func (s *Server) read(ctx context.Context, c *caller, contextID string, only a2a
 		return nil, ctx.Err()
 	}
 	defer func() { <-rd.turn }()
+	if rd.conv == nil {
+		leave, err := s.begins(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	err := rd.goOn(ctx, s, c, contextID)
 	if errors.Is(err, errOther) {
 		rd.forget()
@@ -79,19 +98,50 @@ func (s *Server) read(ctx context.Context, c *caller, contextID string, only a2a
 		return nil, s.away(err)
 	}
 	s.readings.put(key, rd, rd.conv.Weight()+rd.kept)
-	var all []*record
+	return rd.have(func(id a2a.TaskID) bool { return only == "" || id == only }), nil
+}
+
+// begins waits until a conversation can be read from its beginning, which takes memory, until leave is called.
+func (s *Server) begins(ctx context.Context, c *caller) (leave func(), err error) {
+	for !s.beginning.add(c.user(), readRoom) {
+		if err := rest.For(ctx, answerPause); err != nil {
+			return nil, err
+		}
+	}
+	return func() { s.beginning.add(c.user(), -readRoom) }, nil
+}
+
+// readWhole reads a conversation once more for tasks that are brief in its reading. Of many with large texts only those that ended last are whole.
+func (s *Server) readWhole(ctx context.Context, c *caller, contextID string, only ...a2a.TaskID) ([]*record, error) {
+	leave, err := s.begins(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	rd := &reading{only: make(map[a2a.TaskID]bool, len(only))}
+	for _, id := range only {
+		rd.only[id] = true
+	}
+	if err := rd.goOn(ctx, s, c, contextID); err != nil {
+		return nil, s.away(err)
+	}
+	return rd.have(func(id a2a.TaskID) bool { return rd.only[id] }), nil
+}
+
+// have returns the records of some tasks.
+func (rd *reading) have(wanted func(a2a.TaskID) bool) (all []*record) {
 	for _, r := range rd.records {
-		if only == "" || r.id == only {
+		if wanted(r.id) {
 			own := new(*r)
 			own.version = rd.conv.Version
 			all = append(all, own)
 		}
 	}
-	return all, nil
+	return all
 }
 
 func (rd *reading) forget() {
-	rd.conv, rd.before, rd.records, rd.byRoot, rd.kept = nil, 0, nil, nil, 0
+	rd.conv, rd.before, rd.records, rd.byRoot, rd.over, rd.texts, rd.kept = nil, 0, nil, nil, nil, 0, 0
 }
 
 // goOn reads the entries that are new. It also reads the last one that is known, to see that the log still has it: otherwise it returns errOther.
@@ -166,13 +216,58 @@ func (rd *reading) add(c *caller, contextID string, e *conversation.Entry) {
 			}
 			turn := c.ID(client.Turn{ContextID: contextID, From: c.user(), MessageID: e.Cause.ID})
 			r.exchanges = append(r.exchanges, &exchange{id: e.Cause.ID, turn: turn, said: m, at: e.Time})
+			b, _ := e.Cause.AppendJSON(nil) // an event that was read can be written
+			r.size += recordSize + 2*len(b)
+			rd.kept += recordSize + 2*len(b)
 		}
 	}
 	for _, r := range rd.records {
+		if r.settled() {
+			continue
+		}
+		was := r.size
 		r.apply(rd.conv, e, c.user())
+		rd.kept += r.size - was
+		switch {
+		case !r.settled():
+		case rd.only != nil && !rd.only[r.id]:
+			rd.shorten(rd.replace(r))
+		default:
+			rd.over = append(rd.over, ended{r.first().id, r.size})
+			rd.texts += r.size
+		}
 	}
-	b, _ := e.Cause.AppendJSON(nil) // an event that was read can be written
-	rd.kept += recordSize + 2*len(b)
+	for rd.texts > readTexts && len(rd.over) > 1 {
+		first := rd.over[0]
+		rd.over, rd.texts = rd.over[1:], rd.texts-first.size
+		word, _ := rootOf(first.message)
+		if r := rd.byRoot[string(word)]; r.settled() { // or else it goes on, and is there once more when it is over
+			rd.shorten(rd.replace(r))
+		}
+	}
+}
+
+// ended is a task that is over and has its texts.
+type ended struct {
+	message string // that began it
+	size    int
+}
+
+// shorten leaves out the texts of a task that is over.
+func (rd *reading) shorten(r *record) {
+	rd.kept -= r.size
+	r.brief, r.size = true, recordSize*len(r.exchanges)
+	rd.kept += r.size
+	for _, x := range r.exchanges {
+		said := &a2a.Message{ID: x.said.ID, Role: x.said.Role}
+		if chosen := transport.MetaString(x.said, metaContext); chosen != "" {
+			said.Metadata = map[string]any{metaContext: chosen}
+		}
+		x.said, x.artifacts = said, nil
+		if x.answer != nil {
+			x.answer = &a2a.Message{ID: x.answer.ID, Role: x.answer.Role}
+		}
+	}
 }
 
 // recordSize is what a record takes besides its texts, approximately, in bytes.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,6 +78,64 @@ func TestReadsWhatIsNew(t *testing.T) {
 		t.Errorf("in a conversation of the same name: %+v", again)
 	}
 	gone(anew.ID)
+}
+
+// TestLongConversation checks that what a server keeps of a conversation is bounded, whatever is in it, and that all of it can be read nevertheless.
+func TestLongConversation(t *testing.T) {
+	w := newWorld(t, false)
+	close(w.read)
+	asks := w.join(sdk.TransportProtocolJSONRPC, w.serve(w.server(), nil))
+	var tasks []*sdk.Task
+	for i := range 24 {
+		r := in(said(fmt.Sprint(i, strings.Repeat(" x", 256<<10))), "notes", "")
+		r.Message.ID = fmt.Sprint("m", i)
+		tasks = append(tasks, w.send(asks, r))
+	}
+	d := w.server() // it has read nothing
+	c := w.join(sdk.TransportProtocolJSONRPC, w.serve(d, nil))
+	inUse := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc) //nolint:gosec // it is not that large
+	}
+	before := inUse()
+	w.get(c, tasks[len(tasks)-1].ID)
+	if kept := inUse() - before; kept > 14<<20 {
+		t.Errorf("%d MiB are kept of a conversation", kept>>20)
+	}
+	runtime.KeepAlive(d)
+
+	whole := func(got, want *sdk.Task) {
+		t.Helper()
+		if got.ID != want.ID || answer(got) != answer(want) || len(got.History) != 1 || text(got.History[0].Parts) != text(want.History[0].Parts) {
+			t.Errorf("task %s is not as it was: %d messages, an answer of %d bytes", got.ID, len(got.History), len(answer(got)))
+		}
+	}
+	for _, task := range []*sdk.Task{tasks[0], tasks[12], tasks[23]} {
+		whole(w.get(c, task.ID), task)
+	}
+	var listed []*sdk.Task
+	for token := ""; len(listed) == 0 || token != ""; {
+		page, err := c.ListTasks(t.Context(), &sdk.ListTasksRequest{ContextID: "notes", IncludeArtifacts: true, PageToken: token})
+		must(t, err)
+		if len(page.Tasks) == 0 {
+			t.Fatal("a page has no tasks")
+		}
+		listed, token = append(listed, page.Tasks...), page.NextPageToken
+	}
+	if len(listed) != len(tasks) {
+		t.Fatalf("%d tasks are listed, want %d", len(listed), len(tasks))
+	}
+	slices.Reverse(tasks)
+	for i, task := range tasks {
+		whole(listed[i], task)
+	}
+	slices.Reverse(tasks)
+	again := in(said(fmt.Sprint(0, strings.Repeat(" x", 256<<10))), "notes", "") // the first message, sent once more
+	again.Message.ID = "m0"
+	whole(w.send(c, again), tasks[0])
 }
 
 // eraseOnly erases the only conversation.

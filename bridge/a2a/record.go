@@ -32,6 +32,8 @@ type record struct {
 	local     int        // how many of the last changes are not in the log yet: what this process has just sent
 	waiting   []question // what waits for the user
 	held      bool       // for a yes, which is Cortex's question and not an agent's
+	brief     bool       // the task is over or was before, and texts of it are left out
+	size      int        // bytes of what it refers to, as estimated
 }
 
 // exchange is a message of a task, and its answer.
@@ -143,6 +145,11 @@ func (s *Server) stored(ctx context.Context, c *caller, id a2a.TaskID) (*record,
 	if err != nil {
 		return nil, err
 	}
+	if len(all) > 0 && all[0].brief {
+		if all, err = s.readWhole(ctx, c, contextID, id); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range all {
 		if r.id == id {
 			s.pending.drop(id)
@@ -201,6 +208,11 @@ func (r *record) apply(conv *conversation.Conversation, e *conversation.Entry, u
 		if p, ok := e.Cause.Payload.(*a2a.Task); ok {
 			if t := conv.Tasks[p.ID]; t != nil && t.Turn == x.turn && t.Agent == e.Cause.From && p.Status.State == a2a.TaskStateCompleted {
 				x.artifacts = append(x.artifacts, p.Artifacts...)
+				for _, of := range p.Artifacts {
+					if of != nil {
+						r.size += recordSize + 2*weigh(of.Parts)
+					}
+				}
 			}
 		}
 		turn := conv.Turn(x.turn)
@@ -210,6 +222,7 @@ func (r *record) apply(conv *conversation.Conversation, e *conversation.Entry, u
 		if said, ok := conv.AnswerOf(user, x.id); ok {
 			x.answer, x.answered, x.failed, x.asked = said, e.Time, turn.Failed, len(r.waiting) > 0
 			x.canceled = turn.Failed && turn.Answer == conversation.AnswerCanceled
+			r.size += 2 * weigh(said.Parts)
 		}
 	}
 	to := a2a.TaskStateCompleted
@@ -227,6 +240,21 @@ func (r *record) apply(conv *conversation.Conversation, e *conversation.Entry, u
 	if len(r.changes) == 0 || r.state() != to {
 		r.changes = append(r.changes, change{to, e.Time, e.Version})
 	}
+}
+
+// weigh returns what parts take in memory, in bytes.
+func weigh(parts a2a.ContentParts) int {
+	n := int(partsSize(parts))
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		n += recordSize
+		if b, ok := p.Content.(a2a.Raw); ok {
+			n += len(b)
+		}
+	}
+	return n
 }
 
 // away returns the error for a call while the store cannot be read.

@@ -206,6 +206,16 @@ func (s *Server) place(ctx context.Context, c *caller, b *begun, m *a2a.Message,
 		}
 		x := sent.exchange(b.m.ID)
 		if c.Clock().Sub(x.at) < sameFor {
+			if sent.brief {
+				whole, err := s.find(ctx, c, sent.id)
+				if err != nil {
+					return nil, err
+				}
+				if x = whole.exchange(b.m.ID); x == nil { // another conversation of the name has begun
+					return nil, errNoTask(sent.id)
+				}
+				sent = whole
+			}
 			b.r, b.x, b.m = sent, x, nil
 			return before, nil
 		}

@@ -44,6 +44,7 @@ type Server struct {
 
 	answering budget
 	asking    budget
+	beginning budget           // of conversations that are read from their beginnings
 	arriving  *httpserver.Room // for bodies of requests
 
 	mu    sync.Mutex
@@ -58,7 +59,8 @@ func New(cfg Config) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{
 		cfg: cfg, outbox: newOutbox(&cfg), answering: budget{most: mostAnswered, own: ownAnswered}, asking: budget{most: mostAsked, own: ownAsked},
-		arriving: httpserver.NewRoom(mostArriving, ownArriving),
+		beginning: budget{most: mostBeginning, own: ownBeginning},
+		arriving:  httpserver.NewRoom(mostArriving, ownArriving),
 	}
 }
 
