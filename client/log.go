@@ -37,7 +37,7 @@ type logReader struct {
 
 	mu         sync.Mutex
 	unanswered recent.Cache[Turn, conversation.Version] // by turns, the end of the log in which there was no answer
-	under      map[Turn]*reading                        // way
+	under      map[Turn]*reading                        // the readings under way
 }
 
 // reading is what all who ask for a turn wait for.
