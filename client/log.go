@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
+	"github.com/cortex-orchestrator/cortex/internal/together"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -25,8 +26,11 @@ func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.M
 	if !ok {
 		return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) { return answer(ctx, s, tenant, t) }
 	}
-	l := &logReader{store: s, ends: ends, tenant: tenant, under: make(map[Turn]*reading)}
-	return l.read
+	l := &logReader{store: s, ends: ends, tenant: tenant}
+	return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) {
+		is, err := l.asks.Get(ctx, t, func(ctx context.Context) (logged, error) { return l.read(ctx, t) })
+		return is.message, is.found, err
+	}
 }
 
 // logReader reads the answers to turns.
@@ -34,89 +38,39 @@ type logReader struct {
 	store  storage.Store
 	ends   storage.Ends
 	tenant string
+	asks   together.Asks[Turn, logged]
 
 	mu         sync.Mutex
 	unanswered recent.Cache[Turn, conversation.Version] // by turns, the end of the log in which there was no answer
-	under      map[Turn]*reading                        // the readings under way
 }
 
-// reading is what all who ask for a turn wait for.
-type reading struct {
-	now  conversation.Version // the end of the log when it began
-	done chan struct{}        // closed when the result is set
-	is   logged               // the result
-}
-
-var errUnread = errors.New("the log was not read") // for those who wait for a reader that panics
-
-func (l *logReader) read(ctx context.Context, t Turn) (*a2a.Message, bool, error) {
+func (l *logReader) read(ctx context.Context, t Turn) (is logged, err error) {
 	end, err := l.ends.End(ctx, l.tenant, t.ContextID)
 	if err != nil {
-		return nil, false, err
+		return logged{}, err
 	}
 	var now conversation.Version
 	if end != nil {
 		now = end.Version
 	}
-	if end != nil && delegates(end, transport.TurnID(l.tenant, t.ContextID, t.From, t.MessageID)) {
-		l.mu.Lock()
-		l.note(t, now)
-		l.mu.Unlock()
-	}
-	for {
-		l.mu.Lock()
-		then, known := l.unanswered.Get(t)
-		if known && then == now {
-			l.mu.Unlock()
-			return refusal(ctx, l.store, l.tenant, t)
-		}
-		r := l.under[t]
-		if r == nil {
-			r = &reading{now: now, done: make(chan struct{}), is: logged{err: errUnread}}
-			l.under[t] = r
-			l.mu.Unlock()
-			l.make(ctx, t, r, known && then < now, then)
-			return r.is.message, r.is.found, r.is.err
-		}
-		l.mu.Unlock()
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
-		}
-		switch {
-		case r.is.found:
-			return r.is.message, true, nil
-		case r.is.err == nil && r.now >= now:
-			return refusal(ctx, l.store, l.tenant, t)
-		}
-	}
-}
-
-// make reads the answer to a turn; on says that there was none up to a place in the log.
-func (l *logReader) make(ctx context.Context, t Turn, r *reading, on bool, then conversation.Version) {
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if delete(l.under, t); r.is.err == nil && !r.is.found {
-			l.note(t, r.now)
-		} else {
-			l.unanswered.Take(t)
-		}
-		close(r.done)
-	}()
+	l.mu.Lock()
+	then, known := l.unanswered.Get(t)
+	l.mu.Unlock()
 	read := answer
-	if on && !mayBeAnswered(ctx, l.store, l.tenant, t, then) {
+	switch {
+	case known && then == now, end != nil && delegates(end, transport.TurnID(l.tenant, t.ContextID, t.From, t.MessageID)),
+		known && then < now && !mayBeAnswered(ctx, l.store, l.tenant, t, then):
 		read = refusal
 	}
-	r.is.message, r.is.found, r.is.err = read(ctx, l.store, l.tenant, t)
-}
-
-// note remembers that a turn has no answer up to a place in the log. l.mu is held.
-func (l *logReader) note(t Turn, end conversation.Version) {
-	if l.unanswered.Put(t, end, 1); l.unanswered.Len() > maxUnanswered {
+	is.message, is.found, err = read(ctx, l.store, l.tenant, t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil || is.found {
+		l.unanswered.Take(t)
+	} else if l.unanswered.Put(t, now, 1); l.unanswered.Len() > maxUnanswered {
 		l.unanswered.Drop()
 	}
+	return is, err
 }
 
 // delegates reports whether the last entry of a log has agents work for a turn, so that it is not answered.

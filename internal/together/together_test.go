@@ -1,0 +1,108 @@
+package together
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// TestShare has many ask while something is made: they share the next one. Whoever leaves gets their context's error, and what nobody waits for ends.
+func TestShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Asks[string, int]
+		n, ended, on := 0, 0, make(chan struct{})
+		ask := func(ctx context.Context, k string) <-chan any {
+			got := make(chan any, 1)
+			go func() {
+				v, err := a.Get(ctx, k, func(ctx context.Context) (int, error) {
+					n++
+					is := n
+					select {
+					case <-on:
+						return is, nil
+					case <-ctx.Done():
+						ended++
+						return 0, ctx.Err()
+					}
+				})
+				if err != nil {
+					got <- err
+					return
+				}
+				got <- v
+			}()
+			synctest.Wait()
+			return got
+		}
+		first := ask(t.Context(), "a")
+		leaving, leave := context.WithCancel(t.Context())
+		second, third := ask(leaving, "a"), ask(leaving, "a")
+		others := []<-chan any{ask(t.Context(), "a"), ask(t.Context(), "a")}
+		if n != 1 {
+			t.Fatalf("%d are made at a time, want 1", n)
+		}
+		leave()
+		if err := <-third; !errors.Is(err.(error), context.Canceled) {
+			t.Errorf("who leaves: %v", err)
+		}
+		on <- struct{}{}
+		if v := <-first; v != 1 {
+			t.Errorf("the first: %v", v)
+		}
+		synctest.Wait()
+		on <- struct{}{}
+		for _, got := range append(others, second) {
+			if v := <-got; v != 2 {
+				t.Errorf("those who asked meanwhile: %v, want the second", v)
+			}
+		}
+		leaving, leave = context.WithCancel(t.Context())
+		alone, next := ask(leaving, "a"), ask(leaving, "a")
+		leave()
+		synctest.Wait()
+		if ended != 1 || n != 3 {
+			t.Errorf("of %d that were begun, %d have ended", n, ended)
+		}
+		for _, got := range []<-chan any{alone, next} {
+			if err := <-got; !errors.Is(err.(error), context.Canceled) {
+				t.Errorf("who leaves alone: %v", err)
+			}
+		}
+		of, other := ask(t.Context(), "a"), ask(t.Context(), "b")
+		on <- struct{}{}
+		on <- struct{}{}
+		if x, y := <-of, <-other; x == y {
+			t.Errorf("two keys share %v", x)
+		}
+		if len(a.now)+len(a.next) > 0 {
+			t.Errorf("%d and %d are kept", len(a.now), len(a.next))
+		}
+	})
+}
+
+// TestPanic checks that who waits is told when the next one cannot be made.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Asks[int, int]
+		on, waits := make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, _ = a.Get(t.Context(), 1, func(context.Context) (int, error) { <-on; return 0, nil })
+		}()
+		synctest.Wait()
+		go func() {
+			defer func() { _ = recover() }()
+			_, _ = a.Get(t.Context(), 1, func(context.Context) (int, error) { panic("test") })
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := a.Get(t.Context(), 1, nil)
+			waits <- err
+		}()
+		synctest.Wait()
+		close(on)
+		if err := <-waits; !errors.Is(err, errUnmade) {
+			t.Errorf("who waits gets %v", err)
+		}
+	})
+}
