@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
+	"github.com/cortex-orchestrator/cortex/internal/together"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -202,29 +203,41 @@ const countEach = 10 * time.Second
 // pushCounts counts the configs of people for tasks that go on: those that were stored when it counted last, and those that this process has stored
 // since.
 type pushCounts struct {
+	asks together.Asks[struct{}, struct{}] // to count
+
 	mu   sync.Mutex
 	when time.Time
 	of   map[string]int
 }
 
-// refresh counts if it was long ago.
+// refresh counts if it was long ago, once for all who want that at the same time.
 func (p *pushCounts) refresh(ctx context.Context, s *Server) error {
-	now := s.cfg.Client.Clock()
-	p.mu.Lock()
-	fresh := p.of != nil && now.Sub(p.when) < countEach && !now.Before(p.when)
-	p.mu.Unlock()
-	if fresh {
+	if p.fresh(s.cfg.Client.Clock()) {
 		return nil
 	}
-	var all []*pushNote
-	for of, err := range s.outbox.notes.Notes(ctx, s.cfg.Client.Tenant, storage.NotePush) {
-		if err != nil {
-			return err
+	_, err := p.asks.Get(ctx, struct{}{}, func(ctx context.Context) (none struct{}, err error) {
+		now := s.cfg.Client.Clock()
+		if p.fresh(now) {
+			return none, nil
 		}
-		all = append(all, readPush(of))
-	}
-	p.set(all, now)
-	return nil
+		var all []*pushNote
+		for of, err := range s.outbox.notes.Notes(ctx, s.cfg.Client.Tenant, storage.NotePush) {
+			if err != nil {
+				return none, err
+			}
+			all = append(all, readPush(of))
+		}
+		p.set(all, now)
+		return none, nil
+	})
+	return err
+}
+
+// fresh reports whether the counts are of now, or of a moment ago.
+func (p *pushCounts) fresh(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of != nil && now.Sub(p.when) < countEach && !now.Before(p.when)
 }
 
 func (p *pushCounts) set(all []*pushNote, now time.Time) {
