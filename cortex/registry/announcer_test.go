@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -153,7 +154,7 @@ func (m *mute) Publish(ctx context.Context, _ transport.Topic, _ *transport.Even
 	}
 }
 
-// TestAnnounceHoldsNobodyUp checks that cards are handled even if events cannot be published, and that the loss is logged.
+// TestAnnounceHoldsNobodyUp checks that cards are handled even if events cannot be published, and that what is lost is logged.
 func TestAnnounceHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const agents = 5000
@@ -180,6 +181,10 @@ func TestAnnounceHoldsNobodyUp(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "event of an agent is not published"); n != 1 {
 			t.Errorf("the loss is logged %d times, want once:\n%s", n, log.String())
+		}
+		// One was being published, and the queue is full.
+		if want := fmt.Sprintf("there are too many at a time\" events=%d\n", agents-4096-1); !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
 		}
 	})
 }

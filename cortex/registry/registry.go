@@ -84,7 +84,7 @@ func New(cfg Config) *Registry {
 	r := &Registry{
 		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, hostsOf: map[string]int{}, claims: map[string]string{},
 		notes:     &notes{wake: make(chan struct{}, 1), marked: map[string]struct{}{}},
-		announcer: announcer{make(chan *transport.Event, maxUnsaid)},
+		announcer: announcer{queue: make(chan *transport.Event, maxUnsaid)},
 	}
 	for _, w := range cfg.WellKnown {
 		hash, _ := hashOf(w.Card) // no error: the list was decoded from JSON
