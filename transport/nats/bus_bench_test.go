@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,38 @@ func BenchmarkLive(b *testing.B) {
 	for b.Loop() {
 		if err := bus.Publish(b.Context(), transport.Live("", "c1"), e); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkListeners publishes a live event of 100 KB, and waits until 300 have heard it.
+func BenchmarkListeners(b *testing.B) {
+	bus := benchBus(b)
+	const listeners = 300
+	topic := transport.Live("", "c1")
+	heard := make(chan struct{}, listeners)
+	for range listeners {
+		s, err := bus.Subscribe(b.Context(), topic, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		go func() { // ends with the bus
+			_ = s.Serve(b.Context(), func(context.Context, *transport.Event) error {
+				heard <- struct{}{}
+				return nil
+			})
+		}()
+	}
+	e := benchEvent(1)
+	e.To = ""
+	e.Payload = &a2a.Message{ID: "m", Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(strings.Repeat("x", 100<<10))}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := bus.Publish(b.Context(), topic, e); err != nil {
+			b.Fatal(err)
+		}
+		for range listeners {
+			<-heard
 		}
 	}
 }
