@@ -25,7 +25,7 @@ const (
 
 func (a *agent) ttl() time.Duration { return max(3*a.o.Heartbeat, time.Second) }
 
-// announce announces the card at every heartbeat, and each change at once, until ctx ends; then it returns nil.
+// announce announces the card at every heartbeat, and at once after each change and when the wall clock was set forward, until ctx ends; then it returns nil.
 func (a *agent) announce(ctx context.Context) error {
 	draining := false
 	for first := true; ; first = false {
@@ -46,6 +46,7 @@ func (a *agent) announce(ctx context.Context) error {
 			if err := a.change(c.Card); err != nil {
 				a.log.Warn("card not changed", "err", err)
 			}
+		case <-a.wall.moved:
 		case <-time.After(a.o.Heartbeat):
 		}
 	}

@@ -157,6 +157,7 @@ func (h *Host) Serve(asked context.Context) error {
 	h.mu.Unlock()
 	g, work := errgroup.WithContext(ctx)
 	g.Go(func() error { return watch.Serve(work, h.wake) })
+	g.Go(func() error { h.self.wall.watch(work); return nil })
 	g.Go(func() error {
 		var inboxes []transport.Topic
 		for _, a := range guests {
@@ -237,11 +238,11 @@ func (h *Host) serveUntilEmpty(ctx context.Context, g *hostedAgent) {
 	}
 }
 
-// beat announces the agents, and then the host's presence at every heartbeat.
+// beat announces the agents, and then the host's presence at every heartbeat, and all of them when the wall clock was set forward.
 func (h *Host) beat(ctx context.Context, first []*agent) error {
 	tick := time.NewTicker(h.o.Heartbeat)
 	defer tick.Stop()
-	next, began := "", false
+	next, began, moved := "", false, false
 	for {
 		presence := &transport.Card{Host: h.self.id, TTL: h.self.ttl(), Heartbeat: min(h.o.Heartbeat, transport.MaxHeartbeat)}
 		if err := h.self.publish(ctx, transport.Cards(h.o.Tenant), h.self.cardEvent(presence)); err != nil {
@@ -260,6 +261,9 @@ func (h *Host) beat(ctx context.Context, first []*agent) error {
 			// Announce a share of the agents each time, so that each is announced once per hostedPeriod.
 			from, _ := slices.BinarySearchFunc(all, next, func(a *agent, id string) int { return strings.Compare(a.id, id) })
 			n := min(len(all), int(int64(len(all))*int64(h.o.Heartbeat)/int64(hostedPeriod))+1)
+			if moved {
+				n, moved = len(all), false
+			}
 			again := slices.Concat(all[from:], all[:from])[:n]
 			if err := h.announce(ctx, again...); err != nil {
 				return err
@@ -272,6 +276,8 @@ func (h *Host) beat(ctx context.Context, first []*agent) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+		case <-h.self.wall.moved:
+			moved = true
 		}
 	}
 }

@@ -119,6 +119,7 @@ type agent struct {
 	hosted bool // a Host announces it, and serves it while it has tasks
 
 	clocks *clocks
+	wall   *wall
 
 	answering sync.WaitGroup // goroutines that bid
 
@@ -153,7 +154,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
 		running:  map[a2a.TaskID]*run{},
 		readings: map[string]chan<- *transport.Board{}, watches: map[chan<- struct{}]a2a.TaskID{},
-		asks: map[string]chan<- *a2a.Message{}, clocks: &clocks{start: time.Now()}, seq: new(atomic.Uint64),
+		asks: map[string]chan<- *a2a.Message{}, clocks: &clocks{start: time.Now()}, wall: newWall(), seq: new(atomic.Uint64),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err
@@ -223,6 +224,7 @@ func (a *agent) serve(ctx context.Context) error {
 	if a.hosted {
 		background.Go(func() { stopped <- a.untilEmpty(present, hostedQuiet, 2*hostedQuiet) })
 	} else {
+		background.Go(func() { a.wall.watch(present) })
 		background.Go(func() {
 			if err := a.announce(present); err != nil {
 				stopped <- err
