@@ -26,6 +26,8 @@ const (
 	// outlineLoads is how many conversations a search loads at most to make their outlines: the latest ones, which lists mostly show.
 	// Loading all would read a large store many times.
 	outlineLoads = 200
+	// outlinePatience is how long outlines may fail before it is a warning: one may be of a conversation that others work in, or is damaged.
+	outlinePatience = 10 * time.Minute
 	// outlineRest is the pause after each put, as a multiple of its duration: turns have priority at the store.
 	outlineRest = 9
 )
@@ -37,6 +39,8 @@ type outlines struct {
 	outlineStore storage.Outlines // the same store; nil: it keeps no outlines
 	tenant       string
 	log          *slog.Logger
+
+	failing rest.Failing
 
 	mu        sync.Mutex
 	due       map[string]storage.Outline // by context id
@@ -126,7 +130,7 @@ func (w *outlines) fill(ctx context.Context) {
 	n := 0
 	for info, err := range w.store.Contexts(ctx, w.tenant) {
 		if err != nil {
-			w.log.Debug("outlines not filled in", "err", err)
+			w.tell(ctx, err)
 			return
 		}
 		n++
@@ -160,8 +164,16 @@ func (w *outlines) put(ctx context.Context, contextID string, make func() (stora
 	if err == nil {
 		err = w.outlineStore.PutOutline(ctx, w.tenant, contextID, o)
 	}
+	w.tell(ctx, err)
 	if err != nil && ctx.Err() == nil {
 		w.log.Debug("outline not put", "context_id", contextID, "err", err)
 	}
 	return rest.For(ctx, min(outlineRest*time.Since(began), outlineEvery)) == nil && !errors.Is(err, transport.ErrUnavailable)
+}
+
+// tell warns of an error when nothing has worked for outlinePatience.
+func (w *outlines) tell(ctx context.Context, err error) {
+	if w.failing.Tell(err, outlinePatience) && ctx.Err() == nil {
+		w.log.Warn("outlines of conversations cannot be kept, and lists read their logs, which takes longer", "err", err)
+	}
 }

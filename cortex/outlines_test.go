@@ -1,9 +1,12 @@
 package cortex_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,6 +24,7 @@ import (
 type outlining struct {
 	*memstore.Store
 	hold chan struct{} // nil blocks nothing
+	fail error         // of PutOutline
 
 	mu    sync.Mutex
 	kept  map[string]storage.Outline
@@ -39,6 +43,9 @@ func (s *outlining) PutOutline(ctx context.Context, _, contextID string, o stora
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
 	s.kept[contextID] = o
 	s.times++
 	return nil
@@ -93,6 +100,24 @@ func (w *world) wantOutline(s *outlining) {
 	if got.Owner != "user" || got.Entries != len(log) || got.Life == "" {
 		w.t.Errorf("the outline of %d entries is %+v", len(log), got)
 	}
+}
+
+// TestOutlinesFail has a store take no outline: that is a warning after a while, once.
+func TestOutlinesFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := outliningWorld(t, nil)
+		s.fail = transport.ErrTooLarge
+		var log bytes.Buffer
+		w.start(cortex.Config{Decider: simple(asks), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for i := range 40 {
+			w.say(fmt.Sprint("m", i), "alpha: something")
+			pass(time.Minute)
+		}
+		w.stop()
+		if n := strings.Count(log.String(), "outlines of conversations cannot be kept"); n != 1 {
+			t.Errorf("it is told %d times, want once:\n%s", n, log.String())
+		}
+	})
 }
 
 // TestOutlinesFollow checks that the outline of an active conversation is put within seconds, once for all entries of that time, and that no

@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -63,6 +64,9 @@ func signal(c chan struct{}) {
 	}
 }
 
+// stuckPatience is how long a store that answers may not tell what is to be pushed before it is a warning.
+const stuckPatience = time.Minute
+
 // State of a line after it has pushed what there was.
 type lineState int
 
@@ -79,16 +83,21 @@ func (l *line) run(ctx context.Context) {
 	}
 	end := l.listen(ctx)
 	defer end()
+	var failing rest.Failing
 	for look := lookFirst; ctx.Err() == nil; {
 		state, pause, err := l.push(ctx)
 		switch {
 		case ctx.Err() != nil || state == lineDone:
 			return
 		case err != nil: // the store's: nothing was tried
+			if !errors.Is(err, transport.ErrUnavailable) && failing.Tell(err, stuckPatience) {
+				l.s.cfg.Logger.Warn("what happened in a task cannot be read, and is not pushed until it can", "task_id", string(l.task), "err", err)
+			}
 			l.s.cfg.Logger.Debug("push notifications wait for the store", "task_id", string(l.task), "err", err)
 			state, pause = lineFailed, min(pauseAfter(l.stuck, l.s.outbox.push.Random()), lookMost)
 			l.stuck++
 		default:
+			failing.Tell(nil, stuckPatience)
 			l.stuck = 0
 		}
 		if state == lineFailed {

@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 const (
@@ -50,7 +51,12 @@ type Clock struct {
 	saved time.Duration // the time passed at the last write of file
 	steps []clockStep   // forward, oldest first
 	sets  int           // how often the clock was set, in either direction
+
+	unknown, unsaved rest.Failing // the store's clock, and file
 }
+
+// clockPatience is how long the store's clock may be unknown before that is a warning.
+const clockPatience = 10 * time.Minute
 
 // clockStep is a step of the clock forward, beyond the time that passed.
 type clockStep struct {
@@ -149,6 +155,9 @@ func (c *Clock) agrees(ctx context.Context, store storage.Store) bool {
 		return true
 	}
 	theirs, _, err := by.Clock(ctx)
+	if c.unknown.Tell(err, clockPatience) && ctx.Err() == nil {
+		c.log.Warn("the store's clock cannot be asked: nothing is deleted by age until it can", "err", err)
+	}
 	if err != nil {
 		c.log.Debug("nothing is deleted by age: the store's clock is unknown", "err", err)
 		return false
@@ -268,8 +277,9 @@ func (c *Clock) save() {
 	}
 	c.saved = c.at
 	if b, err := json.Marshal(clockMemory{Last: c.last, Steps: c.steps}); err == nil {
-		if err := datadir.Leave(c.file, b); err != nil {
-			c.log.Debug("the time is not written down for the next run", "err", err)
+		err := datadir.Leave(c.file, b)
+		if c.unsaved.Tell(err, 0) {
+			c.log.Warn("the time is not written down for the next run, which may take something for older than it is if the clock was set", "file", c.file, "err", err)
 		}
 	}
 }

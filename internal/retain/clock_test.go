@@ -185,6 +185,30 @@ func (s *dated) Stored(_ context.Context, _, contextID string) (time.Time, error
 	return s.at[contextID], s.err
 }
 
+// TestClockFailures has a store whose clock cannot be asked, and a folder where the time cannot be written: each is told once, since nothing is deleted by age
+// meanwhile, or too much by the next run.
+func TestClockFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told strings.Builder
+		var ours settable
+		file := filepath.Join(t.TempDir(), "none", "clock.json")
+		clock := ours.wall(file, 30*day, &told)
+		store := &dated{Store: memstore.New(), of: &ours, err: transport.ErrUnavailable}
+		for range 60 {
+			if clock.agrees(t.Context(), store) {
+				t.Fatal("a clock that is unknown agrees")
+			}
+			time.Sleep(time.Minute) // by the bubble's clock
+			clock.read()
+		}
+		for _, want := range []string{"the store's clock cannot be asked", "the time is not written down"} {
+			if n := strings.Count(told.String(), want); n != 1 {
+				t.Errorf("%q is told %d times:\n%s", want, n, &told)
+			}
+		}
+	})
+}
+
 // TestClockOfTheServer has the clock of this machine, or that of the server, be wrong all the time: nothing is deleted by age until they agree.
 func TestClockOfTheServer(t *testing.T) {
 	for name, by := range map[string]struct{ ours, theirs time.Duration }{

@@ -23,6 +23,8 @@ const (
 	leaseRenew = time.Second            // period of renewals
 	leaseRetry = 100 * time.Millisecond // the same, after a renewal has failed
 	leaseWait  = time.Second            // bounds the wait for an answer of the server
+	// leasePatience is how long leases may fail before it is a warning: others may take over meanwhile.
+	leasePatience = 10 * time.Second
 )
 
 var (

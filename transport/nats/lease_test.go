@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -45,6 +47,21 @@ func TestDeadOwner(t *testing.T) {
 		list, err := b.Owners(t.Context(), orchestratorInbox)
 		return err == nil && len(list) == 1 && len(list[0].Partitions) == transport.Partitions
 	})
+}
+
+// TestNoLeases has another stream in the place of the bucket of leases, so that nobody can serve an inbox: that is told.
+func TestNoLeases(t *testing.T) {
+	var log syncedLog
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := b.js.DeleteStream(t.Context(), leaseStream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: leaseStream, Subjects: []string{"other"}}); err != nil {
+		t.Fatal(err)
+	}
+	serveTopic(t, b, orchestratorInbox, nil, func(*transport.Event) error { return nil })
+	eventually(t, "that nobody serves the inbox is told", func() bool { return strings.Contains(log.String(), "cannot be read or written") })
 }
 
 // TestSlowPeer serves an inbox beside a subscriber that runs but takes no partition: after a while every event is handled all the same, and the

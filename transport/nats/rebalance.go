@@ -12,6 +12,7 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -63,12 +64,17 @@ func (in *inbox) rebalance(ctx context.Context, h transport.Handler) {
 		<-ctx.Done()
 		return
 	}
+	var failing rest.Failing
 	for failed := 0; ctx.Err() == nil; {
 		if _, err := in.bus.online(ctx); err != nil {
 			break
 		}
 		wait := leaseRenew
-		if err := c.step(ctx); err != nil && ctx.Err() == nil {
+		err := c.step(ctx)
+		if failing.Tell(err, leasePatience) && ctx.Err() == nil {
+			in.bus.log.Warn("which process serves which conversations cannot be read or written: they wait, and it is tried again", "inbox", in.topic.ID, "err", err)
+		}
+		if err != nil && ctx.Err() == nil {
 			in.bus.log.Debug("leases", "inbox", in.topic.ID, "err", err)
 			wait = min(leaseRetry<<min(failed, 10), leaseRenew)
 			failed++

@@ -11,6 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -19,6 +20,8 @@ var _ transport.InboxWatcher = (*Bus)(nil)
 const (
 	watchBuffer = 64 << 10 // buffered events; the next look at the stream finds those that do not fit
 	watchLook   = time.Minute
+	// watchPatience is how long looking may fail before it is a warning.
+	watchPatience = time.Minute
 )
 
 // inboxWatch receives what is published to inboxes by plain subscriptions, which cost the server no consumers. What these miss, during a lost
@@ -140,6 +143,7 @@ func (w *inboxWatch) Serve(ctx context.Context, wake func(transport.Topic)) erro
 	}
 	ticker := time.NewTicker(watchLook)
 	defer ticker.Stop()
+	var failing rest.Failing
 	for {
 		w.bus.mu.Lock()
 		changed := w.bus.changed // of the connection
@@ -164,7 +168,11 @@ func (w *inboxWatch) Serve(ctx context.Context, wake func(transport.Topic)) erro
 		if !look {
 			continue
 		}
-		if err := w.lookAt(ctx, wake); err != nil && ctx.Err() == nil {
+		err := w.lookAt(ctx, wake)
+		if failing.Tell(err, watchPatience) && ctx.Err() == nil {
+			w.bus.log.Warn("inboxes cannot be looked at: what came for their agents while nobody listened waits, and it is tried again", "err", err)
+		}
+		if err != nil && ctx.Err() == nil {
 			w.bus.log.Debug("inboxes not looked at", "err", err)
 			w.bus.pause(ctx, retryPause)
 			w.lookSoon()
