@@ -2,15 +2,13 @@ package cli
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/certificate"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
@@ -18,79 +16,60 @@ import (
 
 const (
 	endsSoon         = 7 * 24 * time.Hour // before the end of a certificate, which is said then
-	certificateLook  = 10 * time.Second   // between two looks
+	certificateLook  = 2 * time.Second    // between two looks
 	certificateEvery = time.Hour          // between two lines of the same in the log
-	maxCertificate   = 4 << 20            // bytes of a file
 )
 
-// certificate is what the process shows to others, from the file of a setting.
-type certificate struct {
+// shownCertificate is what the process shows to others, from the file of a setting.
+type shownCertificate struct {
 	setting, file string
-	first         *x509.Certificate // what the file had at the start, if it is not read again; nil: it is
+	is            *certificate.Certificate
 }
 
-// certificates returns those that a service shows: to NATS, and to its clients.
-func (s *settings) certificates(http string) []certificate {
-	var all []certificate
+// certificates returns those that a service shows: to NATS, and to its clients, which is http, nil if it is none, of a file.
+func (s *settings) certificates(http *certificate.Certificate, file string) []shownCertificate {
+	var all []shownCertificate
 	if s.tls.Cert != "" {
-		all = append(all, certificate{"--tls-cert", s.tls.Cert, leafOf(s.tls.Cert)})
+		if is, err := certificate.Open(s.tls.Cert, s.tls.Key); err == nil { // or it is said where it is used, or is a pipe
+			all = append(all, shownCertificate{"--tls-cert", s.tls.Cert, is})
+		}
 	}
-	if http != "" {
-		all = append(all, certificate{setting: "--http-cert", file: http})
+	if http != nil {
+		all = append(all, shownCertificate{"--http-cert", file, http})
 	}
 	return all
 }
 
-// leafOf returns the first certificate of a file; nil if it has none, which is said where it is used.
-func leafOf(file string) *x509.Certificate {
-	text, _, err := document.ReadRegular(file, maxCertificate)
-	if err != nil {
-		return nil
+// outdated returns a line if the files of the certificate cannot be used, and one if it does not hold at a time, or ends soon.
+func (c *shownCertificate) outdated(now time.Time) (lines []string) {
+	if err := c.is.Look(); err != nil {
+		lines = append(lines, fmt.Sprintf("%s has changed and cannot be used, so that the last one stays: %s", c.setting, oneLine(err)))
 	}
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "CERTIFICATE" {
-			leaf, _ := x509.ParseCertificate(block.Bytes)
-			return leaf
-		}
-	}
-	return nil
-}
-
-// outdated returns a line if the certificate does not hold at a time, or ends soon, else "".
-func (c *certificate) outdated(now time.Time) string {
-	leaf, renew := c.first, "renew it, and start again"
-	if leaf == nil {
-		leaf, renew = leafOf(c.file), "renew it"
-	}
-	line := ""
+	leaf, line := c.is.Leaf(), ""
 	switch {
-	case leaf == nil:
-		return ""
 	case now.After(leaf.NotAfter):
 		line = "has ended on " + leaf.NotAfter.UTC().Format(time.DateTime)
 	case now.Before(leaf.NotBefore):
 		line = "holds only from " + leaf.NotBefore.UTC().Format(time.DateTime)
 	case now.After(leaf.NotAfter.Add(-min(endsSoon, leaf.NotAfter.Sub(leaf.NotBefore)/4))): // some hold for a day only
-		return fmt.Sprintf("the certificate %s of %s ends on %s UTC: %s", c.file, c.setting, leaf.NotAfter.UTC().Format(time.DateTime), renew)
+		return append(lines, fmt.Sprintf("the certificate %s of %s ends on %s UTC: renew it", c.file, c.setting, leaf.NotAfter.UTC().Format(time.DateTime)))
 	default:
-		return ""
+		return lines
 	}
-	return fmt.Sprintf("the certificate %s of %s %s UTC, so that others refuse it: %s", c.file, c.setting, line, renew)
+	return append(lines, fmt.Sprintf("the certificate %s of %s %s UTC, so that others refuse it: renew it", c.file, c.setting, line))
 }
 
-// outdated returns a line for each certificate that does not hold, or ends soon.
-func outdated(all []certificate) (lines []string) {
+// outdated returns the lines of all certificates.
+func outdated(all []shownCertificate) (lines []string) {
 	for i := range all {
-		if line := all[i].outdated(time.Now()); line != "" {
-			lines = append(lines, line)
-		}
+		lines = append(lines, all[i].outdated(time.Now())...)
 	}
 	return lines
 }
 
 // shown are the certificates of a service. Its disk may hang, so it is looked at beside everything else.
 type shown struct {
-	all   []certificate
+	all   []shownCertificate
 	lines atomic.Pointer[[]string] // of the last look
 }
 

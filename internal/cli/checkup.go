@@ -351,7 +351,7 @@ func (c *checkup) keys(runs bool) {
 		c.wrong("keys", "", "%s", oneLine(err))
 		return
 	}
-	for _, line := range outdated(c.s.certificates("")) {
+	for _, line := range outdated(c.s.certificates(nil, "")) {
 		c.note("tls", "", "%s", line)
 	}
 	dir, unused := cmp.Or(c.s.node.auth, c.auth), c.s.unusedKeys()

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/console"
+	"github.com/cortex-orchestrator/cortex/internal/certificate"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
-	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/logs"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
@@ -86,6 +86,7 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 			return nil, e.settings.wrong("a2a-push-host", ": %w", err)
 		}
 	}
+	var shown *certificate.Certificate
 	switch {
 	case (at.cert == "") != (at.key == ""):
 		missing := "http-key"
@@ -94,11 +95,12 @@ func (e *env) openPorts(ctx context.Context, at *openAt, log *slog.Logger) (_ *p
 		}
 		return nil, usagef("--%s is missing: a certificate and its key belong together", missing)
 	case at.cert != "":
-		if p.tls, err = httpserver.Certificate(at.cert, at.key, log); err != nil {
+		if shown, err = certificate.Open(at.cert, at.key); err != nil {
 			return nil, e.settings.wrong("http-cert", ": %w", err)
 		}
+		p.tls = shown.Server()
 	}
-	p.certs.all = e.settings.certificates(at.cert)
+	p.certs.all = e.settings.certificates(shown, at.cert)
 	p.certs.look()
 	for _, one := range all {
 		if one.at == none {

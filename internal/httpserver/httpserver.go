@@ -54,7 +54,7 @@ type Options struct {
 	Connections int
 	// Body bounds a request's body, in bytes; 0 means 1 MiB.
 	Body int64
-	// TLS has the server speak TLS, without HTTP/2, whose requests share a connection; nil: it does not. See [Certificate].
+	// TLS has the server speak TLS, without HTTP/2, whose requests share a connection; nil: it does not.
 	TLS *tls.Config
 	// Logger gets errors, each kind at most every 10 seconds. nil discards them.
 	Logger *slog.Logger

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"syscall"
@@ -175,6 +177,16 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// newCertificate returns the configurations of a server and of a client that trusts it.
+func newCertificate(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return &tls.Config{Certificates: s.TLS.Certificates}, &tls.Config{RootCAs: pool, ServerName: "example.com"}
 }
 
 // TestHandlersAtWorkGoLast checks that a running request is not ended for a client that only connects, with TLS and without.

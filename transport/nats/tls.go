@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cortex-orchestrator/cortex/internal/certificate"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
@@ -27,11 +28,9 @@ func (t TLS) config(ctx context.Context) (*tls.Config, *x509.CertPool, error) {
 		return nil, nil, errors.New("TLS: a certificate and its key go together: give --tls-cert and --tls-key")
 	}
 	if t.Cert != "" {
-		pair, err := t.pair(ctx)
-		if err != nil {
+		if err := t.show(ctx, c); err != nil {
 			return nil, nil, fmt.Errorf("TLS: certificate %s with key %s: %w", t.Cert, t.Key, err)
 		}
-		c.Certificates = []tls.Certificate{pair}
 	}
 	if t.CA == "" {
 		return c, nil, nil
@@ -45,6 +44,31 @@ func (t TLS) config(ctx context.Context) (*tls.Config, *x509.CertPool, error) {
 		return nil, nil, fmt.Errorf("TLS: %s has no certificates in PEM", t.CA)
 	}
 	return c, pool, nil
+}
+
+// show has connections show the certificate, and the new one when the files have changed, unless they are pipes, which are read once. The first one is in the
+// configuration, where the server looks for what it has to know of it.
+func (t TLS) show(ctx context.Context, c *tls.Config) error {
+	pair, err := t.pair(ctx)
+	if err != nil {
+		return err
+	}
+	c.Certificates = []tls.Certificate{pair}
+	is, err := certificate.Open(t.Cert, t.Key)
+	if err != nil {
+		return nil //nolint:nilerr // it has just been read
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return is.Pair(), nil }
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := is.Pair()
+		if now.Leaf.Equal(pair.Leaf) {
+			return nil, nil //nolint:nilnil // as it is
+		}
+		other := c.Clone()
+		other.Certificates, other.GetConfigForClient = []tls.Certificate{*now}, nil
+		return other, nil
+	}
+	return nil
 }
 
 func (t TLS) pair(ctx context.Context) (tls.Certificate, error) {

@@ -165,3 +165,54 @@ func TestTLSFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestTLSIsReadAgain renews the certificates of a server and of those who connect, while all go on: new connections show the new ones.
+func TestTLSIsReadAgain(t *testing.T) {
+	ca := newAuthority(t)
+	server, client := ca.issue(t, "server", here), ca.issue(t, "client", here)
+	srv, err := StartServer(t.Context(), &ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: ca.with(server)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	other := newAuthority(t)
+	dial := func(of *authority) error {
+		b, err := Dial(t.Context(), &Options{URL: srv.URL(), TLS: of.with(client)})
+		if err == nil {
+			_ = b.Close()
+		}
+		return err
+	}
+	if err := dial(ca); err != nil {
+		t.Fatal(err)
+	}
+	renewed := other.issue(t, "server", here)
+	for from, to := range map[string]string{renewed.Cert: server.Cert, renewed.Key: server.Key} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); dial(other) != nil; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the server shows the old certificate: %v", dial(other))
+		}
+	}
+	wantRefusal(t, "Dial", dial(ca), transport.ErrUnavailable, "--tls-ca")
+	config, err := ca.with(client).client(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca.issue(t, "client", here) // the same files
+	for end := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
+		is, err := config.GetClientCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !is.Leaf.Equal(config.Certificates[0].Leaf) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a client shows the old certificate")
+		}
+	}
+}

@@ -1,18 +1,16 @@
 //go:build unix
 
-package httpserver_test
+package certificate_test
 
 import (
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/certificate"
 )
 
 // TestCertificateIsAFile checks that nothing is waited for and nothing endless is read in the place of a certificate, neither at first nor after a change.
@@ -25,27 +23,21 @@ func TestCertificateIsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{pipe: "is no file but a pipe", large: "too large", "/dev/zero": "is no file but a pipe"} {
-		if _, err := httpserver.Certificate(path, key, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := certificate.Open(path, key); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the certificate %s: %v, want %q", path, err, want)
 		}
-		if _, err := httpserver.Certificate(cert, path, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := certificate.Open(cert, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the key %s: %v, want %q", path, err, want)
 		}
 	}
-	var log strings.Builder
-	o, err := httpserver.Certificate(cert, key, slog.New(slog.NewTextHandler(&log, nil)))
+	c, err := certificate.Open(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(pipe, cert); err != nil {
 		t.Fatal(err)
 	}
-	later := time.Now().Add(time.Minute)
-	if err := os.Chtimes(cert, later, later); err != nil {
-		t.Fatal(err)
-	}
-	pair, err := o.GetCertificate(nil)
-	if err != nil || pair.Leaf.Subject.CommonName != "one" || !strings.Contains(log.String(), "is no file but a pipe") {
-		t.Errorf("with a pipe in its place the certificate is %v, %v, and the log says %q", pair.Leaf.Subject, err, log.String())
+	if err := c.Look(); err == nil || !strings.Contains(err.Error(), "is no file but a pipe") || c.Pair().Leaf.Subject.CommonName != "one" {
+		t.Errorf("with a pipe in its place the certificate is %v, and %v", c.Leaf().Subject, err)
 	}
 }
