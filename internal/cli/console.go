@@ -155,7 +155,7 @@ func (s *settings) persons(n *node) func(token string) (console.Person, error) {
 // checks describes the state of a node. open is nil for a chat's.
 func (n *node) checks(ctx context.Context, open *ports) []console.Check {
 	all := []console.Check{{Name: "takes and keeps work", OK: true, Text: "yes"}}
-	if err := n.ready(ctx); err != nil {
+	if err := n.readiness.ask(ctx); err != nil {
 		all[0] = console.Check{Name: all[0].Name, Text: oneLine(err)}
 	}
 	var beside []string

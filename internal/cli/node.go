@@ -56,6 +56,7 @@ type node struct {
 	guests       *guests           // likewise, A2A agents of others; nil: none
 	returns      *returns          // agents that hand back their tasks
 	pace         client.Pace
+	readiness    readiness
 	forA2A       sync.Once
 	asA2A        *a2aserver.Server            // nil until it is asked for
 	tokens       func() (*auth.Bearer, error) // knows the bearer tokens of its tenant
@@ -130,10 +131,12 @@ func newNode(ctx context.Context, log *slog.Logger) *node {
 		}
 		return stage{func(part func(context.Context) error) { g.Go(func() error { return part(ctx) }) }, stop, g.Wait}
 	}
-	return &node{
+	n := &node{
 		log: log, unread: rate.Sometimes{Interval: time.Minute}, roles: new(roles.Group), release: func() {}, closeLLM: func() error { return nil }, returns: &returns{log: log, now: time.Now},
 		work: of(true), agents: of(false), watch: of(false),
 	}
+	n.readiness.checks = n.readyChecks()
+	return n
 }
 
 // assemble opens the server or the link to one, the store and the model, and makes the registry and the orchestrator.

@@ -391,19 +391,17 @@ func serveHealth(ctx context.Context, open *ports, log *slog.Logger, running fun
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", briefly(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
 		n := running()
 		if n == nil {
 			http.Error(w, oneLine(waits), http.StatusServiceUnavailable)
 			return
 		}
 		if r.URL.Query().Has("verbose") {
-			n.verbose(ctx, w, open, owned)
+			n.verbose(r.Context(), w, open, owned, &n.readiness)
 			return
 		}
 		beside, starting := n.roles.Trouble()
-		if err := cmp.Or(n.ready(ctx), owned.lost(time.Now()), starting); err != nil {
+		if err := cmp.Or(n.readiness.ask(r.Context()), owned.lost(time.Now()), starting); err != nil {
 			http.Error(w, oneLine(err), http.StatusServiceUnavailable)
 			return
 		}

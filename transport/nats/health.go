@@ -45,14 +45,17 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	if b.who.Limited() {
 		return nil
 	}
-	// A server whose disk is full, or was, still answers reads: only a write tells.
-	if err := b.nc.store(ctx, sentinel(), attemptTimeout); err != nil && !errors.Is(err, transport.ErrForbidden) {
+	// A server whose disk is full, or was, still answers reads: only a write tells. It waits for large ones of others that came before.
+	if err := b.nc.store(ctx, sentinel(), writePatience); err != nil && !errors.Is(err, transport.ErrForbidden) {
 		return fmt.Errorf("%w: %s (%w)", transport.ErrUnavailable, b.unwritten(ctx, err), err)
 	} else if err != nil {
 		return err
 	}
 	return nil
 }
+
+// writePatience is how long the write of Healthy may take. It leaves time to find out why it has failed.
+const writePatience = 3 * time.Second
 
 // errNoStore is the error of a server that cannot write the files of a new stream.
 const errNoStore jetstream.ErrorCode = 10049
