@@ -35,6 +35,7 @@ type line struct {
 
 	began   time.Time
 	stop    func()
+	ending  bool          // it makes room for one of another person
 	woken   chan struct{} // has a value when something may have happened
 	changed chan struct{} // has a value when its client has made it anew
 	fails   int           // attempts that failed one after the other

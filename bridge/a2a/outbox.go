@@ -47,6 +47,8 @@ type outbox struct {
 
 	mu      sync.Mutex
 	lines   map[lineKey]*line // that run
+	of      map[string]int    // how many of a person, without those that end
+	ending  int               // lines that make room
 	trouble []string
 }
 
@@ -58,7 +60,7 @@ func newOutbox(cfg *Config) *outbox {
 	if cfg.Push == nil || !ok {
 		return nil
 	}
-	o := &outbox{notes: notes, push: *cfg.Push, nudges: make(chan string, 256), lines: map[lineKey]*line{}}
+	o := &outbox{notes: notes, push: *cfg.Push, nudges: make(chan string, 256), lines: map[lineKey]*line{}, of: map[string]int{}}
 	o.web = webhook.New(&webhook.Options{Hosts: o.push.Hosts, Timeout: o.push.Timeout, Agent: "cortex/" + cfg.Version})
 	if o.push.Leads == nil {
 		o.push.Leads = func() bool { return true }
@@ -229,20 +231,72 @@ func (s *Server) open(ctx context.Context, running *sync.WaitGroup, n *pushNote)
 			l.look(t)
 			continue
 		}
-		if !t.open() || len(o.lines) >= mostLines || ctx.Err() != nil {
+		if !t.open() || ctx.Err() != nil || !o.admits(n.User) {
 			continue
 		}
 		l := s.newLine(n, t)
 		alive, stop := context.WithCancel(ctx)
 		l.stop = stop
-		o.lines[at] = l
+		o.begin(at, l)
 		running.Go(func() {
 			defer stop()
 			l.run(alive)
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			delete(o.lines, at)
+			o.over(at, l)
 		})
+	}
+}
+
+// admits reports whether another line of a person may begin. Where there are as many as there may be, one of the person with most ends for it, and goes on
+// when there is room: tasks may be open for ever, and those of a few would have all others wait. o.mu is held.
+func (o *outbox) admits(user string) bool {
+	if len(o.lines)-o.ending < mostLines {
+		return true
+	}
+	most := user
+	for of, n := range o.of {
+		if n > o.of[most] {
+			most = of
+		}
+	}
+	if o.of[most] <= o.of[user]+1 {
+		return false
+	}
+	var newest *line
+	for _, l := range o.lines {
+		if l.c.user() == most && !l.ending && (newest == nil || l.began.After(newest.began)) {
+			newest = l
+		}
+	}
+	o.leave(newest)
+	newest.ending = true
+	o.ending++
+	newest.stop()
+	return true
+}
+
+// begin counts a line. o.mu is held.
+func (o *outbox) begin(at lineKey, l *line) {
+	o.lines[at] = l
+	o.of[l.c.user()]++
+}
+
+// over takes a line out that has ended.
+func (o *outbox) over(at lineKey, l *line) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.lines, at)
+	if l.ending {
+		o.ending--
+	} else {
+		o.leave(l)
+	}
+}
+
+// leave counts a line no more for its person. o.mu is held.
+func (o *outbox) leave(l *line) {
+	user := l.c.user()
+	if o.of[user]--; o.of[user] == 0 {
+		delete(o.of, user)
 	}
 }
 
