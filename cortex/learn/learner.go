@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const (
 	// A note is written whole, so evidence of an agent that has much is collected until it is more than one part in this many, or for longer.
 	learnShare = 16
 	learnLate  = 15 * time.Second
+
+	rereadAgain = 15 * time.Second // after notes that could not be read again
 )
 
 // Learner learns from delegations: it teaches the router which agents are good for what, and stores the evidence. It may lose evidence when the store
@@ -50,6 +53,7 @@ type Learner struct {
 	records map[string]skills // by agent
 	dropped int
 	unused  int // lessons for which the router had no room
+	unread  int // changes that are not read again
 	unnoted int // outcomes of agents for which there was no room
 }
 
@@ -105,7 +109,7 @@ func (s *Learner) Forget(e *transport.Event, f *transport.Forget) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.changed)+len(s.erased) >= maxLessons {
-		s.drop(f.AgentID)
+		s.tooMuch("agent", f.AgentID, "context_id", e.ContextID)
 		return
 	}
 	if f.AgentID != "" {
@@ -144,6 +148,14 @@ func (s *Learner) drop(agent string) {
 	}
 }
 
+// tooMuch says that what others have changed, or deleted, is not read again, as too much waits for the store. mu is held.
+func (s *Learner) tooMuch(of ...any) {
+	s.unread++
+	if s.unread%100 == 1 {
+		s.log.Warn("what was learned and has changed, or was deleted, is used until a restart: the store is slow", append(of, "so_far", s.unread)...)
+	}
+}
+
 // Remember teaches the router the evidence in the store.
 func (s *Learner) Remember(ctx context.Context) error {
 	if s.notes == nil {
@@ -164,11 +176,18 @@ func (s *Learner) Remember(ctx context.Context) error {
 // Serve handles queued lessons until last is closed, after which no more may be queued, and then handles the rest. It rereads notes that others
 // changed at once, and writes lessons once in learnEvery.
 func (s *Learner) Serve(ctx context.Context, last <-chan struct{}) {
-	learned, pause := s.learned, (<-chan time.Time)(nil)
+	learned, pause, again := s.learned, (<-chan time.Time)(nil), (<-chan time.Time)(nil)
+	reread := func() {
+		if again = nil; !s.reread(ctx) {
+			again = time.After(rereadAgain)
+		}
+	}
 	for {
 		select {
 		case <-s.told:
-			s.reread(ctx)
+			reread()
+		case <-again:
+			reread()
 		case <-learned:
 			learned = nil
 			s.write(ctx, false)
@@ -209,8 +228,8 @@ func (s *Learner) write(ctx context.Context, all bool) {
 	s.each(ctx, pending)
 }
 
-// reread reads the notes that others changed.
-func (s *Learner) reread(ctx context.Context) {
+// reread reads the notes that others changed. It reports whether it has read all; what it has not is due again, since it may be what people have deleted.
+func (s *Learner) reread(ctx context.Context) (all bool) {
 	s.mu.Lock()
 	todo := map[string]*lesson{}
 	for agent := range s.changed {
@@ -227,23 +246,42 @@ func (s *Learner) reread(ctx context.Context) {
 	clear(s.changed)
 	clear(s.erased)
 	s.mu.Unlock()
-	s.each(ctx, todo)
+	left := s.each(ctx, todo)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, agent := range left {
+		if todo[agent] == gone {
+			for _, from := range gone.erased {
+				s.erased[from] = true
+			}
+			continue
+		}
+		s.changed[agent] = true
+	}
+	return len(left) == 0
 }
 
-// each does the lessons, one for each agent, until learnTimeout.
-func (s *Learner) each(ctx context.Context, lessons map[string]*lesson) {
+// each does the lessons, one for each agent, until learnTimeout. It returns the agents of those that it could not do.
+func (s *Learner) each(ctx context.Context, lessons map[string]*lesson) (left []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnTimeout)
 	defer cancel()
-	for i, agent := range slices.Sorted(maps.Keys(lessons)) {
+	var why error
+	agents := slices.Sorted(maps.Keys(lessons))
+	for i, agent := range agents {
 		err := s.do(ctx, agent, lessons[agent])
-		if ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil {
 			s.log.Warn("not learned: the store is slow", "agents", len(lessons)-i, "err", err)
-			return
+			return append(left, agents[i:]...)
 		}
 		if err != nil {
-			s.log.Warn("not learned", "agent", agent, "err", err)
+			why = cmp.Or(why, err)
+			left = append(left, agent)
 		}
 	}
+	if len(left) > 0 {
+		s.log.Warn("not learned", "agent", left[0], "agents", len(left), "err", why)
+	}
+	return left
 }
 
 // do applies a lesson to an agent's note, teaches the router the result, and notifies other orchestrators.

@@ -2,10 +2,13 @@ package learn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
@@ -72,6 +75,61 @@ func TestWhatIsNotUsedIsSaid(t *testing.T) {
 	if n := strings.Count(log.String(), "is not noted"); n != 1 {
 		t.Errorf("the log says %d times that agents are not noted, want once", n)
 	}
+}
+
+// away is a store whose notes cannot be read for a while.
+type away struct {
+	*memstore.Store
+	is atomic.Bool
+}
+
+func (a *away) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
+	if a.is.Load() {
+		return storage.Note{}, errors.New("the store is away")
+	}
+	return a.Store.Note(ctx, tenant, kind, key)
+}
+
+// TestDeletedWhileAway: what a deleted conversation has taught is forgotten also if the store is away when it is deleted, as is what others changed.
+func TestDeletedWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		notes, bus := &away{Store: memstore.New()}, memory.New(nil)
+		defer bus.Close()
+		s := New(Config{Notes: notes, Transport: bus, Router: router.New(nil), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		last, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			s.Serve(t.Context(), last)
+			close(ended)
+		}()
+		for _, agent := range []string{"anna", "bert"} {
+			s.offer(agent, &lesson{learned: []router.Evidence{
+				{ID: "gone", Text: "words that go", Time: time.Now(), Conversation: evidenceOf("", "gone")},
+				{ID: "kept", Text: "words that stay", Time: time.Now(), Conversation: evidenceOf("", "kept")},
+			}})
+		}
+		<-time.After(time.Minute)
+		if err := notes.DeleteNote(t.Context(), "", storage.NoteEvidence, "bert", 0); err != nil {
+			t.Fatal(err)
+		}
+		notes.is.Store(true)
+		s.Forget(&transport.Event{ID: "1", ContextID: "gone"}, &transport.Forget{})
+		<-time.After(time.Minute)
+		s.Forget(&transport.Event{ID: "2"}, &transport.Forget{AgentID: "bert"})
+		<-time.After(time.Minute)
+		notes.is.Store(false)
+		<-time.After(time.Minute)
+		s.mu.Lock()
+		if anna, bert := s.agents["anna"].from, s.agents["bert"].from; len(anna) != 1 || anna[0] != evidenceOf("", "kept") || len(bert) != 0 {
+			t.Errorf("of anna the conversations %q are used, and of bert %q", anna, bert)
+		}
+		s.mu.Unlock()
+		n, err := notes.Note(t.Context(), "", storage.NoteEvidence, "anna")
+		if err != nil || strings.Contains(string(n.Value), "words that go") {
+			t.Errorf("the note of anna is %s, %v", n.Value, err)
+		}
+		close(last)
+		<-ended
+	})
 }
 
 // counting counts how often notes of evidence are written.
