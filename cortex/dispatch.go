@@ -52,8 +52,8 @@ func (o *Orchestrator) count(ctx context.Context, conv *cache.Fold, entry *conve
 	o.observe(conv.Conversation, entry)
 }
 
-// countLate does for entry seq of the log, if it is one of two that may be there, or nil, what follows from an entry beside its effects: the store took it
-// without a word in time, as in an overload, so it was not counted then.
+// countLate counts entry seq of the log, and learns from it, if it is one of two that may be there, or nil: the store took it without a word in time, as in
+// an overload. It gives nothing back: by the clock alone, an entry of another process may be taken for it.
 func (o *Orchestrator) countLate(ctx context.Context, conv *cache.Fold, seq uint64, kept *cache.UnstoredEntry, lost *decide.Lost) {
 	var entry *conversation.Entry
 	switch {
@@ -68,9 +68,10 @@ func (o *Orchestrator) countLate(ctx context.Context, conv *cache.Fold, seq uint
 		return // another process was first
 	}
 	o.count(ctx, conv, entry)
-	o.maker.GiveBack(ctx, conv.Conversation, entry)
 	o.learner.Learn(conv.Conversation, entry)
-	o.outlines.note(conv, entry)
+	if seq == conv.Seq {
+		o.outlines.note(conv, entry)
+	}
 }
 
 // send publishes the effects of entry seq, except those of shown tasks and a timer that is not needed.

@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"internal/taskfile":              {"internal/document"},
 	"internal/token":                 {},
 	"internal/torture":               {"transport", "transport/nats", "cortex/jetstore", "agents", "cortex/conversation", "cortex/storage", "internal/process", "internal/rest"},
-	"agentcard":                      {"internal/document", "internal/recent", "internal/shorten"},
+	"agentcard":                      {"internal/document", "internal/nesting", "internal/recent", "internal/shorten"},
 	"transport":                      {"internal/nesting", "internal/size", "internal/shorten"},
 	"transport/memory":               {"transport", "internal/shorten"},
 	"transport/nats":                 {"transport", "transport/nats/auth", "transport/nats/storecheck", "internal/certificate", "internal/disk", "internal/document", "internal/nesting", "internal/openfiles", "internal/puback"},
