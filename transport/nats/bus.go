@@ -212,7 +212,7 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		}),
 		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.askPeersIn(peersSoon) }),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
-			if errors.Is(err, errUnasked) { // expectQuestion has logged it
+			if isImpostor(err) { // expectQuestion has logged it
 				return
 			}
 			if refusesLogin(err) {

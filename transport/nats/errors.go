@@ -109,7 +109,7 @@ func (b *Bus) explainAbsence(err error) error {
 
 // refusedError returns the reason why the bus does not reconnect to a server that is running.
 func (b *Bus) refusedError(err error) error {
-	if errors.Is(err, errUnasked) {
+	if isImpostor(err) {
 		return fmt.Errorf("%w: the NATS server that answers now is not gone on with: %w, so it is not the one that there are keys for", transport.ErrForbidden, err)
 	}
 	return b.loginError(err)

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -56,23 +57,44 @@ func login(ctx context.Context, o *Options) ([]natsgo.Option, *auth.Identity, er
 // impostor at the server's address.
 var errUnasked = errors.New("it asks nobody for credentials")
 
-// expectQuestion makes the client refuse a server that does not ask for a signature, when there are credentials; see natsgo.Option. The client
-// refuses it before it sends anything.
+// errForged is the error for a server that asks for the signature of something else than a nonce. The signature may be what others than servers are shown,
+// such as that of a bearer token, and whoever has asked for it could be its user for ever.
+var errForged = errors.New("it asks for the signature of something else than a random word")
+
+// isImpostor reports whether err is that of a server that cannot be the one that the credentials are for.
+func isImpostor(err error) bool { return errors.Is(err, errUnasked) || errors.Is(err, errForged) }
+
+// maxNonce bounds what a server may ask to be signed, in bytes. Servers ask for 15.
+const maxNonce = 128
+
+// checkNonce returns an error if a server may not have a nonce signed. Nothing that is signed for anybody else is one word.
+func checkNonce(nonce []byte) error {
+	switch {
+	case len(nonce) == 0:
+		return errUnasked
+	case len(nonce) > maxNonce || bytes.ContainsFunc(nonce, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return errForged
+	}
+	return nil
+}
+
+// expectQuestion makes the client refuse a server that does not ask for a signature, when there are credentials, or not for that of a nonce; see
+// natsgo.Option. The client refuses it before it sends anything.
 func (b *Bus) expectQuestion(o *natsgo.Options) error {
 	sign := o.SignatureCB
 	if sign == nil {
 		return nil
 	}
 	o.SignatureCB = func(nonce []byte) ([]byte, error) {
-		if len(nonce) > 0 {
+		err := checkNonce(nonce)
+		if err == nil {
 			return sign(nonce)
 		}
-		err := errUnasked
 		if b.nc.failed.Swap(&err) == nil && b.dialed.Load() {
-			b.log.Warn("nats server is not connected to", "err", errUnasked)
+			b.log.Warn("nats server is not connected to", "err", err)
 			b.reportRefused()
 		}
-		return nil, errUnasked
+		return nil, err
 	}
 	return nil
 }
@@ -129,6 +151,8 @@ func dialError(o *Options, err error, reached bool) error {
 		return unavailable("it is full, or ends connections at once: try again later, end some of those that use the same key, or allow it more files (`ulimit -n`)")
 	case errors.Is(err, errUnasked):
 		return fmt.Errorf("%w: NATS server %s asks nobody for credentials: it is not the one that %s is for; leave --creds out if it is to be joined", transport.ErrForbidden, addr, o.Creds)
+	case errors.Is(err, errForged):
+		return fmt.Errorf("%w: NATS server %s: %w: it is not the one that %s is for, and somebody may be between here and that", transport.ErrForbidden, addr, errForged, o.Creds)
 	case refusesLogin(err) && o.Creds == "":
 		return fmt.Errorf("%w: NATS server %s wants to know who you are: give credentials with --creds (`cortex auth` makes them): %w",
 			transport.ErrForbidden, addr, err)
