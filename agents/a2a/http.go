@@ -52,9 +52,9 @@ func (e *refusedError) Error() string { return e.why }
 
 // may returns what forbids requests to a URL, or nil: a card may name its own host, and those that are allowed.
 func (a *Agent) may(u *url.URL) error {
-	host := strings.ToLower(u.Hostname())
-	own := host == strings.ToLower(a.home.Hostname())
-	if !own && !slices.ContainsFunc(a.peer.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+	host := publicnet.Host(u.Hostname())
+	own := host == publicnet.Host(a.home.Hostname())
+	if !own && !slices.ContainsFunc(a.peer.Hosts, func(h string) bool { return publicnet.Host(h) == host }) {
 		return &refusedError{fmt.Sprintf("the card names the host %.100q, which is not its own: allow it with --allow-host", host)}
 	}
 	if a.home.Scheme == "https" && u.Scheme != "https" {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // wellKnown is where a card is, below the address of its agent.
@@ -53,9 +55,9 @@ func (p *Peer) card() (*url.URL, error) {
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" || u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		return u.Scheme + "://" + strings.ToLower(hostOf(u))
+		return u.Scheme + "://" + publicnet.Host(hostOf(u))
 	}
-	return u.Scheme + "://" + strings.ToLower(hostOf(u)) + ":" + port
+	return u.Scheme + "://" + publicnet.Host(hostOf(u)) + ":" + port
 }
 
 // hostOf returns the host of a URL, with brackets if it is an address of IPv6.

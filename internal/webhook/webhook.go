@@ -88,7 +88,7 @@ func CheckHost(text string) error {
 
 // Plain returns a host as it is compared.
 func Plain(host string) string {
-	return strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
+	return strings.TrimSuffix(strings.Trim(publicnet.Host(host), "[]"), ".")
 }
 
 // Hosts are hosts that the operator has named, alone or with a port.
@@ -140,7 +140,7 @@ func (c *Client) Parse(text string) (*url.URL, error) {
 	case u.Scheme != "https":
 		return nil, errors.New("it has no TLS: https is needed")
 	}
-	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	name := strings.TrimSuffix(publicnet.Host(u.Hostname()), ".")
 	ip, err := netip.ParseAddr(name)
 	if err != nil && strings.ContainsAny(name, ":%[]") {
 		return nil, errors.New("its host is none")

@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		"https://localhost/": false, "https://LOCALHOST./": false, "https://a.localhost/": false, "https://127.0.0.1/": false, "https://[::1]/": false,
 		"https://[::ffff:127.0.0.1]/": false, "https://[::ffff:7f00:1]/": false, "https://[fe80::1%25eth0]/": false, "https://169.254.169.254/latest": false,
 		"https://10.0.0.5/": false, "https://192.168.0.1./": false,
-		"http://hooks.internal/": true, "http://hooks.internal:1234/x": true, "https://HOOKS.internal./": true, "http://hooks.internal.evil.com/": false,
+		"http://hooks.internal/": true, "http://hooks.internal:1234/x": true, "https://HOOKS.internal./": true, "http://hooks.internal.evil.com/": false, "http://hooks.\u0130nternal/": false,
 		"http://10.0.0.5:8080/": true, "http://10.0.0.5/": false, "http://[::1]:9000/": true, "http://[::1]/": false, "http://[fd00::1]:7/": true,
 		"http://evil.com/hooks.internal": false, "http://hooks.internal@evil.com/": false, "http://user@hooks.internal/": false,
 		"https://example.com/" + strings.Repeat("a", webhook.MaxURL): false,
