@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	connect "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
@@ -21,6 +24,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -31,6 +35,7 @@ const (
 	maxPause     = 10 * time.Second
 	callTime     = 10 * time.Second // for a call that nobody waits for
 	chatPatience = 20 * time.Second // how long a message waits for Cortex's transport
+	maxWaiting   = 32 << 20         // bytes that messages take which wait for it: the broker is read no faster than they are stored
 )
 
 // replyMark separates the id of a task from a word, in the id that a reply to the agent's question has at the broker. There, a message with the id of a
@@ -41,8 +46,10 @@ const replyMark = "~"
 // that have registered while it was connected, and a task that gets lost runs into its deadline.
 type broker struct {
 	*bridge
-	id  string // Cortex's, at the broker
-	hub hubpb.AgentHubClient
+	id      string // Cortex's, at the broker
+	hub     hubpb.AgentHubClient
+	waiting *semaphore.Weighted // bytes of messages that are about to be stored
+	told    *rate.Sometimes     // logs that one was not
 
 	mu    sync.Mutex
 	up    bool
@@ -50,7 +57,7 @@ type broker struct {
 }
 
 func newBroker(at *role.Site, prefix, id string, t times) (*broker, error) {
-	b := &broker{id: id, known: map[string]bool{}}
+	b := &broker{id: id, waiting: semaphore.NewWeighted(maxWaiting), told: &rate.Sometimes{First: 1, Interval: time.Minute}, known: map[string]bool{}}
 	var err error
 	b.bridge, err = newBridge(at, prefix, t, b)
 	return b, err
@@ -167,9 +174,10 @@ func (b *broker) card(ctx context.Context, e *hubpb.AgentCardEvent) {
 	b.mu.Lock()
 	known, up := b.known[name], b.up
 	gone := e.EventType == "unregistered"
+	fresh := !gone && !known && len(b.known) < maxGuests
 	if gone {
 		delete(b.known, name)
-	} else if !known && len(b.known) < maxGuests {
+	} else if fresh {
 		b.known[name] = true
 	}
 	b.mu.Unlock()
@@ -177,7 +185,7 @@ func (b *broker) card(ctx context.Context, e *hubpb.AgentCardEvent) {
 	case gone && known:
 		b.guests.closed(name)
 	case !gone:
-		if !known && up {
+		if fresh && up {
 			b.guests.opened(name)
 		}
 		card, err := cardOf(e.AgentCard, b.prefix)
@@ -197,20 +205,46 @@ func (b *broker) message(e *hubpb.AgentEvent) {
 		m.MessageId == "" || checkNames(m.MessageId, m.ContextId, r.FromAgentId) != nil {
 		return
 	}
+	size := min(int64(protoweight.OfMessage(m)), maxWaiting)
+	if b.waiting.Acquire(b.ctx, size) != nil {
+		return // Cortex stops
+	}
 	b.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(b.ctx, chatPatience)
-		defer cancel()
-		for {
-			err := b.chats.begin(ctx, newChat(m, r.FromAgentId, b.id), partsOf(m.Content), nil)
-			if err == nil {
-				return
-			}
-			if rest.For(ctx, chatPause) != nil {
-				b.at.Logger.Warn("message is lost: it could not be stored", "peer", r.FromAgentId, "err", err)
-				return
-			}
-		}
+		defer b.waiting.Release(size)
+		b.begin(m, r.FromAgentId)
 	})
+}
+
+// begin begins a turn with a message of a peer, who is told if that cannot be.
+func (b *broker) begin(m *hubpb.Message, from string) {
+	ctx, cancel := context.WithTimeout(b.ctx, chatPatience)
+	defer cancel()
+	for {
+		c := newChat(m, from, b.id)
+		err := b.chats.begin(ctx, c, partsOf(m.Content), nil)
+		if err == nil {
+			return
+		}
+		refused := status.Code(err) == codes.ResourceExhausted || status.Code(err) == codes.InvalidArgument
+		if !refused && rest.For(ctx, chatPause) == nil {
+			continue
+		}
+		b.told.Do(func() {
+			b.at.Logger.Warn("message is lost: it could not be stored; others may be that are not logged", "peer", from, "err", err)
+		})
+		b.refuse(c, err)
+		return
+	}
+}
+
+// refuse tells a peer that its message is not answered.
+func (b *broker) refuse(c *chat, why error) {
+	ctx, cancel := context.WithTimeout(b.ctx, callTime)
+	defer cancel()
+	r := &reply{space.ID("refused", c.key()), []*hubpb.Part{textPart("Cortex does not answer this: " + status.Convert(why).Message())}, false}
+	if err := b.publish(ctx, r.message(c, chatResponse, b.now()), c.Peer, "a2a.message."+chatResponse); err != nil && b.ctx.Err() == nil {
+		b.at.Logger.Info("a peer is not told that its message is lost", "peer", c.Peer, "err", err)
+	}
 }
 
 // report takes what an agent says of a task of Cortex.

@@ -2,6 +2,7 @@ package agenthub
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -187,4 +188,60 @@ func TestBrokerHasACortex(t *testing.T) {
 	if len(w.notes()) > 0 || len(c.Shown) > 0 {
 		t.Error("Cortex answers what is for another")
 	}
+}
+
+// TestBrokersMessagesWait checks that messages of the broker which wait to be stored take no more memory than they may, and that a peer is told whose message
+// is not taken.
+func TestBrokersMessagesWait(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.elsewhere()
+	is := w.connect(b, "cortex")
+	message := func(id string) *hubpb.AgentEvent {
+		m := &hubpb.Message{MessageId: id, ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{textPart("hello")}}
+		return &hubpb.AgentEvent{
+			Payload: &hubpb.AgentEvent_Message{Message: m}, Routing: &hubpb.AgentEventMetadata{FromAgentId: "peer", ToAgentId: "cortex", EventType: "message"},
+		}
+	}
+	is.chats.mu.Lock()
+	is.message(message("one"))
+	if is.waiting.TryAcquire(maxWaiting) {
+		t.Error("a message that waits takes nothing")
+	}
+	for i := range maxOwnChats {
+		is.chats.open[fmt.Sprint(i)] = &chat{Peer: "peer"}
+	}
+	is.chats.mu.Unlock()
+	w.Until("nothing waits any more", func() bool { return is.waiting.TryAcquire(maxWaiting) })
+	is.waiting.Release(maxWaiting)
+	w.Until("it is logged", func() bool { return strings.Contains(w.Log.String(), "too many messages wait for their answers") })
+	stream, err := w.dial().SubscribeToMessages(t.Context(), &hubpb.SubscribeToMessagesRequest{AgentId: "peer"})
+	must(t, err)
+	w.Until("the peer has subscribed", func() bool { return b.Has("messages", "peer") })
+	is.message(message("two"))
+	e, err := stream.Recv()
+	must(t, err)
+	if text := words(e.GetMessage()); !strings.Contains(text, "too many messages wait") || meta(e.GetMessage().Metadata, "original_message_id") != "two" {
+		t.Errorf("the peer hears %v", e)
+	}
+}
+
+// TestBrokersNames has a broker name more agents than there may be: no more is remembered of them.
+func TestBrokersNames(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.elsewhere()
+	is := w.connect(b, "cortex")
+	is.mu.Lock()
+	for i := range maxGuests {
+		is.known[fmt.Sprint("agent-", i)] = true
+	}
+	is.mu.Unlock()
+	is.card(t.Context(), &hubpb.AgentCardEvent{AgentCard: &hubpb.AgentCard{Name: "another"}, EventType: "registered"})
+	is.guests.mu.Lock()
+	defer is.guests.mu.Unlock()
+	if n := is.guests.streams["another"]; n != 0 {
+		t.Errorf("it has %d streams that nobody closes", n)
+	}
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	clear(is.known)
 }
