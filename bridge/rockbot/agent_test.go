@@ -426,7 +426,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestManyMessages sends answers to nothing: what is behind them is taken.
+// TestManyMessages sends answers to nothing: what is behind them is taken. That they are dropped is told, since another Cortex of the same name may wait for
+// them.
 func TestManyMessages(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
@@ -440,6 +441,9 @@ func TestManyMessages(t *testing.T) {
 	w.agent(p)
 	if said := w.Ask(p.Name, "echo", "ping", ""); said != "mine" {
 		t.Errorf("the answer is %q", said)
+	}
+	if !contains(w.Log.String(), "an answer to no task of this Cortex is dropped") {
+		t.Error("that others are dropped is not told")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
@@ -57,6 +58,7 @@ type bridge struct {
 	o     *options
 	times times
 	ctx   context.Context //nolint:containedctx // of run, for what goes on without its caller
+	stray *rate.Sometimes // logs that an answer is for nothing
 
 	host   *agents.Host
 	names  *kit.Names
@@ -72,7 +74,7 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	if !ok {
 		return nil, transport.Permanent(errors.New("the store keeps no notes, and RockBot's tasks would be lost with the process"))
 	}
-	b := &bridge{at: at, o: o, times: t}
+	b := &bridge{at: at, o: o, times: t, stray: &rate.Sometimes{First: 1, Interval: time.Minute}}
 	var err error
 	// The agents only wait for others: a restart of this process says nothing of them.
 	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atWork, Deliveries: -1, Grace: -1}); err != nil {

@@ -75,7 +75,10 @@ func (b *bridge) answered(ctx context.Context, s *session, d *amqp.Delivery) {
 		case no != nil:
 			b.again(ctx, d, no)
 		case task == nil:
-			b.at.Logger.Debug("an answer to no task of Cortex", "correlation_id", shorten.Line(id, 100))
+			b.stray.Do(func() { // whose task it was may wait for it elsewhere
+				b.at.Logger.Warn("an answer to no task of this Cortex is dropped, and others may be that are not logged: if another Cortex has the same name at this RabbitMQ, choose another with --rockbot-name",
+					"name", b.o.name, "source", shorten.Line(header(d, "rb-source"), maxName), "correlation_id", shorten.Line(id, 100))
+			})
 			_ = d.Ack(false)
 		default:
 			b.noteAnswer(ctx, d, task, o, err)
