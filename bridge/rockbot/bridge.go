@@ -129,6 +129,8 @@ func (b *bridge) run(ctx context.Context, stays func() bool) error {
 	})
 	g.Go(func() error {
 		<-ctx.Done()
+		late := time.AfterFunc(goodbyeTime, disconnect) // which ends a farewell that nobody reads
+		defer late.Stop()
 		if stays() {
 			b.faces.goodbye(context.WithoutCancel(ctx))
 		}

@@ -3,8 +3,10 @@ package rockbot
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/cortex-orchestrator/cortex/bridge/rockbot/rockbottest"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
@@ -89,6 +92,7 @@ type proxy struct {
 	refused int // connections while it was cut
 	// said are frames that are given to the clients as if RabbitMQ had sent them; nil: all bytes are passed on as they come.
 	said chan []byte
+	hold sync.Mutex // nothing is passed on while somebody else has it
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -117,7 +121,7 @@ func newProxy(t *testing.T, to string) *proxy {
 					if p.said != nil && pair[0] == in {
 						p.frames(in, out)
 					}
-					_, _ = io.Copy(pair[0], pair[1])
+					_, _ = io.Copy(&held{p, pair[0]}, pair[1])
 					pair[0].Close()
 				})
 			}
@@ -129,6 +133,29 @@ func newProxy(t *testing.T, to string) *proxy {
 		passing.Wait()
 	})
 	return p
+}
+
+// held is a way that can be frozen.
+type held struct {
+	p  *proxy
+	to io.Writer
+}
+
+func (h *held) Write(b []byte) (int, error) {
+	h.p.hold.Lock()
+	h.p.hold.Unlock() //nolint:staticcheck // it waits until nobody has it
+	return h.to.Write(b)
+}
+
+// finish has clients read the end of what RabbitMQ says, and take nothing from them.
+func (p *proxy) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if c, ok := c.(*net.TCPConn); ok && c.LocalAddr().String() == p.l.Addr().String() {
+			_ = c.CloseWrite()
+		}
+	}
 }
 
 // frames passes the frames of RabbitMQ on, and what is said between them.
@@ -274,6 +301,43 @@ func TestAway(t *testing.T) {
 	}
 	if why := w.Waits(); why != nil {
 		t.Errorf("it works, and tells that it waits: %v", why)
+	}
+}
+
+// TestFrozen has RabbitMQ read nothing any more while much is written to it, and its connection end: that is noticed, and nothing is lost.
+func TestFrozen(t *testing.T) {
+	w := newWorld(t)
+	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
+	p := newProxy(t, at)
+	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
+	w.serve()
+	agent := w.agent(&rockbottest.Program{Name: "Count", Skills: []string{"count"}, Do: func(k *rockbottest.Work) {
+		k.Result(rockbottest.Completed, fmt.Sprint(len(k.Text())))
+	}})
+	p.hold.Lock()
+	mend := sync.OnceFunc(p.hold.Unlock)
+	defer mend()
+	var turns []client.Turn
+	const size = 700_000
+	for range 24 { // more than fits in between
+		turns = append(turns, w.Send(agent.Name, "count", strings.Repeat("x", size), ""))
+	}
+	w.Until("the tasks are noted", func() bool {
+		noted := map[string]bool{}
+		for n, err := range w.Store.Notes(t.Context(), "", storage.NoteSent) {
+			if s := (sent{}); err == nil && json.Unmarshal(n.Value, &s) == nil {
+				noted[s.Context] = true
+			}
+		}
+		return !slices.ContainsFunc(turns, func(turn client.Turn) bool { return !noted[turn.ContextID] })
+	})
+	p.finish()
+	w.Until("it is noticed", func() bool { return contains(w.Log.String(), "no connection to RabbitMQ") })
+	mend()
+	for _, turn := range turns {
+		if said := w.Answer(turn); said != fmt.Sprint(size) {
+			t.Errorf("the answer is %q", said)
+		}
 	}
 }
 

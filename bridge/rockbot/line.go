@@ -135,6 +135,7 @@ func (l *line) session(ctx context.Context) (up bool, err error) {
 	defer s.close()
 	working, end := context.WithCancel(ctx)
 	defer s.wg.Wait()
+	defer s.hurry()
 	defer end()
 	if err := s.open(); err != nil {
 		return false, err
@@ -254,6 +255,7 @@ func (l *line) tell(m *letter) {
 // session is one connection.
 type session struct {
 	conn    *amqp.Connection
+	raw     net.Conn // below conn
 	pub     *amqp.Channel
 	slots   chan struct{} // holds a value for each message whose confirmation is waited for
 	returns chan amqp.Return
@@ -273,11 +275,12 @@ type session struct {
 
 // dial connects, with TLS if the URL says so.
 func dial(ctx context.Context, address string) (*session, error) {
+	var raw net.Conn
 	conn, err := amqp.DialConfig(address, amqp.Config{
 		Heartbeat: heartbeat, Properties: amqp.Table{"product": "Cortex", "connection_name": "cortex"},
 		Dial: func(network, address string) (net.Conn, error) {
 			c, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, network, address)
-			if err == nil {
+			if raw = c; err == nil {
 				err = c.SetDeadline(time.Now().Add(dialTime)) // for the handshake; the library takes it away
 			}
 			return c, err
@@ -287,7 +290,7 @@ func dial(ctx context.Context, address string) (*session, error) {
 		return nil, err
 	}
 	s := &session{
-		conn: conn, slots: make(chan struct{}, atOnce), returns: make(chan amqp.Return, atOnce), ended: make(chan struct{}), returned: map[string]bool{},
+		conn: conn, raw: raw, slots: make(chan struct{}, atOnce), returns: make(chan amqp.Return, atOnce), ended: make(chan struct{}), returned: map[string]bool{},
 	}
 	s.free = make(chan struct{})
 	close(s.free)
@@ -386,6 +389,11 @@ func (s *session) why() error {
 	default:
 		return nil
 	}
+}
+
+// hurry ends writes that do not end, as while RabbitMQ is frozen. The library waits for them, also when it closes a connection of which nothing is heard.
+func (s *session) hurry() {
+	_ = s.raw.SetDeadline(time.Now().Add(closeTime)) // it may be closed
 }
 
 func (s *session) close() {
