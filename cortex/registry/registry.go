@@ -72,6 +72,7 @@ type Registry struct {
 	// Snapshots are built on demand, when these counts of changes and of heartbeats have grown.
 	changes   atomic.Uint64
 	sightings atomic.Uint64
+	heard     atomic.Uint64 // see Heard
 	snapshot  atomic.Pointer[Snapshot]
 }
 
@@ -171,6 +172,9 @@ func (r *Registry) isSynced() bool {
 	}
 }
 
+// Heard returns how many events of the cards topic have been applied: a long list arrives as long as it grows.
+func (r *Registry) Heard() uint64 { return r.heard.Load() }
+
 // now returns the wall-clock time, without the monotonic reading, which stops while the machine is suspended.
 func (r *Registry) now() time.Time { return r.cfg.Now().Round(0) }
 
@@ -178,6 +182,7 @@ func (r *Registry) now() time.Time { return r.cfg.Now().Round(0) }
 func (r *Registry) Apply(e *transport.Event) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
+	defer r.heard.Add(1)
 	switch p := e.Payload.(type) {
 	case *transport.Synced:
 		if !r.isSynced() {

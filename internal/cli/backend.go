@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -32,12 +33,11 @@ type backend struct {
 // known returns the known agents, after waiting for their arrival. Only callers that need agents wait: there may be many.
 func (b *backend) known(ctx context.Context) (*registry.Snapshot, error) {
 	if b.arrived != nil {
-		select {
-		case <-b.arrived:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(syncTimeout):
-			return nil, fmt.Errorf("the list of agents did not arrive within %v: is the server at %s overloaded, or are there very many agents?", syncTimeout, b.url)
+		switch err := awaitCards(ctx, b.arrived, b.registry.Heard); {
+		case errors.Is(err, errUnlisted):
+			return nil, fmt.Errorf("%w: is the server at %s overloaded?", err, b.url)
+		case err != nil:
+			return nil, err
 		}
 	}
 	return b.registry.Snapshot(), nil

@@ -9,8 +9,38 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
+
+// TestAwaitCards checks that a list of agents that goes on arriving is waited for, however long it takes, and one that does not arrive is given up.
+func TestAwaitCards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry.New(registry.Config{})
+		began := time.Now()
+		if err := awaitCards(t.Context(), r.Synced(), r.Heard); !errors.Is(err, errUnlisted) || time.Since(began) != syncTimeout {
+			t.Errorf("nothing arrives: %v after %v, want %v after %v", err, time.Since(began), errUnlisted, syncTimeout)
+		}
+		go func() {
+			for i := range 20 {
+				time.Sleep(syncTimeout / 2)
+				card := &a2a.AgentCard{Name: fmt.Sprint("agent", i), Description: "Works", Version: "1"}
+				r.Apply(&transport.Event{From: card.Name, Time: time.Now(), Payload: &transport.Card{AgentID: card.Name, Instance: "1", Card: card}})
+			}
+			r.Apply(&transport.Event{Payload: &transport.Synced{}})
+		}()
+		if err := awaitCards(t.Context(), r.Synced(), r.Heard); err != nil || r.Heard() != 21 {
+			t.Errorf("a long list arrives: %v after %d events", err, r.Heard())
+		}
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		if err := awaitCards(stopped, nil, r.Heard); !errors.Is(err, context.Canceled) {
+			t.Errorf("nobody waits any more: %v", err)
+		}
+	})
+}
 
 // TestWhileAway checks that commands wait a bounded time for a Cortex that is starting, and stop when they are interrupted.
 func TestWhileAway(t *testing.T) {

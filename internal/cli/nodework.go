@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -34,13 +35,31 @@ func (n *node) runRegistry(ctx context.Context) error {
 			return nil
 		}
 	})
-	select {
-	case <-n.Registry.Synced():
-		return nil
-	case <-time.After(syncTimeout):
-		return fmt.Errorf("the list of agents did not arrive within %v: is the NATS server overloaded?", syncTimeout)
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := awaitCards(ctx, n.Registry.Synced(), n.Registry.Heard); !errors.Is(err, errUnlisted) {
+		return err
+	}
+	return fmt.Errorf("%w: is the NATS server overloaded?", errUnlisted)
+}
+
+// errUnlisted is returned when the agents that are there are not known.
+var errUnlisted = fmt.Errorf("the list of agents did not arrive within %v", syncTimeout)
+
+// awaitCards waits until the list of agents has arrived. It returns ctx's error, or errUnlisted when nothing more of the list has arrived for syncTimeout: all of a
+// long one takes longer on a busy machine, and a service that gave up would never start.
+func awaitCards(ctx context.Context, arrived <-chan struct{}, heard func() uint64) error {
+	for last := uint64(0); ; {
+		select {
+		case <-arrived:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(syncTimeout):
+		}
+		n := heard()
+		if n == last {
+			return errUnlisted
+		}
+		last = n
 	}
 }
 

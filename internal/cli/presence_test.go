@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -229,7 +230,7 @@ func TestSpeakerDoesNotWait(t *testing.T) {
 		t.Errorf("agents = %v, want %v: they have not arrived", err, context.Canceled)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b := &backend{link: l, arrived: make(chan struct{})}
+		b := &backend{link: l, registry: registry.New(registry.Config{}), arrived: make(chan struct{})}
 		if _, err := b.lookalikes(t.Context()); err == nil || !strings.Contains(err.Error(), "did not arrive within 15s") {
 			t.Errorf("lookalikes = %v, want that the agents did not arrive", err)
 		}
