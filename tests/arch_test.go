@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 	"agentcard":                      {"internal/document", "internal/nesting", "internal/recent", "internal/shorten"},
 	"transport":                      {"internal/nesting", "internal/size", "internal/shorten"},
 	"transport/memory":               {"transport", "internal/shorten"},
-	"transport/nats":                 {"transport", "transport/nats/auth", "transport/nats/storecheck", "internal/certificate", "internal/disk", "internal/document", "internal/nesting", "internal/openfiles", "internal/puback"},
+	"transport/nats":                 {"transport", "transport/nats/auth", "transport/nats/storecheck", "internal/certificate", "internal/disk", "internal/document", "internal/nesting", "internal/openfiles", "internal/puback", "internal/rest"},
 	"transport/nats/auth":            {"transport", "internal/document", "internal/taskfile"},
 	"transport/nats/storecheck":      {},
 	"transport/nats/storecheck/storechecktest": {},
