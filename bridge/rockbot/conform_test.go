@@ -95,10 +95,10 @@ type proxy struct {
 	hold sync.Mutex // nothing is passed on while somebody else has it
 }
 
-func newProxy(t *testing.T, to string) *proxy {
+func newProxy(t *testing.T, to string, said chan []byte) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p := &proxy{l: l, conns: map[net.Conn]bool{}}
+	p := &proxy{l: l, conns: map[net.Conn]bool{}, said: said}
 	var passing sync.WaitGroup
 	passing.Go(func() {
 		for {
@@ -206,8 +206,7 @@ func method(id byte, arguments string) []byte {
 func TestBlocked(t *testing.T) {
 	w := newWorld(t)
 	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
-	p := newProxy(t, at)
-	p.said = make(chan []byte)
+	p := newProxy(t, at, make(chan []byte))
 	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
 	w.serve()
 	agent := w.agent(&rockbottest.Program{Name: "Echo", Skills: []string{"echo"}})
@@ -254,7 +253,7 @@ func (p *proxy) mend() {
 func TestAway(t *testing.T) {
 	w := newWorld(t)
 	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
-	p := newProxy(t, at)
+	p := newProxy(t, at, nil)
 	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
 	caller := w.program(&rockbottest.Program{Name: "RockBot"})
 	w.serve()
@@ -308,7 +307,7 @@ func TestAway(t *testing.T) {
 func TestFrozen(t *testing.T) {
 	w := newWorld(t)
 	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
-	p := newProxy(t, at)
+	p := newProxy(t, at, nil)
 	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
 	w.serve()
 	agent := w.agent(&rockbottest.Program{Name: "Count", Skills: []string{"count"}, Do: func(k *rockbottest.Work) {
@@ -373,7 +372,7 @@ func rabbitURL(t *testing.T) string {
 func TestOtherQueue(t *testing.T) {
 	w := newWorld(t)
 	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
-	p := newProxy(t, at)
+	p := newProxy(t, at, nil)
 	w.o.url = strings.Replace(w.o.url, at, p.l.Addr().String(), 1)
 	ch := w.channel()
 	name := "cortex." + w.o.name + ".response"
