@@ -28,7 +28,7 @@ func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.M
 	}
 	l := &logReader{store: s, ends: ends, tenant: tenant}
 	return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) {
-		is, err := l.asks.Get(ctx, t, func(ctx context.Context) (logged, error) { return l.read(ctx, t) })
+		is, err := l.asks.Get(ctx, asked{t, storage.Requester(ctx)}, func(ctx context.Context) (logged, error) { return l.read(ctx, t) })
 		return is.message, is.found, err
 	}
 }
@@ -38,10 +38,16 @@ type logReader struct {
 	store  storage.Store
 	ends   storage.Ends
 	tenant string
-	asks   together.Asks[Turn, logged]
+	asks   together.Asks[asked, logged]
 
 	mu         sync.Mutex
 	unanswered recent.Cache[Turn, conversation.Version] // by turns, the end of the log in which there was no answer
+}
+
+// asked is what those share who ask for a turn. They are one person's, since the reads of a person wait for one another.
+type asked struct {
+	turn      Turn
+	requester string
 }
 
 func (l *logReader) read(ctx context.Context, t Turn) (is logged, err error) {
