@@ -87,6 +87,7 @@ type Orchestrator struct {
 	stats      counters
 	owned      atomic.Pointer[[]int]
 	learner    *learn.Learner
+	overdues   chan struct{} // holds a value for each task that is looked for after its deadline, see overdue
 	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
 	refusals   storage.Refusals
@@ -142,6 +143,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	})
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, folds: new(cache.Folds), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), inherited: newInherited(),
+		overdues: make(chan struct{}, maxOverdues),
 		spending: spending, learner: learner, maker: maker, queue: newTaskQueue(&cfg, maker), outlines: newOutlines(&cfg),
 	}, nil
 }

@@ -136,9 +136,19 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	return o.sendQueued(ctx, t)
 }
 
+// maxOverdues bounds the overdue tasks whose conversations are read at a time.
+const maxOverdues = 4
+
 // overdue removes a task from the queue after its deadline, but only once the log has its end: until then markWaited must find it there. It also
 // removes a task that a replica sent to its agent but could not acknowledge.
 func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
+	// After a restart all that waited may be overdue, each of a large conversation. Nobody waits for this.
+	select {
+	case o.overdues <- struct{}{}:
+		defer func() { <-o.overdues }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	if err != nil {
 		return err

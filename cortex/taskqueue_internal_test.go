@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -43,4 +48,49 @@ func TestQueueAfterStarts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// loads is a store that counts the conversations that are being read, each until release is closed.
+type loads struct {
+	storage.Store
+	begun   chan struct{}
+	release chan struct{}
+}
+
+func (l *loads) Load(context.Context, string, string, conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	return func(yield func(*conversation.Entry, error) bool) {
+		l.begun <- struct{}{}
+		<-l.release
+		yield(nil, transport.ErrUnavailable)
+	}
+}
+
+// TestManyOverdue has many tasks be overdue at the same time, as after a restart: few conversations are read at a time, since each may be large.
+func TestManyOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &loads{begun: make(chan struct{}, 100), release: make(chan struct{})}
+		o := &Orchestrator{cfg: Config{Store: l}, overdues: make(chan struct{}, maxOverdues)}
+		var running sync.WaitGroup
+		for i := range 100 {
+			running.Go(func() {
+				if err := o.overdue(t.Context(), &queuedTask{contextID: fmt.Sprint("c", i)}); !errors.Is(err, transport.ErrUnavailable) {
+					t.Errorf("overdue() = %v, want that the store is away", err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := len(l.begun); n != maxOverdues {
+			t.Errorf("%d conversations are read at a time, want %d", n, maxOverdues)
+		}
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		if err := o.overdue(stopped, &queuedTask{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("after its end: %v", err)
+		}
+		close(l.release)
+		running.Wait()
+		if n := len(l.begun); n != 100 {
+			t.Errorf("%d conversations were read, want 100", n)
+		}
+	})
 }
