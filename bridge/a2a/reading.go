@@ -18,12 +18,13 @@ import (
 // Bounds of readings, in bytes as estimated.
 const (
 	readBytes = 64 << 20 // of all that are kept
-	readTexts = 8 << 20  // of the texts of tasks that are over, in one reading: those of the tasks that ended first are left out beyond it
+	readTexts = 8 << 20  // of the texts of tasks, in one reading: those of the tasks that began first are left out beyond it
 
 	// What conversations take while they are read from their beginnings.
 	readRoom      = 2 * readTexts // one of them
 	mostBeginning = 512 << 20
 	ownBeginning  = 64 << 20 // of a user
+	mostLarge     = 4        // conversations that take more, since many tasks are open; one of each user
 )
 
 // readings keeps what was read of the conversations of the last calls, so that the next call reads only what is new. The log is the truth: a
@@ -56,15 +57,15 @@ func (k *readings) put(key string, rd *reading, size int) {
 // reading is a conversation as its caller sees it, up to an entry.
 type reading struct {
 	turn chan struct{}       // holds a value while somebody uses the fields below
-	only map[a2a.TaskID]bool // the tasks whose texts are wanted when they are over; nil: all
+	only map[a2a.TaskID]bool // the tasks whose texts are wanted; nil: all
 
 	conv    *conversation.Conversation // nil: nothing was read
 	before  conversation.Version       // of the entry before the last one
 	records []*record                  // of the caller's tasks, in the order in which they began; those that were returned do not change
 	byRoot  map[string]*record
-	over    []ended // in the order in which they ended
-	texts   int     // bytes of what those refer to
-	kept    int     // bytes of what all records refer to
+	whole   int // the records before this one are brief
+	texts   int // bytes of what records refer to
+	kept    int // that, and what all records take themselves
 }
 
 // errOther is returned when a log is not that of the conversation that was read: that one was deleted.
@@ -111,7 +112,7 @@ func (s *Server) begins(ctx context.Context, c *caller) (leave func(), err error
 	return func() { s.beginning.add(c.user(), -readRoom) }, nil
 }
 
-// readWhole reads a conversation once more for tasks that are brief in its reading. Of many with large texts only those that ended last are whole.
+// readWhole reads a conversation once more for tasks that are brief in its reading. Of many with large texts only those that began last are whole.
 func (s *Server) readWhole(ctx context.Context, c *caller, contextID string, only ...a2a.TaskID) ([]*record, error) {
 	leave, err := s.begins(ctx, c)
 	if err != nil {
@@ -141,7 +142,7 @@ func (rd *reading) have(wanted func(a2a.TaskID) bool) (all []*record) {
 }
 
 func (rd *reading) forget() {
-	rd.conv, rd.before, rd.records, rd.byRoot, rd.over, rd.texts, rd.kept = nil, 0, nil, nil, nil, 0, 0
+	rd.conv, rd.before, rd.records, rd.byRoot, rd.whole, rd.texts, rd.kept = nil, 0, nil, nil, 0, 0, 0
 }
 
 // goOn reads the entries that are new. It also reads the last one that is known, to see that the log still has it: otherwise it returns errOther.
@@ -149,7 +150,7 @@ func (rd *reading) goOn(ctx context.Context, s *Server, c *caller, contextID str
 	if rd.conv == nil {
 		rd.conv, rd.byRoot = conversation.NewConversation(c.Tenant, contextID), map[string]*record{}
 	}
-	known, fresh := rd.conv.Version == 0, true
+	known, fresh, large := rd.conv.Version == 0, true, false
 	for e, err := range s.cfg.Store.Load(ctx, c.Tenant, contextID, rd.before) {
 		switch {
 		case err != nil:
@@ -170,6 +171,14 @@ func (rd *reading) goOn(ctx context.Context, s *Server, c *caller, contextID str
 		}
 		rd.before = last
 		rd.add(c, contextID, e)
+		if !large && rd.conv.Weight()+rd.texts > readRoom {
+			for large = true; !s.large.add(c.user(), 1); {
+				if err := rest.For(ctx, answerPause); err != nil {
+					return err
+				}
+			}
+			defer s.large.add(c.user(), -1)
+		}
 	}
 	if !known {
 		return errOther
@@ -217,8 +226,9 @@ func (rd *reading) add(c *caller, contextID string, e *conversation.Entry) {
 			turn := c.ID(client.Turn{ContextID: contextID, From: c.user(), MessageID: e.Cause.ID})
 			r.exchanges = append(r.exchanges, &exchange{id: e.Cause.ID, turn: turn, said: m, at: e.Time})
 			b, _ := e.Cause.AppendJSON(nil) // an event that was read can be written
-			r.size += recordSize + 2*len(b)
-			rd.kept += recordSize + 2*len(b)
+			r.size += 2 * len(b)
+			rd.grow(2 * len(b))
+			rd.kept += recordSize
 		}
 	}
 	for _, r := range rd.records {
@@ -227,37 +237,28 @@ func (rd *reading) add(c *caller, contextID string, e *conversation.Entry) {
 		}
 		was := r.size
 		r.apply(rd.conv, e, c.user())
-		rd.kept += r.size - was
-		switch {
-		case !r.settled():
-		case rd.only != nil && !rd.only[r.id]:
-			rd.shorten(rd.replace(r))
-		default:
-			rd.over = append(rd.over, ended{r.first().id, r.size})
-			rd.texts += r.size
+		rd.grow(r.size - was)
+		if r.brief || rd.only != nil && !rd.only[r.id] {
+			rd.shorten(r) // what is new of it
 		}
 	}
-	for rd.texts > readTexts && len(rd.over) > 1 {
-		first := rd.over[0]
-		rd.over, rd.texts = rd.over[1:], rd.texts-first.size
-		word, _ := rootOf(first.message)
-		if r := rd.byRoot[string(word)]; r.settled() { // or else it goes on, and is there once more when it is over
+	for ; rd.texts > readTexts && rd.whole < len(rd.records)-1; rd.whole++ {
+		if r := rd.records[rd.whole]; !r.brief {
 			rd.shorten(rd.replace(r))
 		}
 	}
 }
 
-// ended is a task that is over and has its texts.
-type ended struct {
-	message string // that began it
-	size    int
-}
+// grow takes note of what records refer to in addition, in bytes.
+func (rd *reading) grow(n int) { rd.texts, rd.kept = rd.texts+n, rd.kept+n }
 
-// shorten leaves out the texts of a task that is over.
+// shorten leaves out the texts of a task.
 func (rd *reading) shorten(r *record) {
-	rd.kept -= r.size
-	r.brief, r.size = true, recordSize*len(r.exchanges)
-	rd.kept += r.size
+	if r.brief && r.size == 0 {
+		return
+	}
+	rd.grow(-r.size)
+	r.brief, r.size = true, 0
 	for _, x := range r.exchanges {
 		said := &a2a.Message{ID: x.said.ID, Role: x.said.Role}
 		if chosen := transport.MetaString(x.said, metaContext); chosen != "" {

@@ -32,7 +32,7 @@ type record struct {
 	local     int        // how many of the last changes are not in the log yet: what this process has just sent
 	waiting   []question // what waits for the user
 	held      bool       // for a yes, which is Cortex's question and not an agent's
-	brief     bool       // the task is over or was before, and texts of it are left out
+	brief     bool       // texts of it are left out
 	size      int        // bytes of what it refers to, as estimated
 }
 

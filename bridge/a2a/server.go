@@ -44,7 +44,8 @@ type Server struct {
 
 	answering budget
 	asking    budget
-	beginning budget           // of conversations that are read from their beginnings
+	beginning budget // of conversations that are read from their beginnings
+	large     budget
 	arriving  *httpserver.Room // for bodies of requests
 
 	mu    sync.Mutex
@@ -59,8 +60,8 @@ func New(cfg Config) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{
 		cfg: cfg, outbox: newOutbox(&cfg), answering: budget{most: mostAnswered, own: ownAnswered}, asking: budget{most: mostAsked, own: ownAsked},
-		beginning: budget{most: mostBeginning, own: ownBeginning},
-		arriving:  httpserver.NewRoom(mostArriving, ownArriving),
+		beginning: budget{most: mostBeginning, own: ownBeginning}, large: budget{most: mostLarge, own: 1},
+		arriving: httpserver.NewRoom(mostArriving, ownArriving),
 	}
 }
 
