@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
+	"github.com/cortex-orchestrator/cortex/internal/together"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -31,7 +32,9 @@ const (
 // restart forgets them.
 type readings struct {
 	mu sync.Mutex
-	of recent.Cache[string, *reading] // by caller and conversation
+	of recent.Cache[string, *reading] // by caller and conversation; only what asks makes uses one
+
+	asks together.Asks[string, []*record]
 }
 
 // get returns the reading of a conversation, which may be empty.
@@ -40,7 +43,7 @@ func (k *readings) get(key string) *reading {
 	defer k.mu.Unlock()
 	rd, ok := k.of.Get(key)
 	if !ok {
-		rd = &reading{turn: make(chan struct{}, 1)}
+		rd = &reading{}
 		k.of.Put(key, rd, 1)
 	}
 	return rd
@@ -56,7 +59,6 @@ func (k *readings) put(key string, rd *reading, size int) {
 
 // reading is a conversation as its caller sees it, up to an entry.
 type reading struct {
-	turn chan struct{}       // holds a value while somebody uses the fields below
 	only map[a2a.TaskID]bool // the tasks whose texts are wanted; nil: all
 
 	conv    *conversation.Conversation // nil: nothing was read
@@ -72,34 +74,41 @@ type reading struct {
 var errOther = errors.New("another conversation")
 
 // read reads the tasks of the caller in a conversation, in the order in which they began; with only, that one, if it is there. What they refer to is
-// shared, and must not be changed. Some may be brief: see [Server.readWhole].
+// shared, and must not be changed. All streams of a caller that are woken at the same time share what one of them reads. Some may be brief: see
+// [Server.readWhole].
 func (s *Server) read(ctx context.Context, c *caller, contextID string, only a2a.TaskID) ([]*record, error) {
 	key := c.user() + " " + contextID
-	rd := s.readings.get(key)
-	select {
-	case rd.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-rd.turn }()
-	if rd.conv == nil {
-		leave, err := s.begins(ctx, c)
-		if err != nil {
-			return nil, err
+	all, err := s.readings.asks.Get(ctx, key, func(ctx context.Context) ([]*record, error) {
+		rd := s.readings.get(key)
+		if rd.conv == nil {
+			leave, err := s.begins(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			defer leave()
 		}
-		defer leave()
-	}
-	err := rd.goOn(ctx, s, c, contextID)
-	if errors.Is(err, errOther) {
-		rd.forget()
-		err = rd.goOn(ctx, s, c, contextID)
-	}
+		err := rd.goOn(ctx, s, c, contextID)
+		if errors.Is(err, errOther) {
+			rd.forget()
+			err = rd.goOn(ctx, s, c, contextID)
+		}
+		if err != nil {
+			rd.forget()
+			return nil, s.away(err)
+		}
+		s.readings.put(key, rd, rd.conv.Weight()+rd.kept)
+		return rd.have(func(a2a.TaskID) bool { return true }), nil
+	})
 	if err != nil {
-		rd.forget()
-		return nil, s.away(err)
+		return nil, err
 	}
-	s.readings.put(key, rd, rd.conv.Weight()+rd.kept)
-	return rd.have(func(id a2a.TaskID) bool { return only == "" || id == only }), nil
+	own := make([]*record, 0, len(all)) // others have all
+	for _, r := range all {
+		if only == "" || r.id == only {
+			own = append(own, new(*r))
+		}
+	}
+	return own, nil
 }
 
 // begins waits until a conversation can be read from its beginning, which takes memory, until leave is called.
