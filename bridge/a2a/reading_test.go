@@ -85,9 +85,10 @@ func TestLongConversation(t *testing.T) {
 	w := newWorld(t, false)
 	close(w.read)
 	asks := w.join(sdk.TransportProtocolJSONRPC, w.serve(w.server(), nil))
+	large := strings.Repeat(" "+strings.Repeat("x", 1023), 512) // few words: they are looked at one by one
 	var tasks []*sdk.Task
 	for i := range 24 {
-		r := in(said(fmt.Sprint(i, strings.Repeat(" x", 256<<10))), "notes", "")
+		r := in(said(fmt.Sprint(i, large)), "notes", "")
 		r.Message.ID = fmt.Sprint("m", i)
 		tasks = append(tasks, w.send(asks, r))
 	}
@@ -133,7 +134,7 @@ func TestLongConversation(t *testing.T) {
 		whole(listed[i], task)
 	}
 	slices.Reverse(tasks)
-	again := in(said(fmt.Sprint(0, strings.Repeat(" x", 256<<10))), "notes", "") // the first message, sent once more
+	again := in(said(fmt.Sprint(0, large)), "notes", "") // the first message, sent once more
 	again.Message.ID = "m0"
 	whole(w.send(c, again), tasks[0])
 }
