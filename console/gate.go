@@ -41,6 +41,15 @@ func NewGate(key []byte, now func() time.Time) *Gate {
 // Token makes a token that is good once, until then.
 func Token(key []byte, until time.Time) string { return sign(key, until) }
 
+// opens reports whether a token is good.
+func (g *Gate) opens(token string) bool {
+	until, ok := verify(g.key, token)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, used := g.used[token]
+	return ok && !used && g.now().Before(until)
+}
+
 // Redeem reports whether a token is good, which it then is no longer.
 func (g *Gate) Redeem(token string) bool {
 	until, ok := verify(g.key, token)

@@ -200,6 +200,82 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestLinkOfAnother has a person's browser open the link of another, as a page elsewhere can have it do: it is asked first. Links that people open by
+// themselves let them in at once.
+func TestLinkOfAnother(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Identify = func(token string) (console.Person, error) {
+			if token != "ada" && token != "bob" {
+				return console.Person{}, fmt.Errorf("no")
+			}
+			return console.Person{User: "user:" + token}, nil
+		}
+	})
+	anyone := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	cookie := "cortex_" + must1(url.Parse(w.url))(t).Port() + "="
+	send := func(method, path, form string, headers ...string) (code int, text, session string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader(form))
+		must(t, err)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		if form != "" {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		answer, err := anyone.Do(r)
+		must(t, err)
+		defer answer.Body.Close()
+		b, err := io.ReadAll(answer.Body)
+		must(t, err)
+		for _, c := range answer.Cookies() {
+			session += c.Value
+		}
+		return answer.StatusCode, string(b), session
+	}
+	linkOf := func(who string) string {
+		_, link, _ := send("POST", "login/link", "", "Authorization", "Bearer "+who)
+		return link
+	}
+	operators := strings.TrimPrefix(w.link(), w.url+"?token=")
+	for name, test := range map[string]struct {
+		link    string
+		headers []string
+		asks    bool
+		session string
+	}{
+		"another's, logged in":            {linkOf("bob"), []string{"Cookie", cookie + "ada"}, true, "bob"},
+		"an operator's, logged in":        {operators, []string{"Cookie", cookie + "ada"}, true, ""},
+		"from elsewhere, not logged in":   {linkOf("bob"), []string{"Sec-Fetch-Site", "cross-site"}, true, "bob"},
+		"next to it, not logged in":       {linkOf("bob"), []string{"Sec-Fetch-Site", "same-site"}, true, "bob"},
+		"one's own, logged in":            {linkOf("ada"), []string{"Cookie", cookie + "ada", "Sec-Fetch-Site", "cross-site"}, false, "ada"},
+		"opened oneself, not logged in":   {linkOf("bob"), []string{"Sec-Fetch-Site", "none"}, false, "bob"},
+		"an old browser, not logged in":   {linkOf("bob"), nil, false, "bob"},
+		"opened with a session that ends": {linkOf("bob"), []string{"Cookie", cookie + "carol"}, false, "bob"},
+	} {
+		code, text, session := send("GET", "c/x?token="+test.link+"&all=1", "", test.headers...)
+		if !test.asks {
+			if code != http.StatusSeeOther || session != test.session {
+				t.Errorf("%s: answers %d with the session %q", name, code, session)
+			}
+			continue
+		}
+		if code != 200 || session != "" || !strings.Contains(text, test.link) || !strings.Contains(text, `href="/c/x?all=1"`) {
+			t.Errorf("%s: answers %d with the session %q:\n%s", name, code, session, text)
+		}
+		yes := "link=" + test.link + "&to=/c/x"
+		if code, _, session := send("POST", "login", yes, append(test.headers, "Sec-Fetch-Site", "cross-site")...); code != http.StatusForbidden || session != "" {
+			t.Errorf("%s: a page elsewhere says yes: %d with the session %q", name, code, session)
+		}
+		if code, _, session := send("POST", "login", yes, append(test.headers, "Sec-Fetch-Site", "same-origin")...); code != http.StatusSeeOther || session == "" || test.session != "" && session != test.session {
+			t.Errorf("%s: yes answers %d with the session %q", name, code, session)
+		}
+		if code, _, session := send("POST", "login", yes, append(test.headers, "Sec-Fetch-Site", "same-origin")...); code != http.StatusForbidden || session != "" {
+			t.Errorf("%s: yes answers %d with the session %q again", name, code, session)
+		}
+	}
+}
+
 // TestManyStreams opens more streams than one person may have, and ends the service: all end at once.
 func TestManyStreams(t *testing.T) {
 	w := newWorld(t)

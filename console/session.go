@@ -142,8 +142,19 @@ func (c *Console) session(w http.ResponseWriter, r *http.Request) (Person, bool,
 			return Person{}, false, err
 		}
 	}
-	return Person{User: "user", Operator: true}, true, nil
+	return operator, true, nil
 }
+
+// personName returns a person's name in the third person; "" for nobody.
+func personName(p Person) string {
+	if p == operator {
+		return "an operator"
+	}
+	return who(p.User)
+}
+
+// operator is whoever has a session without a bearer token.
+var operator = Person{User: "user", Operator: true}
 
 // admit lets in who is logged in, or has a link.
 func (c *Console) admit(h http.Handler) http.Handler {
@@ -198,37 +209,71 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// redeem exchanges the token of a link for a session.
+// redeem exchanges the token of a link for a session, perhaps after it has asked.
 func (c *Console) redeem(w http.ResponseWriter, r *http.Request, token string) {
-	if c.cfg.Identify != nil {
-		if bearer, ok := c.links.take(token, c.cfg.Now()); ok {
-			c.setSession(w, r, bearer, 0)
-			c.bare(w, r)
-			return
-		}
-	}
-	if c.cfg.Gate != nil && c.cfg.Gate.Redeem(token) {
-		if err := c.begin(w, r); err != nil {
-			c.cfg.Logger.Warn("a session cannot begin", "err", err)
-			http.Error(w, "Cortex cannot read its store now: try again", http.StatusServiceUnavailable)
-			return
-		}
-		c.bare(w, r)
+	now, _, err := c.session(w, r)
+	if err != nil {
+		c.cannotBegin(w, err)
 		return
 	}
-	if _, ok, err := c.session(w, r); err == nil && ok { // a reload of the first page, such as from the browser's history
-		c.bare(w, r)
+	if link := c.linked(token); link.User != "" && c.surprises(r, now, link) {
+		c.show(w, r, http.StatusOK, &page{Name: "switch", Title: "Log in", Bare: true, Data: struct{ Now, Other, Link, To string }{personName(now), personName(link), token, bareURL(r)}})
 		return
 	}
-	c.loginWith(w, r, http.StatusForbidden, "This link was used already, or is too old. Make a new one:")
+	switch ok, err := c.follow(w, r, token); {
+	case err != nil:
+		c.cannotBegin(w, err)
+	case ok, now.User != "": // if not ok, a reload of the first page, such as from the browser's history
+		http.Redirect(w, r, bareURL(r), http.StatusSeeOther)
+	default:
+		c.loginWith(w, r, http.StatusForbidden, usedLink)
+	}
 }
 
-// bare redirects to the URL without its token, which so stays in no history.
-func (c *Console) bare(w http.ResponseWriter, r *http.Request) {
+const usedLink = "This link was used already, or is too old. Make a new one:"
+
+// linked returns whom a link lets in, with nobody's name if it is not good.
+func (c *Console) linked(token string) Person {
+	if user := c.links.user(token, c.cfg.Now()); user != "" {
+		return Person{User: user}
+	}
+	if c.cfg.Gate != nil && c.cfg.Gate.opens(token) {
+		return operator
+	}
+	return Person{}
+}
+
+// surprises reports whether a link might make whoever opens it somebody else without their knowledge: they are logged in, or it is a page elsewhere that
+// has their browser open it. They would speak in the name of the link's maker then, who reads it. Without keys everybody is the same.
+func (c *Console) surprises(r *http.Request, now, link Person) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	elsewhere := site != "" && site != "none" && site != "same-origin"
+	return c.cfg.Identify != nil && now.User != link.User && (now.User != "" || elsewhere)
+}
+
+// follow begins the session of a link, and reports false if it is not good.
+func (c *Console) follow(w http.ResponseWriter, r *http.Request, token string) (ok bool, err error) {
+	if bearer, ok := c.links.take(token, c.cfg.Now()); ok {
+		c.setSession(w, r, bearer, 0)
+		return true, nil
+	}
+	if c.cfg.Gate == nil || !c.cfg.Gate.Redeem(token) {
+		return false, nil
+	}
+	return true, c.begin(w, r)
+}
+
+func (c *Console) cannotBegin(w http.ResponseWriter, err error) {
+	c.cfg.Logger.Warn("a session cannot begin", "err", err)
+	http.Error(w, "Cortex cannot read its store now: try again", http.StatusServiceUnavailable)
+}
+
+// bareURL returns the URL of a request without its token, which so stays in no history.
+func bareURL(r *http.Request) string {
 	q := r.URL.Query()
 	q.Del("token")
 	to := url.URL{Path: r.URL.Path, RawQuery: q.Encode()}
-	http.Redirect(w, r, inside(to.String()), http.StatusSeeOther)
+	return inside(to.String())
 }
 
 // inside returns a path of this console: to, if it is one.
@@ -260,7 +305,7 @@ func (c *Console) loginWith(w http.ResponseWriter, r *http.Request, code int, wh
 	}{why, to, c.cfg.Identify != nil, provider, c.loginLink(to)}})
 }
 
-// login begins a session with a bearer token.
+// login begins a session with a bearer token, or with a link that was asked about.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if c.cfg.Identify == nil {
 		c.loginWith(w, r, http.StatusForbidden, "")
@@ -272,6 +317,17 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(form))
+	if link := r.PostFormValue("link"); link != "" {
+		switch ok, err := c.follow(w, r, link); {
+		case err != nil:
+			c.cannotBegin(w, err)
+		case ok:
+			http.Redirect(w, r, inside(r.PostFormValue("to")), http.StatusSeeOther)
+		default:
+			c.loginWith(w, r, http.StatusForbidden, usedLink)
+		}
+		return
+	}
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	who, err := c.cfg.Identify(token)
 	switch {
@@ -369,6 +425,16 @@ func (l *links) put(user, bearer string, until, now time.Time) string {
 	token := rand.Text() + rand.Text()
 	l.of[token] = link{user, bearer, until}
 	return token
+}
+
+// user returns whom a link is for; "" if it is not good.
+func (l *links) user(token string, now time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if is := l.of[token]; now.Before(is.until) {
+		return is.user
+	}
+	return ""
 }
 
 // take returns the bearer token of a link, which then is no longer good.
