@@ -79,7 +79,7 @@ func (c *Card) validate() error {
 	if err := CheckID(c.AgentID); err != nil {
 		return fmt.Errorf("card: name %w", err)
 	}
-	if err := notPerson(c.AgentID); err != nil && c.Gone == "" {
+	if err := CheckAgent(c.AgentID); err != nil && c.Gone == "" {
 		return fmt.Errorf("card: name %w", err)
 	}
 	if err := CheckID(c.Instance); err != nil {
@@ -122,7 +122,7 @@ func (c *Card) IsHost() bool { return c.Host != "" && c.Host == c.AgentID }
 // with each run of spaces replaced by "_". It returns an error when the result is empty or too long.
 func AgentID(name string) (string, error) {
 	if CheckID(name) == nil {
-		return name, notPerson(name)
+		return name, CheckAgent(name)
 	}
 	clean := strings.Map(func(r rune) rune {
 		if r != utf8.RuneError && (unicode.IsSpace(r) || unicode.IsGraphic(r)) {
@@ -134,19 +134,39 @@ func AgentID(name string) (string, error) {
 	if err := CheckID(id); err != nil {
 		return "", fmt.Errorf("name %w", err)
 	}
-	return id, notPerson(id)
+	return id, CheckAgent(id)
 }
 
-// notPerson returns an error for an id that is reserved for people.
-func notPerson(id string) error {
-	if id == "user" || strings.HasPrefix(id, "user:") {
+// CheckAgent returns an error for an id that no agent may have, as it is one of a person, or begins as ids of others do: agent:agent:x and agent:x would be
+// two agents, and rtfs:x is who calls by way of RTFS, in whose conversations the agent could speak. It does not check what [CheckID] does.
+func CheckAgent(id string) error {
+	switch first, _, more := strings.Cut(id, ":"); {
+	case id == "user" || more && first == "user":
 		return fmt.Errorf("%q is kept for people", id)
+	case more && isPrefix(first):
+		return fmt.Errorf("%q: an agent's own name does not begin with %q, by which ids are told apart", id, first+":")
 	}
 	return nil
 }
 
-// SenderPrefixes returns what the ids of Cortex, of people and of agents begin with where these are told apart, as in agent:ID.
-func SenderPrefixes() []string { return []string{Cortex, "user", "agent"} }
+// PeerPrefix is what the names of people begin with who are peers of AgentHub. They have no keys.
+const PeerPrefix = "agenthub/"
+
+// CheckPerson returns an error for the name of a person with keys that somebody without them has.
+func CheckPerson(name string) error {
+	if n := len(PeerPrefix); len(name) >= n && strings.EqualFold(name[:n], PeerPrefix) {
+		return fmt.Errorf("%q is kept for peers of AgentHub, who have no keys", name)
+	}
+	return nil
+}
+
+func isPrefix(word string) bool {
+	return slices.ContainsFunc(SenderPrefixes(), func(p string) bool { return strings.EqualFold(p, word) })
+}
+
+// SenderPrefixes returns what ids begin with where they are told apart, as in agent:ID: those of Cortex, of people, of agents, and of who speaks by way of
+// a system whose callers have no keys.
+func SenderPrefixes() []string { return []string{Cortex, "user", "agent", "rtfs", "rockbot"} }
 
 // PersonName returns the name of a person as people read and type it: without the prefix "user:", unless the rest reads like another sender. Other ids
 // stay as they are.

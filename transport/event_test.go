@@ -153,6 +153,7 @@ func TestAgentID(t *testing.T) {
 		"echo": "echo", "Weather Agent": "Weather_Agent", "  a \t\n b  ": "a_b", "a\x00b": "ab", "a\u200bb": "ab", "a\u00a0b": "a_b",
 		"日本 語": "日本_語", "a\xffb": "ab", "x.y>z": "x.y>z",
 		"": "", " ": "", "\x00": "", strings.Repeat("x", 257): "", "user": "", "user:ada": "", // "": an error
+		"agent:x": "", "Agent:x": "", "cortex:x": "", "rtfs:anonymous": "", "rockbot:x": "", "agent": "agent", "rtfs.x": "rtfs.x", "acme:x": "acme:x",
 	} {
 		got, err := transport.AgentID(name)
 		if want != "" && got != want || (err != nil) != (want == "") {

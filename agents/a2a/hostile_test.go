@@ -43,6 +43,7 @@ func TestHostileCards(t *testing.T) {
 		"no name":              {fields: map[string]any{"name": ""}, want: "name is missing"},
 		"Cortex itself":        {fields: map[string]any{"name": "cortex"}, want: "the orchestrator's own"},
 		"a person":             {fields: map[string]any{"name": "user:ada"}, want: "kept for people"},
+		"a caller":             {fields: map[string]any{"name": "rtfs:anonymous"}, want: `does not begin with "rtfs:"`},
 		"a name too long":      {fields: map[string]any{"name": strings.Repeat("n", 400)}, want: "its card"},
 		"not found":            {serve: http.NotFound, want: "the agent answers 404 Not Found"},
 		"another host":         {fields: at("http://169.254.169.254/rpc", "JSONRPC"), want: "which is not its own: allow it with --allow-host"},

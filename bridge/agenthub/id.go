@@ -5,13 +5,14 @@ import (
 	"encoding/hex"
 
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // space is the name space of the ids that are derived here.
 var space = kit.NewSpace("5c0de3a4-7d1b-5b0e-9c39-0b6f6f0e6f52")
 
 // sender returns the sender that a peer is in Cortex.
-func sender(peer string) string { return space.Sender("user:agenthub/", "peer", peer) }
+func sender(peer string) string { return space.Sender("user:"+transport.PeerPrefix, "peer", peer) }
 
 // contextID returns the conversation in Cortex for that of a peer: nobody else's.
 func contextID(peer, theirs string) string { return "agenthub-" + space.ID("context", peer, theirs) }

@@ -140,6 +140,7 @@ func TestErrors(t *testing.T) {
 		{&hubpb.AgentCard{}, "agent name is required"},
 		{&hubpb.AgentCard{Name: "cortex"}, "the name cortex is Cortex's own: choose another, or start Cortex with --agenthub-prefix"},
 		{&hubpb.AgentCard{Name: "user:ada"}, `card: "user:ada" is kept for people`},
+		{&hubpb.AgentCard{Name: "rtfs:anonymous"}, `card: "rtfs:anonymous": an agent's own name does not begin with "rtfs:", by which ids are told apart`},
 	} {
 		r, err := hub.RegisterAgent(ctx, &hubpb.RegisterAgentRequest{AgentCard: want.card})
 		if err != nil || r.Success || r.Error != want.said {

@@ -119,6 +119,8 @@ func TestRegistrationFails(t *testing.T) {
 		"an id with spaces":   {map[string]any{"agent_id": "a b", "name": "A", "description": "a"}, at, "has a space"},
 		"Cortex's own":        {map[string]any{"agent_id": "cortex", "name": "A", "description": "a"}, at, "Cortex's own"},
 		"the registry":        {map[string]any{"agent_id": "rtfs", "name": "A", "description": "a"}, at, "Cortex's own"},
+		"another's prefix":    {map[string]any{"agent_id": "agent:x", "name": "A", "description": "a"}, at, `does not begin with "agent:"`},
+		"a caller":            {map[string]any{"agent_id": "rtfs:anonymous", "name": "A", "description": "a"}, at, `does not begin with "rtfs:"`},
 		"a person":            {map[string]any{"agent_id": "user:x", "name": "A", "description": "a"}, at, "kept for people"},
 		"no name":             {map[string]any{"agent_id": "a", "description": "a"}, at, "name is missing"},
 		"nothing to choose":   {map[string]any{"agent_id": "a", "name": "A"}, at, "capabilities and description are missing"},

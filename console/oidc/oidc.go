@@ -221,6 +221,9 @@ func (p *Provider) person(claims map[string]any) (who console.Person, err error)
 	if err := transport.CheckID(who.User); err != nil {
 		return console.Person{}, fmt.Errorf("your %s at %s cannot be a name here: it %w", p.cfg.UserClaim, p.Name(), err)
 	}
+	if err := transport.CheckPerson(name); err != nil {
+		return console.Person{}, fmt.Errorf("your %s at %s cannot be a name here: %w", p.cfg.UserClaim, p.Name(), err)
+	}
 	if len(p.cfg.Allow) > 0 && !slices.ContainsFunc(p.cfg.Allow, func(c Claim) bool { return c.in(claims) }) {
 		return console.Person{}, fmt.Errorf("%s knows you as %s, but you may not use this Cortex: ask who runs it", p.Name(), prompt.Clean(name, 80))
 	}

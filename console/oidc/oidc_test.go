@@ -198,6 +198,7 @@ func TestForgedTokens(t *testing.T) {
 		"email not verified":    {forge: set("email_verified", false), says: "not verified"},
 		"nothing of the email":  {forge: func(_, c map[string]any) { delete(c, "email_verified") }, says: "not verified"},
 		"no email":              {forge: func(_, c map[string]any) { delete(c, "email") }, says: "does not say your email"},
+		"a peer of AgentHub":    {forge: set("email", "agenthub/ada@example.com"), says: "cannot be a name"},
 		"a name that is no id":  {forge: set("email", "ada\n@example.com"), says: "cannot be a name"},
 		"an email that is none": {forge: set("email", 7), says: "does not say your email"},
 	} {

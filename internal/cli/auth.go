@@ -191,7 +191,7 @@ at once; a nats-server of your own when it has loaded the new resolver.conf: cop
 // userName returns the name of a person without the prefix that lists show.
 func userName(name string) string { return strings.TrimPrefix(name, "user:") }
 
-// isKept reports whether a word begins ids of Cortex, of people or of agents, or looks like one that does.
+// isKept reports whether a word is one that ids begin with, or looks like one.
 func isKept(word string) bool {
 	var set lookalike.Set
 	set.Add(transport.SenderPrefixes()...)
@@ -201,14 +201,14 @@ func isKept(word string) bool {
 // checkPersonName returns an error for the name of a person that could be taken for Cortex, for an agent, or for everybody without a name. Credentials
 // that were made before stay valid.
 func checkPersonName(name string) error {
-	if first, _, _ := strings.Cut(name, ":"); isKept(first) {
+	if first, _, _ := strings.Cut(name, ":"); isKept(first) || transport.CheckPerson(name) != nil {
 		return fmt.Errorf("user %s: the name could be taken for Cortex or an agent: choose another", prompt.Clean(name, 64))
 	}
 	return nil
 }
 
-// checkAgentName returns an error for the id of an agent that has the prefix of an id of another kind: agent:agent:x and agent:x would be two agents. The
-// ids that nobody may have are refused where credentials are made. Credentials that were made before stay valid.
+// checkAgentName returns what [transport.CheckAgent] does, also for what looks like such a name, and says what to do. The other ids that nobody may have
+// are refused where credentials are made. Credentials that were made before stay valid.
 func checkAgentName(id string) error {
 	if first, rest, more := strings.Cut(id, ":"); more && isKept(first) {
 		why := fmt.Errorf("agent %s: an agent's own name does not begin with %q, by which ids are told apart", prompt.Clean(id, 64), prompt.Clean(first, 64)+":")

@@ -185,13 +185,19 @@ func fillTenant(dir, folder, tenant string) error {
 }
 
 // AddAgent makes credentials for the agent with this id, its [transport.AgentID], and returns their file. Servers do not need to be told. Existing
-// credentials are kept unless they were revoked.
+// credentials are kept unless they were revoked. Those of a name that could once be chosen stay valid, but the agent cannot announce itself.
 func AddAgent(dir, tenant, id string) (file string, err error) {
+	if err := transport.CheckAgent(id); err != nil {
+		return "", fmt.Errorf("name %w", err)
+	}
 	return add(dir, agentsDir, &Identity{Role: Agent, Tenant: tenant, ID: id}, id)
 }
 
 // AddUser makes credentials for a person, whose events are then from "user:NAME", and returns their file, like AddAgent.
 func AddUser(dir, tenant, name string) (file string, err error) {
+	if err := transport.CheckPerson(name); err != nil {
+		return "", fmt.Errorf("name %w: choose another", err)
+	}
 	return add(dir, usersDir, &Identity{Role: Person, Tenant: tenant, ID: personPrefix + name}, name)
 }
 
