@@ -1,9 +1,12 @@
 package auth
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -122,5 +125,70 @@ func TestHoldsUntilItExpires(t *testing.T) {
 		if got := b.Holds(key, now.Add(-time.Hour)); got != test.want || key == "" {
 			t.Errorf("%s: %q holds: %t, want %t", name, key, got, test.want)
 		}
+	}
+}
+
+// TestRevokedWhenTheClockWasAhead revokes credentials that were made, and used, while the clock was ahead.
+func TestRevokedWhenTheClockWasAhead(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBearer(Admin(dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := readKey(filepath.Join(tenantDir(dir, ""), accountKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := issue(&Identity{Role: Person, ID: "user:ada"}, account, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(24 * time.Hour)
+	token, err := jwt.ParseDecoratedJWT(creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := strings.Split(token, ".")
+	body, err := base64.RawURLEncoding.DecodeString(part[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	body = regexp.MustCompile(`"iat":\d+`).ReplaceAll(body, fmt.Appendf(nil, `"iat":%d`, later.Unix()))
+	ahead := part[0] + "." + base64.RawURLEncoding.EncodeToString(body)
+	sig, err := account.Sign([]byte(ahead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead += "." + base64.RawURLEncoding.EncodeToString(sig)
+	file := filepath.Join(t.TempDir(), "ada.creds")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(creds), token, ahead)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bearer, err := BearerToken(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Identify(bearer); err != nil || !b.Holds(b.Key(bearer), later) {
+		t.Fatalf("before: %v", err)
+	}
+	if _, err := Revoke(dir, file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Identify(bearer); !errors.Is(err, ErrRevoked) {
+		t.Errorf("the token: %v, want ErrRevoked", err)
+	}
+	if b.Holds(b.Key(bearer), later.Add(time.Hour)) {
+		t.Error("what was asked for with it holds")
+	}
+	is, err := readAccount(filepath.Join(tenantDir(dir, ""), accountFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := userClaims(file)
+	if err != nil || !is.IsClaimRevoked(claims) { // as a server looks
+		t.Errorf("a server lets them in: %v", err)
 	}
 }

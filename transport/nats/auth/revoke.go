@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,7 +47,8 @@ func Revoke(dir, file string) (*Identity, error) {
 	if account.Subject != claims.Issuer {
 		return nil, fmt.Errorf("%s: these credentials were not made with the keys in %s", file, dir)
 	}
-	account.Revoke(claims.Subject)
+	made := time.Unix(claims.IssuedAt, 0)
+	account.RevokeAt(claims.Subject, slices.MaxFunc([]time.Time{time.Now(), made}, time.Time.Compare)) // the clock may have been ahead when they were made
 	if err := signAccount(dir, path, account); err != nil {
 		return nil, err
 	}
@@ -119,7 +121,11 @@ func (r *revocations) have(user *jwt.UserClaims) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.read()
-	return r.account != nil && r.of == user.Issuer && r.account.IsClaimRevoked(user)
+	if r.account == nil || r.of != user.Issuer {
+		return false
+	}
+	_, own := r.account.Revocations[user.Subject] // each file of credentials has a key of its own, whatever clocks said
+	return own || r.account.IsClaimRevoked(user)
 }
 
 // read reads the file if it has changed. What cannot be read, or is of another account, counts as it was read last.
