@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
+
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -154,7 +156,7 @@ func (w *trustWatch) take(id, token string, seen bool) error {
 	}
 	lacked, changed := w.revoked.Meet(claims)
 	w.unsaved = w.unsaved || changed
-	if !seen && lacked == 0 {
+	if !seen && lacked == 0 && claims.Limits.MemoryStorage != jwt.NoLimit {
 		return nil // the server has read it itself
 	}
 	if err := w.ns.updateAccount(id, token, w.revoked); err != nil || lacked == 0 {

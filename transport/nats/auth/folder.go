@@ -151,6 +151,10 @@ func makeTenant(dir, folder, tenant string) error {
 	return nil
 }
 
+// MaxMemory bounds the streams of a tenant that are kept in memory, in bytes. Cortex keeps its leases there, a few kilobytes; a tenant whose orchestrator's
+// credentials are in wrong hands does not take the memory of the server that others share.
+const MaxMemory = 64 << 20
+
 // fillTenant makes the files that a tenant has and folder lacks.
 func fillTenant(dir, folder, tenant string) error {
 	_, account, err := ensureKey(filepath.Join(folder, accountKey), nkeys.CreateAccount)
@@ -166,7 +170,7 @@ func fillTenant(dir, folder, tenant string) error {
 		c.Name = namePrefix + "." + transport.Escape(tenant)
 		// Only the disk is the limit, as without accounts.
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
-			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
+			MemoryStorage: MaxMemory, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
 		}
 		return encode(c, signing)
 	})
