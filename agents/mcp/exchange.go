@@ -15,6 +15,9 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
+
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
 // Bounds of what is read of a response.
@@ -22,6 +25,23 @@ const (
 	maxBody   = sdk.DefaultMaxEventSize // or of an event, if it is a stream; of the text that was compressed
 	maxReason = 64 << 10                // of a response that is an error
 )
+
+// What a server says without a pause is read at this one: each message is decoded and given to the SDK, which would take a processor from everybody else.
+const messagesPerSecond, messagesAtOnce = 1000, 4000
+
+func newPace() *rate.Limiter { return rate.NewLimiter(messagesPerSecond, messagesAtOnce) }
+
+// keepPace waits until n more messages may have been read, or ctx ends.
+func keepPace(ctx context.Context, pace *rate.Limiter, n int) error {
+	for n > 0 {
+		some := min(n, pace.Burst())
+		if err := rest.For(ctx, pace.ReserveN(time.Now(), some).Delay()); err != nil {
+			return err
+		}
+		n -= some
+	}
+	return nil
+}
 
 const (
 	sessionHeader = "Mcp-Session-Id"
@@ -44,9 +64,11 @@ func postsOf(r *http.Request) *posts {
 	return p
 }
 
-// exchange watches requests for [posts], and bounds their responses, and how many answers to the server are on their way.
+// exchange watches requests for [posts], and bounds their responses, and how many answers to the server are on their way. It lets no request go elsewhere:
+// by the SSE transport the server itself says where it wants to be asked.
 type exchange struct {
 	owed  atomic.Int32
+	pace  *rate.Limiter           // of what the server says
 	home  *url.URL                // the server's
 	moved atomic.Pointer[url.URL] // where it has redirected to; nil if it has not
 	next  http.RoundTripper
@@ -54,6 +76,10 @@ type exchange struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !isAt(r.URL, x.home) {
+		closeBody(r)
+		return nil, &refusedError{text: "it wants to be asked at " + printable(shownURL(r.URL.String())) + ", which is not its own host"}
+	}
 	if to := x.moved.Load(); to != nil && *r.URL == *x.home {
 		r = r.Clone(r.Context())
 		r.URL = to
@@ -84,7 +110,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	case resp.StatusCode >= http.StatusMultipleChoices:
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxReason}
 	case kind == "text/event-stream": // the SDK bounds its events
-		resp.Body = &bounded{ReadCloser: resp.Body, most: math.MaxInt64 - 1, scale: scale{events: true}}
+		resp.Body = &bounded{ReadCloser: resp.Body, most: math.MaxInt64 - 1, scale: scale{events: true}, pace: x.pace, ctx: r.Context()}
 	default:
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody}
 	}
@@ -119,6 +145,8 @@ type bounded struct {
 	io.ReadCloser
 	most, n int64
 	scale   scale
+	pace    *rate.Limiter   // of the events of a stream; nil: none
+	ctx     context.Context //nolint:containedctx // of the request
 }
 
 // Read implements [io.Reader].
@@ -130,6 +158,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 	b.n += int64(n)
 	if heavy := b.scale.add(p[:n]); heavy != nil {
 		return 0, heavy
+	}
+	if b.pace != nil && keepPace(b.ctx, b.pace, b.scale.takeEnded()) != nil {
+		return 0, context.Cause(b.ctx)
 	}
 	return n, err
 }

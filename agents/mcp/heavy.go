@@ -31,6 +31,14 @@ type scale struct {
 	of     nesting.Scale
 	events bool
 	line   bool // the present line of a stream has something
+	ended  int  // events of a stream that have ended, and empty ones
+}
+
+// takeEnded returns how many events have ended since it was last called.
+func (s *scale) takeEnded() int {
+	n := s.ended
+	s.ended = 0
+	return n
 }
 
 // add weighs the next piece, and returns an error when a message is too heavy.
@@ -41,6 +49,7 @@ func (s *scale) add(piece []byte) error {
 		s.of.Write(rest[:len(rest)-len(after)])
 		if s.events && ended && !s.line { // an empty line ends an event
 			s.of = nesting.Scale{}
+			s.ended++
 		}
 		if s.of.Weight > maxHeavy {
 			return errHeavy

@@ -7,6 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
 )
 
 // maxOwed bounds the requests of a server that are not answered yet. The SDK keeps any number of them, and a server need not read the answers. A program
@@ -24,18 +25,22 @@ func (o owing) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &owed{Connection: c}, nil
+	return &owed{Connection: c, pace: newPace()}, nil
 }
 
 // owed is a connection that counts the answers that are owed to the server.
 type owed struct {
 	sdk.Connection
-	n atomic.Int32
+	n    atomic.Int32
+	pace *rate.Limiter
 }
 
 // Read implements [sdk.Connection].
 func (o *owed) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := o.Connection.Read(ctx)
+	if err == nil {
+		err = keepPace(ctx, o.pace, 1)
+	}
 	if err == nil && isHeavy(m) {
 		return nil, errHeavy
 	}

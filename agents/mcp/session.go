@@ -174,12 +174,12 @@ func (n *session) tools(ctx context.Context, keep func(*sdk.Tool) bool) (more bo
 // server may have begun it: it goes at once where the session's first request was redirected to.
 func newHTTPClient(s *Server) *http.Client {
 	home, _ := url.Parse(s.URL) // check has parsed it
-	x := &exchange{home: home, next: &headers{of: s, home: home, next: httpclient.NewTransport(0)}}
+	x := &exchange{pace: newPace(), home: home, next: &headers{of: s, home: home, next: httpclient.NewTransport(0)}}
 	return &http.Client{
 		Transport: x,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			first := via[0]
-			if r.URL.Host != home.Host || r.URL.Scheme != home.Scheme || len(via) > 3 || postsOf(first) != nil {
+			if !isAt(r.URL, home) || len(via) > 3 || postsOf(first) != nil {
 				return http.ErrUseLastResponse
 			}
 			if r.Method == http.MethodPost && *first.URL == *home {
@@ -190,6 +190,9 @@ func newHTTPClient(s *Server) *http.Client {
 	}
 }
 
+// isAt reports whether a URL is at the host of another one, by the same scheme.
+func isAt(u, home *url.URL) bool { return u.Host == home.Host && u.Scheme == home.Scheme }
+
 // headers adds the server's headers to requests.
 type headers struct {
 	of   *Server
@@ -199,7 +202,7 @@ type headers struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host == h.home.Host && r.URL.Scheme == h.home.Scheme {
+	if isAt(r.URL, h.home) {
 		r = r.Clone(r.Context())
 		for k, v := range h.of.Headers {
 			r.Header.Set(k, v)
