@@ -2,6 +2,7 @@ package persona
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -168,8 +169,34 @@ func replace(root *os.Root, name string, b []byte) error {
 	return nil
 }
 
+// unseen counts what a search has not looked at. Who searches takes what is not found for what is not there, so they are told.
+type unseen struct {
+	closed int    // files and folders that cannot be read
+	long   int    // files of which only the first maxRead bytes were searched
+	longs  string // the first of them
+	many   bool   // there are more than maxVisited files
+}
+
+// note returns a line about it, or none.
+func (u *unseen) note() []string {
+	var all []string
+	if u.many {
+		all = append(all, fmt.Sprintf("only the first %d files and folders were looked at: name a folder to search in", maxVisited))
+	}
+	if u.long > 0 {
+		all = append(all, fmt.Sprintf("of %d files, such as %s, only the first %d bytes were searched", u.long, u.longs, maxRead))
+	}
+	if u.closed > 0 {
+		all = append(all, fmt.Sprintf("%d files or folders could not be read", u.closed))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return []string{"[" + strings.Join(all, "; ") + "]"}
+}
+
 // walk calls f for each regular file below dir, without hidden folders, until f returns false.
-func walk(ctx context.Context, root *os.Root, dir string, f func(name string) bool) error {
+func walk(ctx context.Context, root *os.Root, dir string, not *unseen, f func(name string) bool) error {
 	visited := 0
 	err := fs.WalkDir(root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		switch visited++; {
@@ -178,10 +205,14 @@ func walk(ctx context.Context, root *os.Root, dir string, f func(name string) bo
 		case err != nil && name == dir:
 			return err
 		case err != nil:
-			return nil // what cannot be read is not found
+			not.closed++
+			return nil
 		case d.IsDir() && name != dir && strings.HasPrefix(d.Name(), "."), d.IsDir() && d.Name() == "node_modules":
 			return fs.SkipDir
-		case visited > maxVisited, d.Type().IsRegular() && !f(name):
+		case visited > maxVisited:
+			not.many = true
+			return fs.SkipAll
+		case d.Type().IsRegular() && !f(name):
 			return fs.SkipAll
 		}
 		return nil
@@ -196,7 +227,8 @@ func glob(ctx context.Context, root *os.Root, pattern string) (string, error) {
 		return "", err
 	}
 	var found []string
-	err = walk(ctx, root, ".", func(name string) bool {
+	var not unseen
+	err = walk(ctx, root, ".", &not, func(name string) bool {
 		if re.MatchString(name) {
 			found = append(found, name)
 		}
@@ -206,11 +238,11 @@ func glob(ctx context.Context, root *os.Root, pattern string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(found) == 0:
-		return "no file matches", nil
+		found = []string{"no file matches"}
 	case len(found) == maxFound:
 		found = append(found, "[there may be more]")
 	}
-	return strings.Join(found, "\n"), nil
+	return strings.Join(append(found, not.note()...), "\n"), nil
 }
 
 // globPattern translates a pattern: ** is any number of folders, * and ? stand for characters of a name.
@@ -246,15 +278,25 @@ func grep(ctx context.Context, root *os.Root, pattern, dir string) (string, erro
 		dir = "."
 	}
 	var found []string
-	err = walk(ctx, root, dir, func(name string) bool {
+	var not unseen
+	err = walk(ctx, root, dir, &not, func(name string) bool {
 		f, err := document.OpenRegularIn(ctx, root, filepath.FromSlash(name))
 		if err != nil {
+			not.closed++
 			return true
 		}
 		defer f.Close() //nolint:errcheck // it was only read
-		b, err := io.ReadAll(io.LimitReader(f, maxRead))
-		if err != nil || bytes.IndexByte(b[:min(len(b), 8<<10)], 0) >= 0 {
+		b, err := io.ReadAll(io.LimitReader(f, maxRead+1))
+		switch {
+		case err != nil:
+			not.closed++
+			return true
+		case bytes.IndexByte(b[:min(len(b), 8<<10)], 0) >= 0:
 			return true // no text
+		case len(b) > maxRead:
+			b = b[:maxRead]
+			not.long++
+			not.longs = cmp.Or(not.longs, name)
 		}
 		n := 0
 		for line := range strings.Lines(string(b)) {
@@ -277,11 +319,11 @@ func grep(ctx context.Context, root *os.Root, pattern, dir string) (string, erro
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case len(found) == 0:
-		return "no line matches", nil
+		found = []string{"no line matches"}
 	case len(found) == maxFound:
 		found = append(found, "[there may be more]")
 	}
-	return strings.Join(found, "\n"), nil
+	return strings.Join(append(found, not.note()...), "\n"), nil
 }
 
 // searchPattern compiles a regular expression. Repetitions can make its compiled form so large that matching it takes hours, so that is bounded.

@@ -38,3 +38,27 @@ func TestGrepEnds(t *testing.T) {
 		t.Errorf("Grep of a huge pattern = %.40q, %v", got, err)
 	}
 }
+
+// TestGrepTellsWhatItLeavesOut checks that a search says so when it has not seen all: what it does not find is taken for what is not there.
+func TestGrepTellsWhatItLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"long.txt": strings.Repeat("line\n", 1<<20) + "needle\n", "short.txt": "hay\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	const note = "[of 1 files, such as long.txt, only the first 2097152 bytes were searched]"
+	for pattern, want := range map[string]string{"needle": "no line matches\n" + note, "hay": "short.txt:1: hay\n" + note} {
+		if got, err := persona.Grep(t.Context(), root, pattern, ""); err != nil || got != want {
+			t.Errorf("Grep(%q) = %q, %v, want %q", pattern, got, err, want)
+		}
+	}
+	if got, err := persona.Grep(t.Context(), root, "hay", "short.txt"); err != nil || got != "short.txt:1: hay" {
+		t.Errorf("Grep of a file that is searched to its end = %q, %v", got, err)
+	}
+}
