@@ -434,6 +434,10 @@ func (w *work) event(e a2a.Event) (settled bool, err error) {
 
 // status takes a state of the peer's task. States that do not exist count as work.
 func (w *work) status(s a2a.TaskStatus) (settled bool) {
+	s.State = a2a.TaskState(said(string(s.State), maxID))              // any text can be one
+	if m := s.Message; m != nil && s.State != a2a.TaskStateCompleted { // its words are shown only, and it may be as long as an answer for as long as the task takes
+		s.Message = &a2a.Message{ID: said(m.ID, maxID), Role: m.Role, Parts: a2a.ContentParts{a2a.NewTextPart(words(m, ""))}}
+	}
 	w.last = s
 	news := w.question() != w.told
 	w.told = w.question()

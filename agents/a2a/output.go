@@ -113,15 +113,18 @@ func (o *outputs) stream(t *agents.Task, was string) {
 }
 
 func (o *outputs) put(f *a2a.Artifact, add bool) error {
+	if len(f.ID) > maxID {
+		return fmt.Errorf("%w: the id of an artifact has more than %d bytes", errStrange, maxID)
+	}
 	was := o.bytes
 	at := slices.IndexFunc(o.all, func(is *artifact) bool { return is.id == f.ID })
 	switch {
 	case at < 0:
 		at = len(o.all)
-		o.all = append(o.all, &artifact{id: f.ID, name: f.Name})
+		o.all = append(o.all, &artifact{id: f.ID, name: said(f.Name, maxID)})
 	case !add:
 		o.bytes, o.parts = o.bytes-o.all[at].bytes, o.parts-len(o.all[at].pieces)
-		o.all[at] = &artifact{id: f.ID, name: f.Name}
+		o.all[at] = &artifact{id: f.ID, name: said(f.Name, maxID)}
 	}
 	to := o.all[at]
 	before, pieces := to.bytes, len(to.pieces)
