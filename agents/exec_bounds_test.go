@@ -204,3 +204,25 @@ func TestFileNotWritten(t *testing.T) {
 		t.Errorf("fill() = %v, want what is wrong with x.txt, and not where it is", err)
 	}
 }
+
+// TestFilesOfATaskAreBounded has a program give the same file again and again: the store keeps each, so that together they have a bound.
+func TestFilesOfATaskAreBounded(t *testing.T) {
+	files, err := newFolder(&Task{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.remove()
+	if err := os.WriteFile(filepath.Join(files.out(), "plot.png"), []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &dialog{t: &Task{ID: "t"}, files: files, filed: maxTaskFiles - 12}
+	l := &jsonl.Line{Type: jsonl.TypeFile, Path: "plot.png"}
+	for range 2 {
+		if err := d.file(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.file(t.Context(), l); !errors.Is(err, transport.ErrTooLarge) {
+		t.Errorf("above the bound: %v", err)
+	}
+}

@@ -47,6 +47,7 @@ type dialog struct {
 	failed error
 
 	count     int             // lines
+	filed     int64           // bytes of files, also of those that others have replaced: the store keeps them as long
 	begun     map[string]bool // artifacts to which more can be added
 	asks      map[string]bool // open requests; guarded by mu
 	asking    sync.WaitGroup
@@ -298,6 +299,9 @@ func (d *dialog) file(ctx context.Context, l *jsonl.Line) error {
 		return fmt.Errorf("%s: %w", shorten.Line(l.Path, 256), taskfile.Pathless(err))
 	}
 	defer r.Close()
+	if d.filed += r.Info().Size(); d.filed > maxTaskFiles {
+		return fmt.Errorf("%s: %w: the files of the result, and those that they replace, have more than %d bytes together", shorten.Line(l.Path, 256), transport.ErrTooLarge, int64(maxTaskFiles))
+	}
 	name := cmp.Or(l.Name, filepath.Base(path))
 	return d.t.AddFile(ctx, transport.FileName(name, l.MediaType, 1), l.MediaType, r)
 }

@@ -62,6 +62,7 @@
 //
 // A line of the program has at most [MaxLine] bytes, and a task at most [MaxLines] lines. A program that writes faster than [MaxRate] lines per second
 // waits. A line to the program is nested at most [MaxDepth] levels deep. At most [MaxAsks] asks of a task are open at a time, and a state has at most [MaxState] bytes.
+// The files of a task, with those that later ones of their name replace, have at most 256 MiB together.
 //
 // A line that is too long, is no JSON object, has an unknown type or lacks a field breaks the protocol: the task fails with the beginning of the line.
 // If the line does not say which task it is about, all tasks of the program fail. The program is ended then, since what follows cannot be trusted.
