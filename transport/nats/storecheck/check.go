@@ -298,6 +298,9 @@ func (s *checking) run(ctx context.Context) error {
 	}
 	if s.remembered != nil && s.remembered.Had != nil {
 		s.sequel = &sequel{had: *s.remembered.Had, last: s.remembered.Last}
+		if bucket(s.name) && s.bounds.keeps() {
+			s.tally.subjects = map[uint64]struct{}{}
+		}
 	}
 	if err := s.blocks(ctx); err != nil {
 		return err
@@ -318,7 +321,7 @@ func (s *checking) run(ctx context.Context) error {
 		}
 		if s.remembered != nil {
 			r.Durable = min(s.remembered.Durable, s.last)
-			if !s.indexStale {
+			if !s.indexStale && !bucket(s.name) { // marks of what was deleted expire all at once when the server starts
 				r.Had = s.remembered.Had // until the server reports what it has
 			}
 		}

@@ -116,11 +116,14 @@ func (q *sequel) explains(lost, last uint64) bool {
 // killed describes which messages up to the sequence last are missing that the server had some time before it was killed; "" when none is, or when
 // [Options.Accounted] has the stream.
 func (s *checking) killed(last uint64) string {
-	if s.name == s.o.Accounted || !Counts(s.name) {
+	if s.name == s.o.Accounted || bucket(s.name) && !s.bounds.keeps() {
 		return ""
 	}
 	had := s.sequel.had
 	live := s.tally.live(had.First, last)
+	if bucket(s.name) { // its removals of what is written again leave no record: its subjects are counted
+		live = uint64(len(s.tally.subjects))
+	}
 	if s.tally.unseen || live >= had.Messages || s.bounds.reached(s.tally.live(0, max(last, s.last)), s.sequel.stored) {
 		return ""
 	}
@@ -135,15 +138,16 @@ type bounds struct {
 	Discard  string `json:"discard"`
 	Messages int64  `json:"max_msgs"`
 	Bytes    int64  `json:"max_bytes"`
+	Each     int64  `json:"max_msgs_per_subject"`
 }
+
+// keeps reports whether a bucket has one message of each subject, of which few expire at a time. The cards of agents, all of which may, have a bound.
+func (b bounds) keeps() bool { return b.Each == 1 && b.Messages <= 0 && b.Bytes <= 0 }
 
 // reached reports whether a stream with this content may have reached a limit.
 func (b bounds) reached(messages, bytes uint64) bool {
 	return b.Discard == "old" && (b.Messages > 0 && messages >= uint64(b.Messages) || b.Bytes > 0 && bytes+maxRecord >= uint64(b.Bytes))
 }
-
-// Counts reports whether the messages of a stream can be counted: a bucket overwrites and expires them silently.
-func Counts(stream string) bool { return Ours(stream) && !bucket(stream) }
 
 // replaced reports whether the files of the stream were replaced while the server ran.
 func (s *checking) replaced() bool {

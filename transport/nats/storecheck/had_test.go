@@ -2,13 +2,18 @@ package storecheck
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// bucketName is the stream of a bucket.
+const bucketName = "KV_CORTEX_TEST"
 
 // runs is a store with a running server and 15 messages, five in a block.
 type runs struct {
@@ -24,7 +29,7 @@ func running(t *testing.T, c jetstream.StreamConfig) *runs {
 	var stop func()
 	r.js, stop = serve(t, r.dir)
 	t.Cleanup(stop)
-	c.Name, c.Subjects, c.Storage = stream, []string{"test.>"}, jetstream.FileStorage
+	c.Name, c.Subjects, c.Storage = cmp.Or(c.Name, stream), []string{"test.>"}, jetstream.FileStorage
 	c.MaxMsgsPerSubject = 1 // makes the blocks smaller
 	var err error
 	if r.s, err = r.js.CreateStream(t.Context(), c); err != nil {
@@ -46,7 +51,7 @@ func (r *runs) publish(subject string) {
 // remember returns the memory of the store while its server runs.
 func (r *runs) remember() *Memory {
 	r.t.Helper()
-	place, err := Placed(r.dir, "$G/"+stream)
+	place, err := Placed(r.dir, "$G/"+r.s.CachedInfo().Config.Name)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -54,7 +59,7 @@ func (r *runs) remember() *Memory {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return &Memory{Streams: map[string]*Remembered{"$G/" + stream: {
+	return &Memory{Streams: map[string]*Remembered{"$G/" + info.Config.Name: {
 		Last: info.State.LastSeq, Durable: info.State.LastSeq, Had: &Had{Messages: info.State.Msgs, First: info.State.FirstSeq, Place: place},
 	}}}
 }
@@ -174,5 +179,46 @@ func TestKilledUnknown(t *testing.T) {
 	}
 	if _, err := Placed(r.dir, "$G/gone"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Placed of no stream = %v, want that it is not there", err)
+	}
+}
+
+// TestKilledBucket does the same with a bucket, whose server leaves no record of a message that is written again. What expires while it runs, or when it is
+// started again, is not lost.
+func TestKilledBucket(t *testing.T) {
+	for name, since := range map[string]func(r *runs){
+		"at rest":               func(*runs) {},
+		"some are written":      func(r *runs) { r.publish("test.more") },
+		"some are written anew": func(r *runs) { r.publish("test.1"); r.publish("test.7"); r.publish("test.14") },
+		"a block is written anew": func(r *runs) {
+			for i := range 5 {
+				r.publish(fmt.Sprint("test.", i))
+			}
+		},
+		"one is removed safely": func(r *runs) { _ = r.s.SecureDeleteMsg(r.t.Context(), 7) },
+		"one is purged":         func(r *runs) { _ = r.s.Purge(r.t.Context(), jetstream.WithPurgeSubject("test.13")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := running(t, jetstream.StreamConfig{Name: bucketName, Discard: jetstream.DiscardNew})
+			m := r.remember()
+			since(r)
+			before := examine(t, r.dir, Options{Memory: m})
+			if len(before.Findings) > 0 {
+				t.Fatalf("the check finds %+v before anything is damaged", before.Findings)
+			}
+			if had := before.Memory.Streams["$G/"+bucketName].Had; had != nil {
+				t.Errorf("what the bucket had is %+v after the check, and what expires at the start would be lost", had)
+			}
+			dir := r.killed()
+			if err := os.Remove(filepath.Join(dir, "jetstream", "$G", "streams", bucketName, "msgs", "2.blk")); err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Memory: m, Aside: t.TempDir()}
+			if !lostWith(examine(t, dir, Options{Memory: m}), "of 15 messages are gone") {
+				t.Error("a block was removed, and the check does not find that it is missing")
+			}
+			if !lostWith(examine(t, dir, o), "of 15 messages are gone") {
+				t.Error("a block was removed, and the check at the start does not find that it is missing")
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package storecheck
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"path/filepath"
 	"slices"
 )
@@ -13,13 +14,21 @@ type tally struct {
 	gone   []uint64 // sequences with a later record of their removal
 	last   uint64
 	unseen bool // a block is compressed
+
+	subjects map[uint64]struct{} // hashes of those of its messages; nil: they are not counted
 }
+
+// seed is that of the hashes of subjects.
+var seed = maphash.MakeSeed()
 
 // run is a range of sequences, both ends included.
 type run struct{ from, to uint64 }
 
 // see adds a record; records come in order.
 func (t *tally) see(r *Record) {
+	if t.subjects != nil && !r.Gone {
+		t.subjects[maphash.String(seed, r.Subject)] = struct{}{}
+	}
 	at := len(t.runs) - 1
 	switch t.last = max(t.last, r.Seq); {
 	case r.tombstone:
