@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
@@ -55,6 +56,9 @@ const (
 	ownerSize = 16
 )
 
+// noWait has a file opened without waiting for somebody at the other end of a pipe that is in its place.
+const noWait = syscall.O_NONBLOCK
+
 // Owner returns the name by which a record says for whom it is kept; "" if that is not known.
 func Owner(tenant, requester string) string {
 	if requester == "" {
@@ -65,13 +69,13 @@ func Owner(tenant, requester string) string {
 
 // ownerOf returns the owner that is named in the file at path, or "". It does not look for damage.
 func ownerOf(path string) string {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|noWait, 0)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || info.Size() < ownerLine+sumLine {
+	if err != nil || !info.Mode().IsRegular() || info.Size() < ownerLine+sumLine {
 		return ""
 	}
 	var end [ownerLine + sumLine]byte
@@ -167,7 +171,7 @@ func (f *Folder) Mark(path, owner string) error {
 	err := os.MkdirAll(f.Dir, 0o700)
 	if err == nil {
 		var file *os.File
-		if file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		if file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|noWait, 0o600); err == nil {
 			if owner != "" {
 				_, err = file.Write(summed(filepath.Base(path), owner, nil))
 			}
