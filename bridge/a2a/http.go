@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -172,15 +173,24 @@ func (s *Server) carry(w http.ResponseWriter, r *http.Request, path string, next
 			out.fail(rest, http.StatusUnauthorized, -32000, "UNAUTHENTICATED", a2a.ErrUnauthenticated, "nobody is known to make this call")
 			return
 		}
-		var place bool
-		body, place, err = s.arriving.ReadBody(w, r, who.user(), MaxBody)
-		if !place {
+		n := httpserver.Need(r, MaxBody)
+		if !s.arriving.Take(r.Context(), who.user(), n) {
 			out.fail(rest, http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", a2a.ErrServerError, TooMuch)
 			return
 		}
-		if err != nil {
+		give := sync.OnceFunc(func() { s.arriving.Give(who.user(), n) })
+		defer give()
+		if body, err = httpserver.ReadAll(w, r, MaxBody); err != nil {
 			out.fail(rest, http.StatusRequestEntityTooLarge, -32600, "INVALID_ARGUMENT", a2a.ErrInvalidRequest, "the message has more than 4 MiB, or did not arrive")
 			return
+		}
+		if n > 0 {
+			if !s.decoding.Take(r.Context(), who.user(), 1) {
+				out.fail(rest, http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", a2a.ErrServerError, TooMuch)
+				return
+			}
+			who.held.decoded = sync.OnceFunc(func() { s.decoding.Give(who.user(), 1) })
+			defer who.held.decoded()
 		}
 		weight := nesting.Weight(body)
 		if weight > maxHeavy {
@@ -191,6 +201,7 @@ func (s *Server) carry(w http.ResponseWriter, r *http.Request, path string, next
 			out.fail(rest, http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", a2a.ErrServerError, TooMuch)
 			return
 		}
+		give()
 		if kind := r.Header.Get("Content-Type"); !isJSON(kind) && (kind != "" || len(body) > 0) {
 			out.fail(rest, http.StatusUnsupportedMediaType, -32005, "INVALID_ARGUMENT", a2a.ErrUnsupportedContentType, fmt.Sprintf("the Content-Type is %s: application/json is taken", quoted(kind)))
 			return
@@ -255,6 +266,11 @@ func (v versions) Before(ctx context.Context, call *a2asrv.CallContext, _ *a2asr
 	switch {
 	case err != nil:
 		return ctx, nil, err
+	}
+	if c.held.decoded != nil {
+		c.held.decoded()
+	}
+	switch {
 	case c.agent != "" && !isAgent(c.agent) || to != "" && !isAgent(to) || to != "" && c.agent != "" && to != c.agent:
 		return ctx, nil, invalid("tenant: there is no %s here", quoted(cmp.Or(to, c.agent)))
 	case to == "" || to == c.agent:

@@ -13,7 +13,9 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // TestAnswering checks that a user has a bounded number of bytes in answers at a time, waits for those before, and takes nothing from others; and that
@@ -64,6 +66,63 @@ func TestAnswering(t *testing.T) {
 		if s.answering.all != ownAnswered+1 || len(s.answering.of) != 2 {
 			t.Errorf("%d bytes are in answers: %v", s.answering.all, s.answering.of)
 		}
+	})
+}
+
+// TestDecoding checks that a user's large messages are decoded one after the other, which keeps nobody else and no small message waiting, and that a call which
+// goes on lets the next be decoded.
+func TestDecoding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := memory.New(nil)
+		defer bus.Close()
+		s := New(Config{Client: &client.Client{Transport: bus}, Store: memstore.New()})
+		door := s.Handler(func(token string) (string, error) { return "user:" + token, nil })
+		call := func(ctx context.Context, user, method, params string) <-chan string {
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("A2A-Version", "1.0")
+			r.Header.Set("Authorization", "Bearer "+user)
+			w, over := httptest.NewRecorder(), make(chan string, 1)
+			go func() {
+				door.ServeHTTP(w, r)
+				over <- w.Body.String()
+			}()
+			synctest.Wait()
+			return over
+		}
+		isOver := func(what string, over <-chan string, want bool) {
+			t.Helper()
+			select {
+			case said := <-over:
+				if !want || !strings.Contains(said, "there is no task") {
+					t.Errorf("%s is answered: %s", what, said)
+				}
+			default:
+				if want {
+					t.Errorf("%s is not answered", what)
+				}
+			}
+		}
+		large := strings.Repeat("x", 100_000)
+		get := func(user, words string) <-chan string {
+			return call(t.Context(), user, "GetTask", `{"id":"one","metadata":"`+words+`"}`)
+		}
+		if !s.decoding.Take(t.Context(), "user:ada", 1) {
+			t.Fatal("nothing of hers is decoded, and there is no room")
+		}
+		waits := get("ada", large)
+		isOver("a second large message", waits, false)
+		isOver("a small one", get("ada", ""), true)
+		isOver("somebody else's", get("bob", large), true)
+		s.decoding.Give("user:ada", 1)
+		synctest.Wait()
+		isOver("the second one", waits, true)
+		ctx, leave := context.WithCancel(t.Context())
+		asks := call(ctx, "ada", "SendMessage", `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"`+large+`"}]}}`)
+		isOver("a message that nobody reads", asks, false)
+		isOver("one while it waits", get("ada", large), true)
+		leave()
+		<-asks
 	})
 }
 

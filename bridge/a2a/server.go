@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -47,6 +48,7 @@ type Server struct {
 	beginning budget // of conversations that are read from their beginnings
 	large     budget
 	arriving  *httpserver.Room // for bodies of requests
+	decoding  *httpserver.Room // for those that are large, see mostDecoding
 
 	mu    sync.Mutex
 	cards recent.Cache[string, seenCard]
@@ -62,6 +64,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, outbox: newOutbox(&cfg), answering: budget{most: mostAnswered, own: ownAnswered}, asking: budget{most: mostAsked, own: ownAsked},
 		beginning: budget{most: mostBeginning, own: ownBeginning}, large: budget{most: mostLarge, own: 1},
 		arriving: httpserver.NewRoom(mostArriving, ownArriving),
+		decoding: httpserver.NewRoom(int64(max(runtime.GOMAXPROCS(0), mostDecoding)), ownDecoding),
 	}
 }
 
