@@ -263,8 +263,7 @@ func (v versions) Before(ctx context.Context, call *a2asrv.CallContext, _ *a2asr
 	}
 	to := call.Tenant()
 	c, err := callerOf(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return ctx, nil, err
 	}
 	if c.held.decoded != nil {

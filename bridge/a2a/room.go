@@ -28,13 +28,6 @@ const (
 	ownArriving  = 64 << 20 // of a user
 )
 
-// Bounds of the large bodies that are decoded at the same time. To decode one takes a processor for some hundredths of a second, and the store of this process
-// waits for its turn behind all of them: a hundred at once made each of its writes last for seconds.
-const (
-	mostDecoding = 2 // or as many as there are processors
-	ownDecoding  = 1 // of a user
-)
-
 // TooMuch is what a caller is told for whose message there is no room.
 const TooMuch = "too much of yours, or of all, is being worked at: send it again when some of it has been answered"
 

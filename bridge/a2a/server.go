@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ type Server struct {
 	beginning budget // of conversations that are read from their beginnings
 	large     budget
 	arriving  *httpserver.Room // for bodies of requests
-	decoding  *httpserver.Room // for those that are large, see mostDecoding
+	decoding  *httpserver.Room // for those that are large
 
 	mu    sync.Mutex
 	cards recent.Cache[string, seenCard]
@@ -63,8 +62,7 @@ func New(cfg Config) *Server {
 	return &Server{
 		cfg: cfg, outbox: newOutbox(&cfg), answering: budget{most: mostAnswered, own: ownAnswered}, asking: budget{most: mostAsked, own: ownAsked},
 		beginning: budget{most: mostBeginning, own: ownBeginning}, large: budget{most: mostLarge, own: 1},
-		arriving: httpserver.NewRoom(mostArriving, ownArriving),
-		decoding: httpserver.NewRoom(int64(max(runtime.GOMAXPROCS(0), mostDecoding)), ownDecoding),
+		arriving: httpserver.NewRoom(mostArriving, ownArriving), decoding: httpserver.NewTurns(),
 	}
 }
 

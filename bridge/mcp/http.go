@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -122,6 +123,15 @@ func (s *Server) mark(h http.Handler, long time.Duration) http.Handler {
 				http.Error(w, "the message has more than 64 KiB, and no session: initialize one first", http.StatusRequestEntityTooLarge)
 				return
 			}
+			decoded := func() {}
+			if user := userOf(auth.TokenInfoFromContext(r.Context())); len(body) > maxBegin {
+				if !s.turns.Take(r.Context(), user, 1) {
+					http.Error(w, errMost.Error(), http.StatusTooManyRequests)
+					return
+				}
+				decoded = sync.OnceFunc(func() { s.turns.Give(user, 1) })
+			}
+			defer decoded()
 			if nesting.Weight(body) > maxHeavy {
 				http.Error(w, "the message has too many values: send less at a time, or a file", http.StatusRequestEntityTooLarge)
 				return
@@ -143,7 +153,7 @@ func (s *Server) mark(h http.Handler, long time.Duration) http.Handler {
 			r.Header.Set(headerPost, id)
 			over, done := context.WithCancel(context.WithoutCancel(r.Context()))
 			defer done()
-			s.posts.Store(id, &post{r.Context(), over})
+			s.posts.Store(id, &post{r.Context(), over, decoded})
 			defer s.posts.Delete(id)
 			allowed := long
 			if m.Method == methodRead {

@@ -37,13 +37,14 @@ type Server struct {
 	calls calls
 	posts sync.Map // *post of running HTTP requests, by the value of headerPost
 	room  *httpserver.Room
+	turns *httpserver.Room // for large messages that are decoded
 }
 
 // New returns a Server.
 func New(cfg Config) *Server {
 	cfg.Wait = cmp.Or(max(cfg.Wait, 0), DefaultWait)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Server{cfg: cfg, room: httpserver.NewRoom(mostRead, ownRead)}
+	return &Server{cfg: cfg, room: httpserver.NewRoom(mostRead, ownRead), turns: httpserver.NewTurns()}
 }
 
 // Serve speaks MCP on in and out until in or ctx ends, and then returns nil, also when nobody reads out. Nothing else is written to out. A read of

@@ -50,32 +50,32 @@ type replyInput struct {
 
 func (s *Server) addTools(to *sdk.Server) {
 	no, yes := false, true
-	sdk.AddTool(to, &sdk.Tool{
+	addTool(s, to, &sdk.Tool{
 		Name: "ask", Title: "Ask Cortex",
 		Description: "Asks Cortex for something. Cortex gives it to the agents that fit, and answers from their results. Returns the answer, a question to the user, or that it still works.",
 		Annotations: &sdk.ToolAnnotations{OpenWorldHint: &yes},
 	}, s.ask)
-	sdk.AddTool(to, &sdk.Tool{
+	addTool(s, to, &sdk.Tool{
 		Name: "ask_agent", Title: "Ask an agent",
 		Description: "Gives work to one agent, without a model that decides: words, or what its skill's input_schema asks for. Returns what ask does.",
 		Annotations: &sdk.ToolAnnotations{OpenWorldHint: &yes},
 	}, s.askAgent)
-	sdk.AddTool(to, &sdk.Tool{
+	addTool(s, to, &sdk.Tool{
 		Name: "list_agents", Title: "List agents",
 		Description: "Lists the agents that can be given work now, with their skills. When a single agent fits, its skills come with their input_schema.",
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no},
 	}, s.listAgents)
-	sdk.AddTool(to, &sdk.Tool{
+	addTool(s, to, &sdk.Tool{
 		Name: "get_turn", Title: "Get a turn",
 		Description: "Waits for the answer to what was asked before, and returns it, or how far the work is.",
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no},
 	}, s.getTurn)
-	sdk.AddTool(to, &sdk.Tool{
+	addTool(s, to, &sdk.Tool{
 		Name: "cancel", Title: "Cancel a turn",
 		Description: "Stops a turn, or one task of it. What agents have done already stays done.",
 		Annotations: &sdk.ToolAnnotations{IdempotentHint: true, OpenWorldHint: &no},
 	}, s.cancel)
-	sdk.AddTool(to, &sdk.Tool{
+	addTool(s, to, &sdk.Tool{
 		Name: "reply", Title: "Reply to a question",
 		Description: "Answers the question of a turn that is input_required. The reply is the user's: ask them, and do not answer in their place.",
 		Annotations: &sdk.ToolAnnotations{OpenWorldHint: &yes},

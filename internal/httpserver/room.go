@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -29,6 +30,11 @@ type Room struct {
 func NewRoom(most, own int64) *Room {
 	return &Room{most: most, own: own, of: make(map[string]int64), freed: make(chan struct{})}
 }
+
+// NewTurns returns a Room for large bodies that are decoded at the same time, each of which counts for one: one of each sender, and two of all, or as many as there
+// are processors. To decode one takes a processor for some hundredths of a second, and all else in this process, such as the store, waits for its turn behind them: a
+// hundred at once made each write last for seconds.
+func NewTurns() *Room { return NewRoom(int64(max(2, runtime.GOMAXPROCS(0))), 1) }
 
 // Take reserves n bytes for a request of somebody, until [Room.Give]. It waits some seconds for what others give back, and returns false when that is not
 // enough, or ctx ends.
