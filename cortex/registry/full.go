@@ -12,6 +12,7 @@ const (
 	maxAgents    = 20_000    // of a registry, and as many hosts
 	maxInstances = 1_000     // of an agent, and of a host
 	maxBytes     = 128 << 20 // of memory for the cards of all agents; instances with equal cards share one
+	maxBytesOf   = 4 << 20   // of them for the different cards of an agent, so that no few agents take all
 
 	// Cards are announced again within this time: when none was ignored for so long, there is room again.
 	fullFor = 2 * time.Minute
@@ -30,7 +31,7 @@ func (r *Registry) isFull(c *transport.Card, is *content, isNew bool) bool {
 	switch {
 	case a == nil && len(r.agents) >= maxAgents:
 	case a != nil && a.instances[c.Instance] == nil && len(a.instances) >= maxInstances:
-	case isNew && r.bytes+is.size > maxBytes:
+	case isNew && (r.bytes+is.size > maxBytes || a != nil && a.bytes+is.size > maxBytesOf):
 	default:
 		return false
 	}
@@ -47,7 +48,7 @@ func (r *Registry) hostsFull(c *transport.Card) bool {
 func (r *Registry) ignore(c *transport.Card) {
 	if r.full.cards%1000 == 0 {
 		r.cfg.Logger.Warn("card is ignored: there are too many", "agent", c.AgentID, "instance", c.Instance,
-			"max_agents", maxAgents, "max_instances", maxInstances, "max_bytes", maxBytes, "ignored", r.full.cards+1)
+			"max_agents", maxAgents, "max_instances", maxInstances, "max_bytes", maxBytes, "max_bytes_of_one", maxBytesOf, "ignored", r.full.cards+1)
 	}
 	r.full = overfull{r.full.cards + 1, c.AgentID, r.now()}
 }
@@ -59,6 +60,6 @@ func (r *Registry) Trouble() []string {
 	if r.full.cards == 0 || r.now().Sub(r.full.at) > fullFor {
 		return nil
 	}
-	return []string{fmt.Sprintf("too many agents: %d cards were ignored, the last one of %q; there may be %d agents, and %d instances of each, and their cards may have %d MB together",
-		r.full.cards, prompt.Clean(r.full.last, 64), maxAgents, maxInstances, maxBytes>>20)}
+	return []string{fmt.Sprintf("too many agents: %d cards were ignored, the last one of %q; there may be %d agents, and %d instances of each, and their cards may have %d MB together, and %d MB those of one agent",
+		r.full.cards, prompt.Clean(r.full.last, 64), maxAgents, maxInstances, maxBytes>>20, maxBytesOf>>20)}
 }

@@ -49,6 +49,34 @@ func TestCardsAreBounded(t *testing.T) {
 	}
 }
 
+// TestCardsOfOneAreBounded: an agent whose instances have different cards takes the room of no other.
+func TestCardsOfOneAreBounded(t *testing.T) {
+	r := registry.New(registry.Config{})
+	say := func(id string, instance int) {
+		c := &a2a.AgentCard{Name: id, Description: fmt.Sprint(instance, strings.Repeat("x", 1<<20))}
+		r.Apply(&transport.Event{ID: "c", From: id, Payload: &transport.Card{AgentID: id, Instance: fmt.Sprint(instance), Card: c}})
+	}
+	for i := range 100 {
+		say("a", i)
+		say("b", i)
+	}
+	if got := r.Trouble(); len(got) != 1 || !strings.Contains(got[0], "4 MB those of one agent") {
+		t.Errorf("Trouble = %q", got)
+	}
+	say("c", 0)
+	for id, want := range map[string]int{"a": 3, "b": 3, "c": 1} {
+		if a, _ := r.Snapshot().Get(id); a == nil {
+			t.Errorf("%s is not known", id)
+		} else if n := len(a.Instances); n != want {
+			t.Errorf("%s has %d instances, want %d", id, n, want)
+		}
+	}
+	say("a", 0)
+	if a, _ := r.Snapshot().Get("a"); len(a.Instances) != 3 {
+		t.Errorf("announced again, it has %d instances", len(a.Instances))
+	}
+}
+
 // TestMemoryOfCardsIsBounded: what counts is the memory of a card, and lists and objects in extensions take little.
 func TestMemoryOfCardsIsBounded(t *testing.T) {
 	card := func(id string, many any) *transport.Event {
