@@ -129,8 +129,13 @@ func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.M
 	return inLog(ctx, s, tenant, t, "")
 }
 
+// filesTime bounds how long an answer waits for its files. Readings that are shared have no deadline of those who ask, each of whom may wait for two of them.
+const filesTime = readTime * 2 / 5
+
 // withFiles returns an answer with the files whose bytes the conversation has dropped since; it reads them from the log.
 func withFiles(ctx context.Context, s storage.Store, tenant string, t Turn, m *a2a.Message) (*a2a.Message, bool, error) {
+	ctx, done := context.WithTimeout(ctx, filesTime)
+	defer done()
 	is, ok, err := inLog(ctx, s, tenant, t, m.ID)
 	switch {
 	case errors.Is(err, conversation.ErrDamaged), err == nil && !ok: // the files are lost

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -47,8 +49,24 @@ func (s *illegible) Load(ctx context.Context, tenant, contextID string, after co
 	return s.Store.Load(ctx, tenant, contextID, after)
 }
 
+// lengthy is a store in which each second reading takes longer than anybody waits.
+type lengthy struct {
+	*memstore.Store
+	loads atomic.Int32
+}
+
+func (s *lengthy) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	if s.loads.Add(1)%2 == 0 {
+		return func(yield func(*conversation.Entry, error) bool) {
+			<-ctx.Done()
+			yield(nil, ctx.Err())
+		}
+	}
+	return s.Store.Load(ctx, tenant, contextID, after)
+}
+
 // TestOlderAnswersHaveTheirFiles reads answers again after the conversation has dropped the bytes of their files: they are read from the log,
-// also when the same answer is requested twice. When the log is permanently unreadable, the answer comes without them.
+// also when the same answer is requested twice. When the log is permanently unreadable, or takes too long to read, the answer comes without them.
 func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)
@@ -108,6 +126,12 @@ func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 					t.Errorf("%s of answer %d is %d bytes, %v", p.Filename, i, len(b), err)
 				}
 			}
+		}
+		c.Log = client.ReadLog(&lengthy{Store: store}, "")
+		ctx, done := context.WithTimeout(t.Context(), time.Minute)
+		defer done()
+		if m, err := c.Answer(ctx, turns[0]); err != nil || !transport.IsForgotten(transport.FilesOf(m.Parts)[0]) {
+			t.Errorf("a log that takes long to read: %v, %v", m, err)
 		}
 		for err, want := range map[error]error{conversation.ErrDamaged: nil, context.DeadlineExceeded: nil, transport.ErrUnavailable: transport.ErrUnavailable} {
 			m, ok, got := client.ReadLog(&illegible{Store: store, err: err}, "")(t.Context(), turns[0])

@@ -81,6 +81,9 @@ func (c *Client) Listen(ctx context.Context, contextID string, hear func(*transp
 	})
 }
 
+// readTime bounds how long an answer is looked for in the log at a time.
+const readTime = 10 * time.Second
+
 // maxReady bounds the events of a turn that wait for whoever watches it. More wait in the transport, where others that listen share them.
 const maxReady = 16
 
@@ -151,7 +154,7 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 		}
 		asking = true
 		running.Go(func() {
-			ctx, done := context.WithTimeout(watching, 10*time.Second)
+			ctx, done := context.WithTimeout(watching, readTime)
 			defer done()
 			m, ok, err := c.Log(ctx, t)
 			read <- logged{m, ok && err == nil && m != nil, err}
