@@ -16,6 +16,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/process"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
@@ -90,7 +91,25 @@ func newProgram(o ExecOptions) (*program, error) {
 	}
 	process.KillOrphans()
 	removeFolders(time.Now())
-	return &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}, nil
+	return &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card), once: once(o.Card)}, nil
+}
+
+// once returns the skills, as tasks name them, that a card wants to be done once.
+func once(card *a2a.AgentCard) map[string]bool {
+	if card == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for id, a := range agentcard.SpecOf(card).Abilities {
+		names[id] = a.Once
+		if a.DispatchKey != "" {
+			names[skillOf(a.DispatchKey)] = a.Once
+		}
+		if len(card.Skills) == 1 {
+			names[""] = a.Once
+		}
+	}
+	return names
 }
 
 // program is a program that does tasks.
@@ -98,6 +117,15 @@ type program struct {
 	ExecOptions
 	path, name string
 	givesData  map[string]bool // by the skill names that a task may use
+	once       map[string]bool // likewise
+}
+
+// begun returns an error when a task that is to be done once was given before: the program may have done it then, or a part of it.
+func (p *program) begun(t *Task) error {
+	if t.Delivery > 1 && p.once[t.Skill] {
+		return fmt.Errorf("%s was given this before, when it, its agent or the connection was lost, and what it had done until then is unknown", p.name)
+	}
+	return nil
 }
 
 func (p *program) log(line string) {
@@ -115,6 +143,9 @@ func (p *program) timed(ctx context.Context) (context.Context, context.CancelFun
 }
 
 func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
+	if err := p.begun(t); err != nil {
+		return nil, err
+	}
 	ctx, cancel := p.timed(ctx)
 	defer cancel()
 	running, end := context.WithCancelCause(ctx)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/process"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
@@ -24,7 +23,6 @@ const keptPatience = 30 * time.Second
 type Kept struct {
 	p       *program
 	notes   *questions
-	once    map[string]bool // skills whose tasks are given once
 	changes chan Change
 
 	mu     sync.Mutex
@@ -40,26 +38,14 @@ var _ Executor = (*Kept)(nil)
 // program, and starts it again with growing pauses when it ends; meanwhile the agent is draining.
 //
 // A task that the program had when it ended is given to the next one, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself
-// is lost. When its skill is to be done once by the card, the task fails instead. A program that goes on with a canceled task is started again as soon
+// is lost. When its skill is to be done once by the card, the task fails instead, in both cases. A program that goes on with a canceled task is started again as soon
 // as it has no other tasks, or has 16 such tasks; and one that says nothing while the time of three tasks in a row runs out, at once.
 func Keep(o ExecOptions) (*Kept, error) {
 	p, err := newProgram(o)
 	if err != nil {
 		return nil, err
 	}
-	k := &Kept{p: p, notes: openQuestions(o.Questions), once: map[string]bool{}, changes: make(chan Change, 1), up: make(chan struct{}), away: errors.New("it was not started yet")}
-	if o.Card != nil {
-		for id, a := range agentcard.SpecOf(o.Card).Abilities {
-			k.once[id] = a.Once
-			if a.DispatchKey != "" {
-				k.once[skillOf(a.DispatchKey)] = a.Once
-			}
-			if len(o.Card.Skills) == 1 {
-				k.once[""] = a.Once
-			}
-		}
-	}
-	return k, nil
+	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), away: errors.New("it was not started yet")}, nil
 }
 
 // Changes returns the channel for [Options].
@@ -177,6 +163,9 @@ func (k *Kept) Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error]
 }
 
 func (k *Kept) do(ctx context.Context, t *Task) (*Result, error) {
+	if err := k.p.begun(t); err != nil {
+		return nil, err
+	}
 	ctx, cancel := k.p.timed(ctx)
 	defer cancel()
 	files, given, err := begin(ctx, t, k.notes)
@@ -195,7 +184,7 @@ func (k *Kept) do(ctx context.Context, t *Task) (*Result, error) {
 			return r, err
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case k.once[t.Skill]:
+		case k.p.once[t.Skill]:
 			return nil, fmt.Errorf("%s ended while it worked on this, and what it had done until then is unknown: %w", k.p.name, program.why())
 		case n == MaxDeliveries:
 			return nil, fmt.Errorf("%s ended %d times while it worked on this: %w", k.p.name, n, program.why())

@@ -17,6 +17,9 @@ func ExecLines(o ExecOptions) (Handler, error) {
 	}
 	notes := openQuestions(o.Questions)
 	return func(ctx context.Context, t *Task) (*Result, error) {
+		if err := p.begun(t); err != nil {
+			return nil, err
+		}
 		ctx, cancel := p.timed(ctx)
 		defer cancel()
 		files, given, err := begin(ctx, t, notes)

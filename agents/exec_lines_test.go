@@ -479,6 +479,28 @@ func TestKeptDies(t *testing.T) {
 	}
 }
 
+// A task that is to be done once is not done again when it was given before: its agent may have been killed while the program worked on it.
+func TestOnceIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	card := agentcard.Attach(&a2a.AgentCard{Name: "a", Skills: []a2a.AgentSkill{{ID: "careful"}, {ID: "other"}}}, &agentcard.Spec{
+		Abilities: map[string]agentcard.Ability{"careful": {Once: true}},
+	})
+	o := agents.ExecOptions{Card: card}
+	for name, x := range map[string]agents.Executor{"text": program(t, "cat", o), "lines": lines(t, o), "kept": kept(t, o)} {
+		for skill, most := range map[string]int{"careful": 1, "other": 2} {
+			for delivery := 1; delivery <= 2; delivery++ {
+				var failed error
+				for _, err := range x.Execute(t.Context(), &agents.Task{ID: "t", Skill: skill, Message: message("echo hi"), Delivery: delivery}) {
+					failed = err
+				}
+				if unknown := failed != nil && strings.Contains(failed.Error(), "what it had done until then is unknown"); unknown != (delivery > most) || failed != nil && !unknown {
+					t.Errorf("%s, %s, delivery %d: %v", name, skill, delivery, failed)
+				}
+			}
+		}
+	}
+}
+
 // A program that is killed again and again while it does many tasks loses none, and gives each result once and whole.
 func TestKeptKilled(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,8 @@ type Task struct {
 	Deadline time.Time
 	// Traceparent and Tracestate are the W3C trace context of the task, or empty. All events of the task carry it.
 	Traceparent, Tracestate string
-	// Delivery counts how often the task was delivered, from 1: above 1, the agent or its connection was lost while it worked on it.
+	// Delivery counts how often the task was delivered, from 1: above 1, the agent or its connection was lost while it worked on it. A NATS server that is
+	// killed just when it delivers a task may deliver it again as 1.
 	Delivery int
 
 	live  *live // nil outside Serve, as are the next three

@@ -23,7 +23,8 @@
 //	files        [{"name","type","size","path"}]: the same files, as paths to read
 //	folder       a folder for the task: files in it can become files of the result; it is removed after the task
 //	deadline     RFC 3339: when the result is no longer needed; progress moves it
-//	delivery     how often the task was given, from 1; above 1, the program, the agent or Cortex was lost before
+//	delivery     how often the task was given, from 1; above 1, the program, the agent or Cortex was lost before. A NATS server that is
+//	             killed just when it hands out a task may hand it out again with 1: the id stays the same
 //	reply        true: text is the user's reply to a question of this task
 //	history      with reply: [{"text","question"}], what was said before and what the program asked then, the oldest first
 //	state        with reply: what the program sent along with its question
