@@ -20,6 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/together"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -87,7 +88,8 @@ type Orchestrator struct {
 	stats      counters
 	owned      atomic.Pointer[[]int]
 	learner    *learn.Learner
-	overdues   chan struct{} // holds a value for each task that is looked for after its deadline, see overdue
+	rooms      rooms
+	looks      together.Asks[lookedAt, *looked]
 	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
 	refusals   storage.Refusals
@@ -143,7 +145,6 @@ func New(cfg Config) (*Orchestrator, error) {
 	})
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, folds: new(cache.Folds), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), inherited: newInherited(),
-		overdues: make(chan struct{}, maxOverdues),
 		spending: spending, learner: learner, maker: maker, queue: newTaskQueue(&cfg, maker), outlines: newOutlines(&cfg),
 	}, nil
 }

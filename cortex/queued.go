@@ -136,31 +136,20 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	return o.sendQueued(ctx, t)
 }
 
-// maxOverdues bounds the overdue tasks whose conversations are read at a time.
-const maxOverdues = 4
-
 // overdue removes a task from the queue after its deadline, but only once the log has its end: until then markWaited must find it there. It also
 // removes a task that a replica sent to its agent but could not acknowledge.
 func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
-	// After a restart all that waited may be overdue, each of a large conversation. Nobody waits for this.
-	select {
-	case o.overdues <- struct{}{}:
-		defer func() { <-o.overdues }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
-	if err != nil {
+	var like *transport.Event
+	err := o.look(ctx, t, func(conv *conversation.Conversation) {
+		if conv.Wants(t.task, t.id) && conv.Tasks[t.task].Phase == conversation.Given {
+			like = conv.Work(conv.Tasks[t.task])
+		}
+	})
+	search, ok := o.cfg.Transport.(transport.InboxSearch)
+	if err != nil || like == nil || !ok {
 		return err
 	}
-	if !conv.Wants(t.task, t.id) || conv.Tasks[t.task].Phase != conversation.Given {
-		return nil
-	}
-	search, ok := o.cfg.Transport.(transport.InboxSearch)
-	if !ok {
-		return nil
-	}
-	handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.agent), conv.Work(conv.Tasks[t.task]))
+	handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.agent), like)
 	if err != nil || handed {
 		return transport.Temporary(err)
 	}
@@ -185,7 +174,9 @@ func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	err = o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	switch {
 	case errors.Is(err, transport.ErrInvalid):
-		conv, lerr := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
+		p := places{in: &o.rooms}
+		defer p.leave()
+		conv, lerr := o.loadIn(ctx, &p, t.contextID)
 		if lerr != nil || !conv.Wants(t.task, t.id) {
 			return lerr
 		}
@@ -203,11 +194,12 @@ func (o *Orchestrator) sending(ctx context.Context, t *queuedTask) (end *convers
 	if err != nil || o.asStored(t.contextID, end, func(conv *conversation.Conversation) { out, wanted = conv.Sending(t.task, t.id) }) && wanted {
 		return end, out, wanted, err
 	}
-	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
-	if err == nil {
+	stands := false
+	err = o.look(ctx, t, func(conv *conversation.Conversation) {
 		out, wanted = conv.Sending(t.task, t.id)
-	}
-	if end != nil && (err != nil || !conv.EndsWith(end)) {
+		stands = end != nil && conv.EndsWith(end)
+	})
+	if !stands {
 		end = nil // it has gone on
 	}
 	return end, out, wanted, err
@@ -254,12 +246,11 @@ func (o *Orchestrator) recallLate(ctx context.Context, t *queuedTask, then *conv
 		return nil
 	}
 	wanted := false
-	if !o.asStored(t.contextID, now, func(conv *conversation.Conversation) { wanted = conv.Wants(t.task, t.id) }) {
-		conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
-		if err != nil {
+	wants := func(conv *conversation.Conversation) { wanted = conv.Wants(t.task, t.id) }
+	if !o.asStored(t.contextID, now, wants) {
+		if err := o.look(ctx, t, wants); err != nil {
 			return err
 		}
-		wanted = conv.Wants(t.task, t.id)
 	}
 	if wanted {
 		return nil
