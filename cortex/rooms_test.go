@@ -82,4 +82,3 @@ func TestLargeConversationsInUse(t *testing.T) {
 		}
 	})
 }
-
