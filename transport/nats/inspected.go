@@ -3,7 +3,6 @@ package nats
 import (
 	"sync"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -23,17 +22,14 @@ func (w *inspected) Jsz(o *server.JSzOptions) (*server.JSInfo, error) {
 	return w.Server.Jsz(o)
 }
 
-// updateAccount gives the server the JWT of an account, to which it adds what else is known to be revoked, and the bound of memory that those lack which
-// an older build has made.
+// updateAccount gives the server the JWT of an account, to which it adds what else is known to be revoked, and the bound of [auth.Bound].
 func (w *inspected) updateAccount(id, token string, revoked auth.Revocations) error {
 	claims, err := auth.Account(token)
 	if err != nil {
 		return err
 	}
 	revoked.Meet(claims)
-	if most := &claims.Limits.MemoryStorage; *most == jwt.NoLimit {
-		*most = auth.MaxMemory
-	}
+	auth.Bound(claims)
 	account, err := w.LookupAccount(id)
 	if err != nil {
 		return err

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
-
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -156,7 +154,7 @@ func (w *trustWatch) take(id, token string, seen bool) error {
 	}
 	lacked, changed := w.revoked.Meet(claims)
 	w.unsaved = w.unsaved || changed
-	if !seen && lacked == 0 && claims.Limits.MemoryStorage != jwt.NoLimit {
+	if !seen && lacked == 0 && !auth.Bound(claims) {
 		return nil // the server has read it itself
 	}
 	if err := w.ns.updateAccount(id, token, w.revoked); err != nil || lacked == 0 {

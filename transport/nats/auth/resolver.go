@@ -60,6 +60,15 @@ func (t *Trust) add(file string) (id string, err error) {
 // Account returns the claims of an account's JWT.
 func Account(token string) (*jwt.AccountClaims, error) { return jwt.DecodeAccountClaims(token) }
 
+// Bound gives an account the bound of memory that those lack which an older build has made, and reports whether it lacked it.
+func Bound(account *jwt.AccountClaims) bool {
+	lacked := account.Limits.MemoryStorage == jwt.NoLimit
+	if lacked {
+		account.Limits.MemoryStorage = MaxMemory
+	}
+	return lacked
+}
+
 // Fetch returns the JWT of the account with this id as the folder has it now; tenants may be added while a server runs.
 func Fetch(dir, id string) (string, error) {
 	t, err := Load(dir)
