@@ -288,12 +288,17 @@ func (e *env) credsOf(given string, folder func() (string, error)) (file string,
 	if err != nil {
 		return "", err
 	}
+	want := &auth.Identity{Role: auth.Person, Tenant: e.settings.tenant, ID: "user:" + userName(given)}
 	file = auth.UserFile(dir, e.settings.tenant, userName(given))
 	if id, ok := strings.CutPrefix(given, "agent:"); ok {
+		want.Role, want.ID = auth.Agent, id
 		file = auth.AgentFile(dir, e.settings.tenant, id)
 	}
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s is neither a file nor somebody who has keys in %s: `cortex auth list` has the names, and an agent is agent:ID", prompt.Clean(given, 200), dir)
+	}
+	if is, err := auth.Read(file); is != nil && !is.Same(want) && (err == nil || errors.Is(err, auth.ErrExpired)) {
+		return "", fmt.Errorf("%s has the credentials of %s, and not of %s: name the file if you mean it", file, is, want)
 	}
 	return file, nil
 }

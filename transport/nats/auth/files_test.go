@@ -211,3 +211,44 @@ func TestAddRevoked(t *testing.T) {
 		t.Errorf("good credentials were made anew, %v", err)
 	}
 }
+
+// TestFileOfAnother finds the credentials of somebody else where a person's, an agent's or a tenant's are to be made, as on a disk that does not tell large
+// letters from small ones: nobody gets them.
+func TestFileOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir, "", "acme"); err != nil {
+		t.Fatal(err)
+	}
+	ada, err := AddUser(dir, "", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(from, to string) {
+		t.Helper()
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(to, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(ada, UserFile(dir, "", "Ada"))
+	put(ada, AgentFile(dir, "", "weather"))
+	put(Admin(dir, "acme"), Admin(dir, "Acme"))
+	for name, add := range map[string]func() error{
+		"a person": func() error { _, err := AddUser(dir, "", "Ada"); return err },
+		"an agent": func() error { _, err := AddAgent(dir, "", "weather"); return err },
+		"a tenant": func() error { return AddTenant(dir, "Acme") },
+	} {
+		if err := add(); err == nil || !strings.Contains(err.Error(), "somebody else") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := AddUser(dir, "", "ada"); err != nil {
+		t.Errorf("her own: %v", err)
+	}
+}

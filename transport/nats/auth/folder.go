@@ -436,6 +436,9 @@ func ensureCreds(folder string, i *Identity) error {
 		return issue(i, account, time.Time{})
 	}
 	if claims, err := userClaims(i.File); err == nil {
+		if is := parseName(claims.Name); is == nil || !is.Same(i) { // on a disk that does not tell large letters from small ones, their names are one
+			return fmt.Errorf("%s has the credentials of somebody else (%s): nobody else gets these; move it away, or choose another name", i.File, is)
+		}
 		if newRevocations(folder, claims.Issuer).have(claims) {
 			b, err := content()
 			if err != nil {

@@ -31,6 +31,9 @@ type Identity struct {
 
 // String returns a name for use in a sentence.
 func (i *Identity) String() string {
+	if i == nil {
+		return "nobody of Cortex"
+	}
 	who := string(i.Role)
 	if i.Role == Agent || i.ID != "user" && i.Role == Person {
 		who += fmt.Sprintf(" %q", strings.TrimPrefix(i.ID, personPrefix))
@@ -39,6 +42,11 @@ func (i *Identity) String() string {
 		who += fmt.Sprintf(" of tenant %q", i.Tenant)
 	}
 	return who
+}
+
+// Same reports whether both are the same sender of the same tenant.
+func (i *Identity) Same(as *Identity) bool {
+	return i.Role == as.Role && i.Tenant == as.Tenant && i.ID == as.ID
 }
 
 // Limited reports whether the user may publish only through the gateway.
