@@ -29,7 +29,14 @@ const (
 // What a server says without a pause is read at this one: each message is decoded and given to the SDK, which would take a processor from everybody else.
 const messagesPerSecond, messagesAtOnce = 1000, 4000
 
+// streamsPerSecond, streamsAtOnce are those of a server that are opened.
+const streamsPerSecond, streamsAtOnce = 20, 100
+
 func newPace() *rate.Limiter { return rate.NewLimiter(messagesPerSecond, messagesAtOnce) }
+
+func newExchange(home *url.URL, next http.RoundTripper) *exchange {
+	return &exchange{pace: newPace(), opens: rate.NewLimiter(streamsPerSecond, streamsAtOnce), home: home, next: next}
+}
 
 // keepPace waits until n more messages may have been read, or ctx ends.
 func keepPace(ctx context.Context, pace *rate.Limiter, n int) error {
@@ -69,6 +76,7 @@ func postsOf(r *http.Request) *posts {
 type exchange struct {
 	owed  atomic.Int32
 	pace  *rate.Limiter           // of what the server says
+	opens *rate.Limiter           // of streams, which a server may end at once, and want again at once
 	home  *url.URL                // the server's
 	moved atomic.Pointer[url.URL] // where it has redirected to; nil if it has not
 	next  http.RoundTripper
@@ -86,6 +94,10 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	p := postsOf(r)
 	switch {
+	case r.Method == http.MethodGet:
+		if err := keepPace(r.Context(), x.opens, 1); err != nil {
+			return nil, err
+		}
 	case p != nil:
 		p.n.Add(1)
 	case r.Method == http.MethodPost: // an answer to the server, most likely

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"math"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -61,4 +63,38 @@ func TestMessagesArePaced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// answering is a server that ends each stream at once.
+type answering struct{}
+
+func (answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: http.NoBody}, nil
+}
+
+// TestStreamsArePaced has a server that ends each stream at once, and wants the next one at once.
+func TestStreamsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 3 * time.Second
+		home, err := url.Parse("https://example.com/mcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := newExchange(home, answering{})
+		began := time.Now()
+		for range streamsAtOnce + streamsPerSecond*int(wait/time.Second) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, home.String(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := x.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+		}
+		if took := time.Since(began).Round(100 * time.Millisecond); took != wait {
+			t.Errorf("the streams were opened in %v, want %v", took, wait)
+		}
+	})
 }

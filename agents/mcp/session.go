@@ -174,7 +174,7 @@ func (n *session) tools(ctx context.Context, keep func(*sdk.Tool) bool) (more bo
 // server may have begun it: it goes at once where the session's first request was redirected to.
 func newHTTPClient(s *Server) *http.Client {
 	home, _ := url.Parse(s.URL) // check has parsed it
-	x := &exchange{pace: newPace(), home: home, next: &headers{of: s, home: home, next: httpclient.NewTransport(0)}}
+	x := newExchange(home, &headers{of: s, home: home, next: httpclient.NewTransport(0)})
 	return &http.Client{
 		Transport: x,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
