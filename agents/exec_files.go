@@ -38,7 +38,7 @@ const (
 )
 
 // removeFolders removes the folders that killed agents of this user have left: at once where the process that made a folder is known, as on
-// Linux.
+// Linux. Others may share the folder for temporary files: theirs are left alone, which may have any number of folders, or lead elsewhere meanwhile.
 func removeFolders(now time.Time) {
 	left, _ := os.ReadDir(os.TempDir()) // the next start tries again
 	for _, e := range left {
@@ -46,8 +46,8 @@ func removeFolders(now time.Time) {
 		if !ours || !e.IsDir() {
 			continue
 		}
-		if info, err := e.Info(); err == nil && (now.Sub(info.ModTime()) > folderAge || process.IsOrphan(name)) {
-			(&folder{dir: filepath.Join(os.TempDir(), e.Name())}).remove() // fails for another user's folder
+		if info, err := e.Info(); err == nil && isOwn(info) && (now.Sub(info.ModTime()) > folderAge || process.IsOrphan(name)) {
+			(&folder{dir: filepath.Join(os.TempDir(), e.Name())}).remove()
 		}
 	}
 }
