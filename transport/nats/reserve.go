@@ -39,10 +39,10 @@ func newReserve(o *ServerOptions, log *slog.Logger) *reserve {
 	return r
 }
 
-// size returns the size of the file; ok is false when there is none.
+// size returns the size of the file; ok is false when there is none. A link in its place may lead to something that is needed, which is not to be given up.
 func (r *reserve) size() (n uint64, ok bool) {
 	info, err := os.Lstat(r.file)
-	if err != nil {
+	if err != nil || !info.Mode().IsRegular() {
 		return 0, false
 	}
 	return uint64(max(info.Size(), 0)), true

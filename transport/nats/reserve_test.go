@@ -48,3 +48,29 @@ func TestReserveInTheWay(t *testing.T) {
 		t.Errorf("with nothing in the way, %d bytes of the reserve are missing", r.reserve.given())
 	}
 }
+
+// TestReserveIsALink starts on a full disk with a link in the place of the reserve: what it leads to is left alone, and when there is room the reserve is made.
+func TestReserveIsALink(t *testing.T) {
+	dir, free := t.TempDir(), uint64(0)
+	file, other := filepath.Join(dir, "reserve"), filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("needed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, file); err != nil {
+		t.Skip(err)
+	}
+	r := newReserve(&ServerOptions{Dir: dir, disk: func(string) (uint64, uint64, error) { return free, 1 << 40, nil }}, slog.New(slog.DiscardHandler))
+	if r.giveUp(); r.given() != 0 {
+		t.Errorf("%d bytes of a reserve that there is not were given up", r.given())
+	}
+	free = 1 << 40
+	if err := r.make(); err != nil {
+		t.Error(err)
+	}
+	if n, ok := r.size(); !ok || n != reserveBytes {
+		t.Errorf("the reserve has %d bytes, want %d", n, reserveBytes)
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "needed" {
+		t.Errorf("the file that the link leads to has %d bytes now, %v", len(b), err)
+	}
+}
