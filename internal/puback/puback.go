@@ -19,10 +19,18 @@ import (
 // answersKept is the buffer of a place: for one answer, and for late ones.
 const answersKept = 8
 
+// Of messages that are large, in bytes, a few are in flight at a time: whatever else is sent over the connection waits for them, such as what says that this process is
+// alive. One that waits for those before it is not sent yet, and its time for an answer has not begun.
+const (
+	largeMessage = 64 << 10
+	mostLarge    = 2
+)
+
 // Publisher publishes to JetStream over one connection. Make one with [New]; it ends with its connection. It is safe for concurrent use.
 type Publisher struct {
 	nc      *nats.Conn
 	free    chan *place   // unused places
+	large   chan struct{} // holds one for each large message in flight
 	cluster func() string // the name of the server's cluster, or ""
 
 	mu   sync.Mutex
@@ -49,7 +57,7 @@ type place struct {
 // New returns a Publisher with at most most messages in flight, each of which uses a subscription; further ones wait. A lost connection ends all
 // that are in flight.
 func New(nc *nats.Conn, most int) *Publisher {
-	p := &Publisher{nc: nc, free: make(chan *place, most), cluster: nc.ConnectedClusterName, busy: map[*place]struct{}{}}
+	p := &Publisher{nc: nc, free: make(chan *place, most), large: make(chan struct{}, mostLarge), cluster: nc.ConnectedClusterName, busy: map[*place]struct{}{}}
 	changed := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	go func() {
 		for !nc.IsClosed() {
@@ -66,6 +74,12 @@ func New(nc *nats.Conn, most int) *Publisher {
 func (p *Publisher) Publish(ctx context.Context, m *nats.Msg, wait time.Duration) (seq uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
+	}
+	if len(m.Data) > largeMessage {
+		if err := p.awaitLarge(ctx, wait); err != nil {
+			return 0, err
+		}
+		defer func() { <-p.large }()
 	}
 	at, err := p.enter(ctx, m.Subject, wait)
 	if err != nil {
@@ -130,6 +144,20 @@ func (p *Publisher) failure(at *place) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return at.failure
+}
+
+// awaitLarge waits until a large message may be sent.
+func (p *Publisher) awaitLarge(ctx context.Context, wait time.Duration) error {
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	select {
+	case p.large <- struct{}{}:
+		return nil
+	case <-late.C:
+		return context.DeadlineExceeded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // enter returns a place for the answer to a message.

@@ -107,6 +107,48 @@ func TestAnswersReachWhoWaits(t *testing.T) {
 	}
 }
 
+// TestFewLargeMessagesAtATime publishes large messages that nobody acknowledges: a small one passes them, the next large one is not sent before one of them has ended,
+// and gives up in time.
+func TestFewLargeMessagesAtATime(t *testing.T) {
+	nc := connected(t)
+	came := make(chan *nats.Msg, 10)
+	stream(t, nc, "large", func(m *nats.Msg) { came <- m })
+	stream(t, nc, "small", func(m *nats.Msg) { nc.Publish(m.Reply, ack(1)) }) //nolint:errcheck // who waits tells
+	p := New(nc, 10)
+	large := func(wait time.Duration) error {
+		_, err := p.Publish(t.Context(), &nats.Msg{Subject: "large", Data: make([]byte, largeMessage+1)}, wait)
+		return err
+	}
+	ended := make(chan error, mostLarge+1)
+	for range mostLarge {
+		go func() { ended <- large(time.Minute) }()
+	}
+	var first *nats.Msg
+	for range mostLarge {
+		first = <-came
+	}
+	if err := large(time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one more ends with %v", err)
+	}
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "small"}, time.Minute); err != nil { // it comes behind what was sent before
+		t.Errorf("a small one: %v", err)
+	}
+	if n := len(came); n > 0 {
+		t.Fatalf("%d large messages more were sent", n)
+	}
+	go func() { ended <- large(time.Minute) }()
+	nc.Publish(first.Reply, ack(1)) //nolint:errcheck // who waits tells
+	for range mostLarge - 1 {
+		go func() { m := <-came; nc.Publish(m.Reply, ack(2)) }() //nolint:errcheck // who waits tells
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("a large one that is acknowledged: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the one that waited for it: %v", err)
+	}
+}
+
 // TestLateAnswerIsNobodys sends answers too late, and twice. The next publish must not take them for its own.
 func TestLateAnswerIsNobodys(t *testing.T) {
 	nc := connected(t)

@@ -17,8 +17,12 @@ import (
 //go:linkname createClientInProcess github.com/nats-io/nats-server/v2/server.(*Server).createClientInProcess
 func createClientInProcess(*server.Server, net.Conn) unsafe.Pointer
 
-// pipeRoom is how many bytes one direction of a pipe buffers.
-const pipeRoom = 256 << 10
+// pipeRoom is how many bytes one direction of a pipe buffers: more than a large message, since a client that writes keeps all others of its process waiting. Of an
+// empty buffer no more than keptRoom is kept.
+const (
+	pipeRoom = 2 << 20
+	keptRoom = 256 << 10
+)
 
 // pipe returns the two ends of a connection in memory. It is buffered, unlike that of [net.Pipe], where writer and reader wait for each other at
 // each write and each read.
@@ -92,6 +96,9 @@ func (s *stretch) read(p []byte) (int, error) {
 			n := copy(p, s.bytes[s.begin:])
 			if s.begin += n; s.begin == len(s.bytes) {
 				s.bytes, s.begin = s.bytes[:0], 0
+				if cap(s.bytes) > keptRoom {
+					s.bytes = nil
+				}
 			}
 			return n, nil
 		case s.closed:
