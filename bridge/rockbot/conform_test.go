@@ -143,7 +143,8 @@ type held struct {
 
 func (h *held) Write(b []byte) (int, error) {
 	h.p.hold.Lock()
-	h.p.hold.Unlock() //nolint:staticcheck // it waits until nobody has it
+	//lint:ignore SA2001 it waits until nobody has it
+	h.p.hold.Unlock()
 	return h.to.Write(b)
 }
 
