@@ -14,8 +14,7 @@ import (
 // [conversation.Conversation.Weight]. Such a one has large messages in open turns. A person may have a hundred, and their deadlines may all be over at
 // the same time, as after a restart.
 var roomSizes = [...]struct{ above, own, all int }{
-	{1 << 20, 64, 128},
-	{4 << 20, 16, 32},
+	{1 << 20, 16, 128},
 	{16 << 20, 2, 8},
 }
 

@@ -82,3 +82,4 @@ func TestLargeConversationsInUse(t *testing.T) {
 		}
 	})
 }
+
