@@ -16,18 +16,12 @@ import (
 // process has appended to the log or erased it.
 func (o *Orchestrator) load(ctx context.Context, d *delivery) (conv *cache.Fold, err error) {
 	e := d.event
-	k := conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}
-	owner, weight := "", 0
-	o.folds.Look(k, func(conv *cache.Fold) { owner, weight = conv.Owner, conv.Weight() })
-	if err := d.places.hold(ctx, owner, weight); err != nil { // before it is taken out: what waits is bounded as the cache is
-		return nil, err
-	}
-	conv = o.folds.Take(k)
+	conv = o.folds.Take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
 	if conv != nil && conv.Epoch == e.Epoch {
 		if d.lost == nil {
 			return conv, nil
 		}
-	} else if conv, err = o.reload(ctx, d, conv); err != nil || d.lost == nil {
+	} else if conv, err = o.reload(ctx, e, conv); err != nil || d.lost == nil {
 		return conv, err
 	}
 	if conv.Version == d.conflictAt {
@@ -41,10 +35,9 @@ func (o *Orchestrator) load(ctx context.Context, d *delivery) (conv *cache.Fold,
 	return conv, err
 }
 
-// reload brings conv, the conversation of d's event, up to date with the log. It loads the whole conversation when conv is nil or does not equal a
+// reload brings conv, e's conversation, up to date with the log. It loads the whole conversation when conv is nil or does not equal a
 // beginning of the log, and fails when the log ends before it without having been erased.
-func (o *Orchestrator) reload(ctx context.Context, d *delivery, conv *cache.Fold) (*cache.Fold, error) {
-	e := d.event
+func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cache.Fold) (*cache.Fold, error) {
 	var seen *conversation.Conversation
 	if conv != nil {
 		seen = conv.Conversation
@@ -58,7 +51,7 @@ func (o *Orchestrator) reload(ctx context.Context, d *delivery, conv *cache.Fold
 		}
 	}
 	if conv == nil {
-		c, err := o.loadIn(ctx, &d.places, e.ContextID)
+		c, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 		if err != nil {
 			return nil, err
 		}

@@ -88,8 +88,8 @@ type Orchestrator struct {
 	stats      counters
 	owned      atomic.Pointer[[]int]
 	learner    *learn.Learner
-	rooms      rooms
 	looks      together.Asks[lookedAt, *looked]
+	overdues   chan struct{} // holds a value for each conversation that is read for overdue tasks, see look
 	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
 	refusals   storage.Refusals
@@ -145,6 +145,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	})
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, folds: new(cache.Folds), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), inherited: newInherited(),
+		overdues: make(chan struct{}, maxOverdues),
 		spending: spending, learner: learner, maker: maker, queue: newTaskQueue(&cfg, maker), outlines: newOutlines(&cfg),
 	}, nil
 }

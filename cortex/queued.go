@@ -140,7 +140,7 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 // removes a task that a replica sent to its agent but could not acknowledge.
 func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	var like *transport.Event
-	err := o.look(ctx, t, func(conv *conversation.Conversation) {
+	err := o.look(ctx, t, true, func(conv *conversation.Conversation) {
 		if conv.Wants(t.task, t.id) && conv.Tasks[t.task].Phase == conversation.Given {
 			like = conv.Work(conv.Tasks[t.task])
 		}
@@ -174,9 +174,7 @@ func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	err = o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	switch {
 	case errors.Is(err, transport.ErrInvalid):
-		p := places{in: &o.rooms}
-		defer p.leave()
-		conv, lerr := o.loadIn(ctx, &p, t.contextID)
+		conv, lerr := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 		if lerr != nil || !conv.Wants(t.task, t.id) {
 			return lerr
 		}
@@ -195,7 +193,7 @@ func (o *Orchestrator) sending(ctx context.Context, t *queuedTask) (end *convers
 		return end, out, wanted, err
 	}
 	stands := false
-	err = o.look(ctx, t, func(conv *conversation.Conversation) {
+	err = o.look(ctx, t, false, func(conv *conversation.Conversation) {
 		out, wanted = conv.Sending(t.task, t.id)
 		stands = end != nil && conv.EndsWith(end)
 	})
@@ -248,7 +246,7 @@ func (o *Orchestrator) recallLate(ctx context.Context, t *queuedTask, then *conv
 	wanted := false
 	wants := func(conv *conversation.Conversation) { wanted = conv.Wants(t.task, t.id) }
 	if !o.asStored(t.contextID, now, wants) {
-		if err := o.look(ctx, t, wants); err != nil {
+		if err := o.look(ctx, t, false, wants); err != nil {
 			return err
 		}
 	}

@@ -65,29 +65,34 @@ func (l *loads) Load(context.Context, string, string, conversation.Version) iter
 	}
 }
 
-// TestManyOverdue has many tasks of a conversation be overdue at the same time, as after a restart: they share a reading of it, since it may be large.
+// TestManyOverdue has many tasks be overdue at the same time, as after a restart: those of a conversation share a reading of it, and few conversations are read
+// at a time, since each may be large.
 func TestManyOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &loads{begun: make(chan struct{}, 100), release: make(chan struct{})}
-		o := &Orchestrator{cfg: Config{Store: l}}
+		const conversations = 3 * maxOverdues
+		l := &loads{begun: make(chan struct{}, 1000), release: make(chan struct{})}
+		o := &Orchestrator{cfg: Config{Store: l}, overdues: make(chan struct{}, maxOverdues)}
 		var running sync.WaitGroup
-		for range 100 {
+		for i := range 20 * conversations {
 			running.Go(func() {
-				if err := o.overdue(t.Context(), &queuedTask{contextID: "c"}); !errors.Is(err, transport.ErrUnavailable) {
+				if err := o.overdue(t.Context(), &queuedTask{contextID: fmt.Sprint("c", i%conversations)}); !errors.Is(err, transport.ErrUnavailable) {
 					t.Errorf("overdue() = %v, want that the store is away", err)
 				}
 			})
 		}
 		synctest.Wait()
+		if n := len(l.begun); n != maxOverdues {
+			t.Errorf("%d conversations are read at a time, want %d", n, maxOverdues)
+		}
 		stopped, stop := context.WithCancel(t.Context())
 		stop()
-		if err := o.overdue(stopped, &queuedTask{contextID: "c"}); !errors.Is(err, context.Canceled) {
+		if err := o.overdue(stopped, &queuedTask{contextID: "c0"}); !errors.Is(err, context.Canceled) {
 			t.Errorf("after its end: %v", err)
 		}
 		close(l.release)
 		running.Wait()
-		if n := len(l.begun); n != 2 {
-			t.Errorf("the conversation was read %d times, want twice: for the first, and for all others", n)
+		if n := len(l.begun); n != 2*conversations {
+			t.Errorf("conversations were read %d times, want twice each: for the first task, and for all others", n)
 		}
 	})
 }

@@ -27,7 +27,6 @@ type delivery struct {
 	conflictAt   conversation.Version // the version after which an entry for the event could not be appended; 0: no conflict yet
 	lost         *decide.Lost         // the entry that came second then; its decision is kept if it still fits
 	spent        llm.Usage            // on decisions of entries that were not stored
-	places       places               // of its conversation, until the event is handled
 	unstored     cache.EventKey       // the key in o.unstored for an entry of an earlier delivery
 }
 
@@ -47,8 +46,7 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 	if _, ok := e.Payload.(*transport.Cancel); ok {
 		o.maker.Canceled(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID}, e)
 	}
-	d := &delivery{event: e, forcedAnswer: forcedAnswer, places: places{in: &o.rooms}, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
-	defer d.places.leave()
+	d := &delivery{event: e, forcedAnswer: forcedAnswer, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	ctx = storage.WithRequester(ctx, e.From)
 	for range maxRounds {
 		if done, err := o.round(ctx, d); done {
@@ -76,7 +74,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	plan := conv.Plan(e, now, o.cfg.Authenticated)
 	if plan.Passive() && !conv.Fresh {
 		// Do not acknowledge an event based on a cached fold that could be stale.
-		if conv, err = o.reload(ctx, d, conv); err != nil {
+		if conv, err = o.reload(ctx, e, conv); err != nil {
 			return true, unreadable(err)
 		}
 		plan = conv.Plan(e, now, o.cfg.Authenticated)

@@ -13,28 +13,19 @@ const shortLog = 32
 
 // Load folds a conversation's log, beginning with its newest snapshot if the log is long and the store keeps snapshots.
 func Load(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
-	return LoadWith(ctx, s, tenant, contextID, func(*conversation.Conversation) error { return nil })
-}
-
-// LoadWith is Load with a function that is called with the conversation after each entry. It may wait, for room for what is still to come, and its error
-// ends the load.
-func LoadWith(ctx context.Context, s Store, tenant, contextID string, grown func(*conversation.Conversation) error) (*conversation.Conversation, error) {
-	begun := conversation.NewConversation(tenant, contextID)
 	snaps, ok := s.(Snapshots)
 	if !ok {
-		if err := catchUp(ctx, s, begun, grown); err != nil {
-			return nil, err
-		}
-		return begun, nil
+		return LoadWhole(ctx, s, tenant, contextID)
 	}
-	whole, broken := loadShort(ctx, s, begun, grown)
+	begun := conversation.NewConversation(tenant, contextID)
+	whole, broken := loadShort(ctx, s, begun)
 	if whole && broken == nil {
 		return begun, nil
 	}
 	// A snapshot that is missing or cannot be read only costs time.
 	if v, b, err := snaps.Snapshot(ctx, tenant, contextID); err == nil && len(b) > 0 {
 		if c, err := conversation.ReadSnapshot(b); err == nil && c.Version == v && c.ContextID == contextID {
-			if err := catchUp(ctx, s, c, grown); err == nil {
+			if err := catchUp(ctx, s, c); err == nil {
 				return c, nil
 			}
 			// The snapshot may belong to another log: fold the whole log.
@@ -43,14 +34,14 @@ func LoadWith(ctx context.Context, s Store, tenant, contextID string, grown func
 	if broken != nil {
 		return nil, broken
 	}
-	if err := catchUp(ctx, s, begun, grown); err != nil {
+	if err := catchUp(ctx, s, begun); err != nil {
 		return nil, err
 	}
 	return begun, nil
 }
 
 // loadShort applies the first entries of conv's log. It reports whether there are no more, which is not known after an error.
-func loadShort(ctx context.Context, s Store, conv *conversation.Conversation, grown func(*conversation.Conversation) error) (whole bool, err error) {
+func loadShort(ctx context.Context, s Store, conv *conversation.Conversation) (whole bool, err error) {
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, 0) {
 		if err != nil {
 			return false, unloaded(conv, err)
@@ -61,9 +52,6 @@ func loadShort(ctx context.Context, s Store, conv *conversation.Conversation, gr
 		if err := conv.Apply(entry); err != nil {
 			return false, err
 		}
-		if err := grown(conv); err != nil {
-			return false, err
-		}
 	}
 	return true, nil
 }
@@ -71,7 +59,7 @@ func loadShort(ctx context.Context, s Store, conv *conversation.Conversation, gr
 // LoadWhole is Load without a snapshot, which may belong to another log.
 func LoadWhole(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
 	conv := conversation.NewConversation(tenant, contextID)
-	if err := catchUp(ctx, s, conv, func(*conversation.Conversation) error { return nil }); err != nil {
+	if err := catchUp(ctx, s, conv); err != nil {
 		return nil, err
 	}
 	return conv, nil
@@ -95,15 +83,12 @@ func LoadTo(ctx context.Context, s Store, tenant, contextID string, seq uint64) 
 }
 
 // catchUp applies the entries that conv lacks.
-func catchUp(ctx context.Context, s Store, conv *conversation.Conversation, grown func(*conversation.Conversation) error) error {
+func catchUp(ctx context.Context, s Store, conv *conversation.Conversation) error {
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {
 		if err != nil {
 			return unloaded(conv, err)
 		}
 		if err := conv.Apply(entry); err != nil {
-			return err
-		}
-		if err := grown(conv); err != nil {
 			return err
 		}
 	}
