@@ -163,8 +163,10 @@ func (w *outlines) put(ctx context.Context, contextID string, make func() (stora
 	o, err := make()
 	if err == nil {
 		err = w.outlineStore.PutOutline(ctx, w.tenant, contextID, o)
+		w.tell(ctx, err)
+	} else if errors.Is(err, transport.ErrUnavailable) { // else it is about one conversation
+		w.tell(ctx, err)
 	}
-	w.tell(ctx, err)
 	if err != nil && ctx.Err() == nil {
 		w.log.Debug("outline not put", "context_id", contextID, "err", err)
 	}

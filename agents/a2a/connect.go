@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/internal/protoweight"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // maxInterfaces bounds the interfaces of a card that are looked at.
@@ -113,7 +114,7 @@ func (a *Agent) dialGRPC(address string) (*grpc.ClientConn, error) {
 		secure, port = insecure.NewCredentials(), cmp.Or(u.Port(), "80")
 	}
 	o := []grpc.DialOption{
-		grpc.WithTransportCredentials(secure), grpc.WithPerRPCCredentials(headersOf{a, origin(u), u.Scheme == "https"}),
+		grpc.WithTransportCredentials(secure), grpc.WithPerRPCCredentials(headersOf{a, publicnet.Origin(u), u.Scheme == "https"}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.ForceCodecV2(protoweight.NewCodec(maxHeavy, errHeavy))), grpc.WithUserAgent("cortex/" + a.o.Version),
 		grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream), grpc.WithDisableServiceConfig(),
 	}

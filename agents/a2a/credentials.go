@@ -63,16 +63,16 @@ func (c *Credentials) add(address string, headers map[string]string) error {
 		return fmt.Errorf("%.100q: want an origin such as https://example.com", address)
 	}
 	if u.Scheme == "http" && !publicnet.IsLoopback(u.Hostname()) {
-		return fmt.Errorf("%s: credentials are not sent without TLS: want https", origin(u))
+		return fmt.Errorf("%s: credentials are not sent without TLS: want https", publicnet.Origin(u))
 	}
 	h := http.Header{}
 	for name, value := range headers {
 		if name == "" || strings.ContainsFunc(name, isNoToken) || strings.ContainsFunc(value, unicode.IsControl) {
-			return fmt.Errorf("%s: %.40q is no name of a header with a value", origin(u), name)
+			return fmt.Errorf("%s: %.40q is no name of a header with a value", publicnet.Origin(u), name)
 		}
 		h.Set(name, value)
 	}
-	c.by[origin(u)] = h
+	c.by[publicnet.Origin(u)] = h
 	return nil
 }
 

@@ -88,7 +88,7 @@ func download(ctx context.Context, from *url.URL) (list []byte, public bool, err
 		}
 	}
 	client := &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if origin(r.URL) != origin(from) || len(via) > 3 {
+		if publicnet.Origin(r.URL) != publicnet.Origin(from) || len(via) > 3 {
 			return fmt.Errorf("it redirects to %.100q, which is not followed", shownURL(r.URL.String()))
 		}
 		return nil

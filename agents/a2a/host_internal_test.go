@@ -3,6 +3,8 @@ package a2a
 import (
 	"net/url"
 	"testing"
+
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // TestCredentialsOfLookalikes checks that credentials for a host go to that host, however it is written, and to no other whose name only has its small letters.
@@ -19,7 +21,7 @@ func TestCredentialsOfLookalikes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.of(origin(u)) != nil; got != want {
+		if got := c.of(publicnet.Origin(u)) != nil; got != want {
 			t.Errorf("%s gets credentials: %t", text, got)
 		}
 		a := &Agent{peer: &Peer{}, home: &url.URL{Scheme: u.Scheme, Host: "mail.example.com"}}

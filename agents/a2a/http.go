@@ -79,7 +79,7 @@ func (a *Agent) newHTTP() *http.Client {
 	return &http.Client{
 		Transport: &exchange{a, t},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if from := via[0]; from.Method != http.MethodGet || origin(r.URL) != origin(from.URL) || len(via) > 3 {
+			if from := via[0]; from.Method != http.MethodGet || publicnet.Origin(r.URL) != publicnet.Origin(from.URL) || len(via) > 3 {
 				return &refusedError{fmt.Sprintf("it redirects to %.100q, which is not followed", shownURL(r.URL.String()))}
 			}
 			return nil
@@ -114,7 +114,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r = r.Clone(r.Context())
-	maps.Copy(r.Header, x.a.credentials().of(origin(r.URL)))
+	maps.Copy(r.Header, x.a.credentials().of(publicnet.Origin(r.URL)))
 	r.Header.Set("User-Agent", "cortex/"+x.a.o.Version)
 	// By this header, spelled as usual, net/http takes a request for one that it may repeat by itself. Not all peers know it, so who sends decides that.
 	if key := r.Header.Values(idempotencyKey); len(key) > 0 {

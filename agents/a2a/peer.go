@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // wellKnown is where a card is, below the address of its agent.
@@ -49,23 +47,6 @@ func (p *Peer) card() (*url.URL, error) {
 		u = u.JoinPath(wellKnown)
 	}
 	return u, nil
-}
-
-// origin returns the scheme and the host of a URL.
-func origin(u *url.URL) string {
-	port := u.Port()
-	if port == "" || u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		return u.Scheme + "://" + publicnet.Host(hostOf(u))
-	}
-	return u.Scheme + "://" + publicnet.Host(hostOf(u)) + ":" + port
-}
-
-// hostOf returns the host of a URL, with brackets if it is an address of IPv6.
-func hostOf(u *url.URL) string {
-	if h := u.Hostname(); strings.Contains(h, ":") {
-		return "[" + h + "]"
-	}
-	return u.Hostname()
 }
 
 // shownURL returns a URL without its query and user.

@@ -75,10 +75,11 @@ func postsOf(r *http.Request) *posts {
 // by the SSE transport the server itself says where it wants to be asked.
 type exchange struct {
 	owed  atomic.Int32
-	pace  *rate.Limiter           // of what the server says
-	opens *rate.Limiter           // of streams, which a server may end at once, and want again at once
-	home  *url.URL                // the server's
-	moved atomic.Pointer[url.URL] // where it has redirected to; nil if it has not
+	pace  *rate.Limiter                // of what the server says
+	opens *rate.Limiter                // of streams, which a server may end at once, and want again at once
+	home  *url.URL                     // the server's
+	moved atomic.Pointer[url.URL]      // where it has redirected to; nil if it has not
+	stray atomic.Pointer[refusedError] // that it wants to be asked elsewhere; nil if it does not
 	next  http.RoundTripper
 }
 
@@ -86,7 +87,9 @@ type exchange struct {
 func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isAt(r.URL, x.home) {
 		closeBody(r)
-		return nil, &refusedError{text: "it wants to be asked at " + printable(shownURL(r.URL.String())) + ", which is not its own host"}
+		err := &refusedError{text: "it wants to be asked at " + printable(shownURL(r.URL.String())) + ", which is not its own host"}
+		x.stray.Store(err)
+		return nil, err
 	}
 	if to := x.moved.Load(); to != nil && *r.URL == *x.home {
 		r = r.Clone(r.Context())

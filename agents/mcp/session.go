@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 const (
@@ -49,6 +50,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 	defer context.AfterFunc(ctx, stop)()
 	n := &session{ended: make(chan struct{}), stop: stop, calls: calls{log: log}}
 	var tr sdk.Transport
+	var web *exchange // nil for a program
 	if s.URL == "" {
 		var err error
 		if n.program, err = start(s, func(line string) { log.Info("server says", "line", s.hide(line)) }); err != nil {
@@ -59,6 +61,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 		defer context.AfterFunc(ctx, n.program.end)() // unblocks Connect
 	} else {
 		client := newHTTPClient(s)
+		web, _ = client.Transport.(*exchange)
 		if tr = (&sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}); s.SSE {
 			tr = &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}
 		}
@@ -84,6 +87,11 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 			n.program.end()
 			if said := n.program.Last(); said != "" {
 				err = fmt.Errorf("%w: it says: %s", err, strings.ReplaceAll(said, "\n", " "))
+			}
+		}
+		if web != nil {
+			if stray := web.stray.Load(); stray != nil { // the SDK may see the end of the connection first
+				err = stray
 			}
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -191,7 +199,7 @@ func newHTTPClient(s *Server) *http.Client {
 }
 
 // isAt reports whether a URL is at the host of another one, by the same scheme.
-func isAt(u, home *url.URL) bool { return u.Host == home.Host && u.Scheme == home.Scheme }
+func isAt(u, home *url.URL) bool { return publicnet.Origin(u) == publicnet.Origin(home) }
 
 // headers adds the server's headers to requests.
 type headers struct {

@@ -184,7 +184,7 @@ func (s *Server) carry(w http.ResponseWriter, r *http.Request, path string, next
 			out.fail(rest, http.StatusRequestEntityTooLarge, -32600, "INVALID_ARGUMENT", a2a.ErrInvalidRequest, "the message has more than 4 MiB, or did not arrive")
 			return
 		}
-		if n > 0 {
+		if len(body) > httpserver.LargeBody {
 			if !s.decoding.Take(r.Context(), who.user(), 1) {
 				out.fail(rest, http.StatusTooManyRequests, -32000, "RESOURCE_EXHAUSTED", a2a.ErrServerError, TooMuch)
 				return

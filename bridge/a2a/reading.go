@@ -80,16 +80,17 @@ func (s *Server) read(ctx context.Context, c *caller, contextID string, only a2a
 	key := c.user() + " " + contextID
 	all, err := s.readings.asks.Get(ctx, key, func(ctx context.Context) ([]*record, error) {
 		rd := s.readings.get(key)
-		if rd.conv == nil {
-			leave, err := s.begins(ctx, c)
-			if err != nil {
-				return nil, err
+		err := errOther
+		if rd.conv != nil {
+			err = rd.goOn(ctx, s, c, contextID)
+		}
+		if errors.Is(err, errOther) { // from the beginning
+			rd.forget()
+			leave, full := s.begins(ctx, c)
+			if full != nil {
+				return nil, full
 			}
 			defer leave()
-		}
-		err := rd.goOn(ctx, s, c, contextID)
-		if errors.Is(err, errOther) {
-			rd.forget()
 			err = rd.goOn(ctx, s, c, contextID)
 		}
 		if err != nil {

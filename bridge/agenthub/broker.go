@@ -225,8 +225,7 @@ func (b *broker) begin(m *hubpb.Message, from string) {
 		if err == nil {
 			return
 		}
-		refused := status.Code(err) == codes.ResourceExhausted || status.Code(err) == codes.InvalidArgument
-		if !refused && rest.For(ctx, chatPause) == nil {
+		if status.Code(err) != codes.InvalidArgument && rest.For(ctx, chatPause) == nil {
 			continue
 		}
 		b.told.Do(func() {

@@ -124,7 +124,7 @@ func (s *Server) mark(h http.Handler, long time.Duration) http.Handler {
 				return
 			}
 			decoded := func() {}
-			if user := userOf(auth.TokenInfoFromContext(r.Context())); len(body) > maxBegin {
+			if user := userOf(auth.TokenInfoFromContext(r.Context())); len(body) > httpserver.LargeBody {
 				if !s.turns.Take(r.Context(), user, 1) {
 					http.Error(w, errMost.Error(), http.StatusTooManyRequests)
 					return

@@ -31,7 +31,7 @@ func (s *Store) begin(ctx context.Context) error {
 
 // outlived looks whether the outline of a conversation, of this revision, is of an entry that the log has lost, and logs the first one.
 func (s *Store) outlived(contextID string, revision, version conversation.Version) {
-	if !s.seals || uint64(version) <= s.begun.log || uint64(revision) > s.begun.notes {
+	if !s.seals || s.replicated || uint64(version) <= s.begun.log || uint64(revision) > s.begun.notes {
 		return
 	}
 	line := fmt.Sprintf("lost: the log ended at entry %d when it was opened, and %d was there before: files of an earlier time were put back, or its end is lost", s.begun.log, version)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/puback"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
@@ -56,6 +57,7 @@ func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, 
 			// The first publish is being replicated.
 		case !passes(err):
 			return 0, err
+		case errors.Is(err, puback.ErrUnsent): // the server has not seen this attempt
 		default:
 			unanswered = true
 			if errors.Is(err, context.DeadlineExceeded) {

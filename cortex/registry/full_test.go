@@ -128,5 +128,8 @@ func TestMemoryOfKeptCardsIsBounded(t *testing.T) {
 			t.Errorf("%d agents are known, want the %d that are remembered", got, n)
 		}
 		l.stop()
+		if got := len(s.notes); got != 250 {
+			t.Errorf("%d notes are left of 250: those of agents for whom there is no room stay", got)
+		}
 	})
 }

@@ -207,19 +207,30 @@ func (r *Registry) note(id string) []byte {
 	return data
 }
 
+// errFull is returned for a stored agent when there is no room for more.
+var errFull = errors.New("there are too many agents")
+
 // restore adds the stored agents. They have been silent since they were stored, and get the grace of a pause.
 func (r *Registry) restore(ctx context.Context) {
+	left := 0
 	for k, err := range r.cfg.Keep.Load(ctx) {
 		if err != nil {
 			r.cfg.Logger.Warn("not all agents are remembered", "err", err)
 			break
 		}
-		if err := r.recall(k); err != nil {
+		if err := r.recall(k); errors.Is(err, errFull) { // its note stays for when there is room
+			if left++; left == 1 {
+				r.cfg.Logger.Warn("agents are not remembered", "agent", k.ID, "err", err)
+			}
+		} else if err != nil {
 			r.cfg.Logger.Warn("what was kept of an agent cannot be used", "agent", k.ID, "err", err)
 			if transport.CheckID(k.ID) == nil {
 				r.notes.mark(k.ID) // replace or delete it
 			}
 		}
+	}
+	if left > 1 {
+		r.cfg.Logger.Warn("agents are not remembered", "agents", left, "err", errFull)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -287,7 +298,7 @@ func (r *Registry) recall(kept AgentNote) error {
 	now := r.now()
 	c := newContent(card, hash)
 	if len(r.agents) >= maxAgents || r.bytes+c.size > maxBytes {
-		return errors.New("there are too many agents")
+		return errFull
 	}
 	a := r.agent(kept.ID)
 	a.registered, a.seen = k.RegisteredAt, k.LastSeen

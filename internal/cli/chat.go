@@ -28,7 +28,10 @@ import (
 )
 
 // syncTimeout bounds the wait for the list of agents.
-const syncTimeout = 15 * time.Second
+const (
+	syncTimeout = 15 * time.Second
+	maxSyncs    = 40 // times that while it goes on arriving
+)
 
 // ownAgents are the built-in agents of a Cortex that a chat starts.
 var ownAgents = []string{"echo", "clock", "calc"}

@@ -45,9 +45,11 @@ func (n *node) runRegistry(ctx context.Context) error {
 var errUnlisted = fmt.Errorf("the list of agents did not arrive within %v", syncTimeout)
 
 // awaitCards waits until the list of agents has arrived. It returns ctx's error, or errUnlisted when nothing more of the list has arrived for syncTimeout: all of a
-// long one takes longer on a busy machine, and a service that gave up would never start.
+// long one takes longer on a busy machine, and a service that gave up would never start. After maxSyncs times that it is errUnlisted whatever has arrived, since
+// agents announce themselves again and again.
 func awaitCards(ctx context.Context, arrived <-chan struct{}, heard func() uint64) error {
-	for last := uint64(0); ; {
+	last := uint64(0)
+	for range maxSyncs {
 		select {
 		case <-arrived:
 			return nil
@@ -57,10 +59,11 @@ func awaitCards(ctx context.Context, arrived <-chan struct{}, heard func() uint6
 		}
 		n := heard()
 		if n == last {
-			return errUnlisted
+			break
 		}
 		last = n
 	}
+	return errUnlisted
 }
 
 // runWork runs the orchestrator, and what keeps the store, the files and the folder.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// freeBody is the size, in bytes, up to which a body needs no room: what all connections may have of them is little.
-const freeBody = 64 << 10
+// LargeBody is the size, in bytes, up to which a body needs no room and no turn: what all connections may have of them is little.
+const LargeBody = 64 << 10
 
 // roomTime is how long a request waits for room.
 const roomTime = 10 * time.Second
@@ -85,7 +85,7 @@ func Need(r *http.Request, most int64) int64 {
 	switch n := r.ContentLength; {
 	case n < 0 || n > most:
 		return most
-	case n > freeBody:
+	case n > LargeBody:
 		return n
 	}
 	return 0

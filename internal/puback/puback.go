@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -14,24 +15,28 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 )
 
 // answersKept is the buffer of a place: for one answer, and for late ones.
 const answersKept = 8
 
-// Of messages that are large, in bytes, a few are in flight at a time: whatever else is sent over the connection waits for them, such as what says that this process is
+// Of messages that are large so many bytes are in flight at a time: whatever else is sent over the connection waits for them, such as what says that this process is
 // alive. One that waits for those before it is not sent yet, and its time for an answer has not begun.
 const (
 	largeMessage = 64 << 10
-	mostLarge    = 2
+	mostLarge    = 2 << 20
 )
+
+// ErrUnsent is wrapped, beside [context.DeadlineExceeded], by the error of a message that was not sent in time, since large ones before it were under way.
+var ErrUnsent = errors.New("not sent: large messages are under way")
 
 // Publisher publishes to JetStream over one connection. Make one with [New]; it ends with its connection. It is safe for concurrent use.
 type Publisher struct {
 	nc      *nats.Conn
-	free    chan *place   // unused places
-	large   chan struct{} // holds one for each large message in flight
-	cluster func() string // the name of the server's cluster, or ""
+	free    chan *place         // unused places
+	large   *semaphore.Weighted // of mostLarge bytes
+	cluster func() string       // the name of the server's cluster, or ""
 
 	mu   sync.Mutex
 	made int // number of places, at most cap(free)
@@ -57,7 +62,7 @@ type place struct {
 // New returns a Publisher with at most most messages in flight, each of which uses a subscription; further ones wait. A lost connection ends all
 // that are in flight.
 func New(nc *nats.Conn, most int) *Publisher {
-	p := &Publisher{nc: nc, free: make(chan *place, most), large: make(chan struct{}, mostLarge), cluster: nc.ConnectedClusterName, busy: map[*place]struct{}{}}
+	p := &Publisher{nc: nc, free: make(chan *place, most), large: semaphore.NewWeighted(mostLarge), cluster: nc.ConnectedClusterName, busy: map[*place]struct{}{}}
 	changed := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	go func() {
 		for !nc.IsClosed() {
@@ -70,16 +75,17 @@ func New(nc *nats.Conn, most int) *Publisher {
 }
 
 // Publish publishes m, whose Reply it sets, and returns the sequence number that a stream gave it. Errors are those of the client, a
-// *[jetstream.APIError] of the server, and [context.DeadlineExceeded] when no answer comes within wait. It does not retry.
+// *[jetstream.APIError] of the server, [context.DeadlineExceeded] when no answer comes within wait, and that with [ErrUnsent]. It does not retry.
 func (p *Publisher) Publish(ctx context.Context, m *nats.Msg, wait time.Duration) (seq uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(m.Data) > largeMessage {
-		if err := p.awaitLarge(ctx, wait); err != nil {
+		size := int64(min(len(m.Data), mostLarge))
+		if err := p.awaitLarge(ctx, size, wait); err != nil {
 			return 0, err
 		}
-		defer func() { <-p.large }()
+		defer p.large.Release(size)
 	}
 	at, err := p.enter(ctx, m.Subject, wait)
 	if err != nil {
@@ -146,18 +152,17 @@ func (p *Publisher) failure(at *place) error {
 	return at.failure
 }
 
-// awaitLarge waits until a large message may be sent.
-func (p *Publisher) awaitLarge(ctx context.Context, wait time.Duration) error {
-	late := time.NewTimer(wait)
-	defer late.Stop()
-	select {
-	case p.large <- struct{}{}:
+// awaitLarge waits until a large message of so many bytes may be sent, and takes its place.
+func (p *Publisher) awaitLarge(ctx context.Context, size int64, wait time.Duration) error {
+	late, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	switch err := p.large.Acquire(late, size); {
+	case err == nil:
 		return nil
-	case <-late.C:
-		return context.DeadlineExceeded
-	case <-ctx.Done():
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
+	return fmt.Errorf("%w: %w", ErrUnsent, context.DeadlineExceeded)
 }
 
 // enter returns a place for the answer to a message.

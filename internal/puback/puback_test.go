@@ -111,23 +111,24 @@ func TestAnswersReachWhoWaits(t *testing.T) {
 // and gives up in time.
 func TestFewLargeMessagesAtATime(t *testing.T) {
 	nc := connected(t)
+	const size, most = 512 << 10, mostLarge / (512 << 10)
 	came := make(chan *nats.Msg, 10)
 	stream(t, nc, "large", func(m *nats.Msg) { came <- m })
 	stream(t, nc, "small", func(m *nats.Msg) { nc.Publish(m.Reply, ack(1)) }) //nolint:errcheck // who waits tells
 	p := New(nc, 10)
 	large := func(wait time.Duration) error {
-		_, err := p.Publish(t.Context(), &nats.Msg{Subject: "large", Data: make([]byte, largeMessage+1)}, wait)
+		_, err := p.Publish(t.Context(), &nats.Msg{Subject: "large", Data: make([]byte, size)}, wait)
 		return err
 	}
-	ended := make(chan error, mostLarge+1)
-	for range mostLarge {
+	ended := make(chan error, most+1)
+	for range most {
 		go func() { ended <- large(time.Minute) }()
 	}
 	var first *nats.Msg
-	for range mostLarge {
+	for range most {
 		first = <-came
 	}
-	if err := large(time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+	if err := large(time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnsent) {
 		t.Errorf("one more ends with %v", err)
 	}
 	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "small"}, time.Minute); err != nil { // it comes behind what was sent before
@@ -138,7 +139,7 @@ func TestFewLargeMessagesAtATime(t *testing.T) {
 	}
 	go func() { ended <- large(time.Minute) }()
 	nc.Publish(first.Reply, ack(1)) //nolint:errcheck // who waits tells
-	for range mostLarge - 1 {
+	for range most - 1 {
 		go func() { m := <-came; nc.Publish(m.Reply, ack(2)) }() //nolint:errcheck // who waits tells
 	}
 	if err := <-ended; err != nil {

@@ -1,6 +1,7 @@
 package publicnet
 
 import (
+	"net/url"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -17,4 +18,16 @@ func Host(name string) string {
 		name = plain
 	}
 	return strings.ToLower(name)
+}
+
+// Origin returns the scheme, the host and the port of a URL, in the one form of all that are the same.
+func Origin(u *url.URL) string {
+	host, port := Host(u.Hostname()), u.Port()
+	if strings.Contains(host, ":") { // an address of IPv6
+		host = "[" + host + "]"
+	}
+	if port != "" && !(u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80") {
+		host += ":" + port
+	}
+	return u.Scheme + "://" + host
 }

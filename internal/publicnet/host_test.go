@@ -1,6 +1,7 @@
 package publicnet_test
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
@@ -14,6 +15,22 @@ func TestHost(t *testing.T) {
 	} {
 		if got := publicnet.Host(name); got != want {
 			t.Errorf("Host(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestOrigin checks that URLs are of one origin if a client would ask the same server.
+func TestOrigin(t *testing.T) {
+	for text, want := range map[string]string{
+		"HTTPS://Example.com:443/a": "https://example.com", "http://example.com:80": "http://example.com", "http://example.com:443": "http://example.com:443",
+		"https://example.com:8443/": "https://example.com:8443", "http://[::1]:80/x": "http://[::1]", "http://[::1]:8080/x": "http://[::1]:8080",
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := publicnet.Origin(u); got != want {
+			t.Errorf("Origin(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package together
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -28,33 +29,40 @@ type ask[V any] struct {
 var errUnmade = errors.New("what others asked for as well was not made")
 
 // Get returns what do returns for a key. The context of do has the values of that of the first who asked, and ends once nobody waits. Get returns ctx's error when
-// that ends before; for whose do it is, once nobody else waits.
+// that ends before.
 func (a *Asks[K, V]) Get(ctx context.Context, k K, do func(ctx context.Context) (V, error)) (V, error) {
 	a.mu.Lock()
-	if is := a.next[k]; is != nil {
-		is.waiting++
-		a.mu.Unlock()
-		select {
-		case <-is.made:
-			return is.value, is.err
-		case <-ctx.Done():
-			a.leave(k, is)
-			var none V
-			return none, ctx.Err()
+	is := a.next[k]
+	if is == nil {
+		making, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		is = &ask[V]{made: make(chan struct{}), err: errUnmade, cancel: cancel}
+		before := a.now[k]
+		if before == nil {
+			put(&a.now, k, is)
+		} else {
+			put(&a.next, k, is)
 		}
+		go a.run(making, k, is, before, do)
 	}
-	making, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	is := &ask[V]{made: make(chan struct{}), err: errUnmade, waiting: 1, cancel: cancel}
-	before := a.now[k]
-	if before == nil {
-		put(&a.now, k, is)
-	} else {
-		put(&a.next, k, is)
-	}
+	is.waiting++
 	a.mu.Unlock()
-	defer context.AfterFunc(ctx, func() { a.leave(k, is) })()
+	select {
+	case <-is.made:
+		return is.value, is.err
+	case <-ctx.Done():
+		a.leave(k, is)
+		var none V
+		return none, ctx.Err()
+	}
+}
+
+// run sets the value of is, behind the one that is being made. A panic of do is an error for all who wait.
+func (a *Asks[K, V]) run(ctx context.Context, k K, is, before *ask[V], do func(ctx context.Context) (V, error)) {
+	defer is.cancel()
 	defer func() {
+		if p := recover(); p != nil {
+			is.err = fmt.Errorf("%w: panic: %v", errUnmade, p)
+		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.now[k] == is {
@@ -65,22 +73,15 @@ func (a *Asks[K, V]) Get(ctx context.Context, k K, do func(ctx context.Context) 
 	if before != nil {
 		select {
 		case <-before.made:
-		case <-making.Done():
+		case <-ctx.Done():
+			return // nobody waits
 		}
 		a.mu.Lock()
 		a.begin(k, is)
-		if making.Err() == nil {
-			put(&a.now, k, is)
-		}
+		put(&a.now, k, is)
 		a.mu.Unlock()
 	}
-	if making.Err() == nil {
-		is.value, is.err = do(making)
-	}
-	if making.Err() != nil {
-		is.err = ctx.Err()
-	}
-	return is.value, is.err
+	is.value, is.err = do(ctx)
 }
 
 // leave says that somebody waits no more.

@@ -153,7 +153,7 @@ func makeTenant(dir, folder, tenant string) error {
 
 // MaxMemory bounds the streams of a tenant that are kept in memory, in bytes. Cortex keeps its leases there, a few kilobytes; a tenant whose orchestrator's
 // credentials are in wrong hands does not take the memory of the server that others share.
-const MaxMemory = 64 << 20
+const MaxMemory = 16 << 20
 
 // fillTenant makes the files that a tenant has and folder lacks.
 func fillTenant(dir, folder, tenant string) error {
