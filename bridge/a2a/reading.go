@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -34,7 +35,8 @@ type readings struct {
 	mu sync.Mutex
 	of recent.Cache[string, *reading] // by caller and conversation; only what asks makes uses one
 
-	asks together.Asks[string, []*record]
+	asks  together.Asks[string, []*record]
+	whole together.Asks[string, []*record] // see readWhole
 }
 
 // get returns the reading of a conversation, which may be empty.
@@ -103,13 +105,18 @@ func (s *Server) read(ctx context.Context, c *caller, contextID string, only a2a
 	if err != nil {
 		return nil, err
 	}
-	own := make([]*record, 0, len(all)) // others have all
+	return ownOf(all, func(id a2a.TaskID) bool { return only == "" || id == only }), nil
+}
+
+// ownOf returns copies of some records, which others have as well.
+func ownOf(all []*record, wanted func(a2a.TaskID) bool) []*record {
+	own := make([]*record, 0, len(all))
 	for _, r := range all {
-		if only == "" || r.id == only {
+		if wanted(r.id) {
 			own = append(own, new(*r))
 		}
 	}
-	return own, nil
+	return own
 }
 
 // begins waits until a conversation can be read from its beginning, which takes memory, until leave is called.
@@ -122,21 +129,24 @@ func (s *Server) begins(ctx context.Context, c *caller) (leave func(), err error
 	return func() { s.beginning.add(c.user(), -readRoom) }, nil
 }
 
-// readWhole reads a conversation once more for tasks that are brief in its reading. Of many with large texts only those that began last are whole.
+// readWhole reads a conversation once more for tasks that are brief in its reading, once for all streams of a caller that want them at the same time. Of many with large texts only those that began last are whole.
 func (s *Server) readWhole(ctx context.Context, c *caller, contextID string, only ...a2a.TaskID) ([]*record, error) {
-	leave, err := s.begins(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	rd := &reading{only: make(map[a2a.TaskID]bool, len(only))}
-	for _, id := range only {
-		rd.only[id] = true
-	}
-	if err := rd.goOn(ctx, s, c, contextID); err != nil {
-		return nil, s.away(err)
-	}
-	return rd.have(func(id a2a.TaskID) bool { return rd.only[id] }), nil
+	all, err := s.readings.whole.Get(ctx, fmt.Sprint(c.user(), " ", contextID, " ", only), func(ctx context.Context) ([]*record, error) {
+		leave, err := s.begins(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		rd := &reading{only: make(map[a2a.TaskID]bool, len(only))}
+		for _, id := range only {
+			rd.only[id] = true
+		}
+		if err := rd.goOn(ctx, s, c, contextID); err != nil {
+			return nil, s.away(err)
+		}
+		return rd.have(func(id a2a.TaskID) bool { return rd.only[id] }), nil
+	})
+	return ownOf(all, func(a2a.TaskID) bool { return true }), err
 }
 
 // have returns the records of some tasks.
