@@ -7,9 +7,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// record is a stored event. The payload is encoded, so that publisher and subscribers do not share objects. It is immutable but for shared.
+// record is a stored event. The payload is encoded, so that publisher and subscribers do not share objects. It is immutable but for the
+// payload of the envelope.
 type record struct {
-	envelope      transport.Event // without payload
+	envelope      transport.Event // without payload, until it is live
 	kind, version string
 	body          []byte
 	begins        bool // new work, see [transport.BeginsWork]
@@ -18,8 +19,7 @@ type record struct {
 	card cardKey
 	gone bool
 
-	once   sync.Once
-	shared *transport.Event // see live; once sets it
+	once sync.Once // see live
 }
 
 // newWork reports whether r is refused when inbox t is full: a request or a share to the orchestrator. Everything else, such as tasks, results, deadlines and
@@ -49,14 +49,23 @@ func (r *record) decode() (*transport.Event, error) {
 	e := r.envelope
 	err := e.Decode(r.kind, r.version, r.body)
 	if err != nil {
-		e.Payload = &transport.Opaque{Kind: r.kind, Version: r.version, Data: bytes.Clone(r.body)}
+		e.Payload = r.opaque()
 	}
 	return &e, err
 }
 
-// live is decode, whose payload all subscribers of a live topic share, without an error. It returns a new event with the same payload each time.
+// opaque returns the payload of an event that cannot be decoded.
+func (r *record) opaque() transport.Payload {
+	return &transport.Opaque{Kind: r.kind, Version: r.version, Data: bytes.Clone(r.body)}
+}
+
+// live is decode for a live topic, whose subscribers share the payload, without an error.
 func (r *record) live() *transport.Event {
-	r.once.Do(func() { r.shared, _ = r.decode() })
-	e := *r.shared
+	r.once.Do(func() {
+		if r.envelope.Decode(r.kind, r.version, r.body) != nil {
+			r.envelope.Payload = r.opaque()
+		}
+	})
+	e := r.envelope
 	return &e
 }
