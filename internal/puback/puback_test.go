@@ -180,14 +180,15 @@ func TestLateAnswerIsNobodys(t *testing.T) {
 	(<-late).Respond(ack(1)) //nolint:errcheck // nobody wants it
 	next("a late answer")
 	ctx, cancel := context.WithCancel(t.Context())
+	held := make(chan *nats.Msg, 1)
 	go func() {
-		m := <-late
+		held <- <-late
 		cancel()
-		m.Respond(ack(1)) //nolint:errcheck // nobody wants it
 	}()
 	if _, err := p.Publish(ctx, &nats.Msg{Subject: "late"}, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Errorf("when its context ends, Publish = %v", err)
 	}
+	(<-held).Respond(ack(1)) //nolint:errcheck // nobody wants it
 	next("a context that ended")
 	if seq, err := p.Publish(t.Context(), &nats.Msg{Subject: "twice"}, time.Minute); seq != 1 || err != nil {
 		t.Errorf("Publish = %d, %v", seq, err)
