@@ -57,7 +57,7 @@ func TestReserveIsALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(other, file); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	r := newReserve(&ServerOptions{Dir: dir, disk: func(string) (uint64, uint64, error) { return free, 1 << 40, nil }}, slog.New(slog.DiscardHandler))
 	if r.giveUp(); r.given() != 0 {
