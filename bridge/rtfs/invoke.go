@@ -172,7 +172,11 @@ func (i *invocation) run(r *http.Request, m *client.Message) *outcome {
 			return i.outcome(context.WithoutCancel(r.Context()), said)
 		}
 	}
-	for e, err := range asking.Follow(ctx, m) {
+	turn := asking.Follow(ctx, m)
+	if i.isOpen(ctx) {
+		turn = at.Watch(ctx, i.turn)
+	}
+	for e, err := range turn {
 		if err != nil {
 			if ctx.Err() != nil {
 				break
@@ -184,6 +188,12 @@ func (i *invocation) run(r *http.Request, m *client.Message) *outcome {
 		}
 	}
 	return i.failed("still working")
+}
+
+// isOpen reports whether Cortex is at work on the same call already, which is then only waited for: it asks for nothing more of what its machine may ask.
+func (i *invocation) isOpen(ctx context.Context) bool {
+	conv, err := storage.Load(ctx, i.b.at.Store, i.b.at.Tenant, i.turn.ContextID)
+	return err == nil && conv.Open(i.turn.From, i.turn.MessageID)
 }
 
 // metadata returns what Cortex calls the work.

@@ -143,6 +143,40 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestRepeatIsNoMore has a machine that may ask for nothing more repeat a call that is under way: that is no other one, and still gets the answer.
+func TestRepeatIsNoMore(t *testing.T) {
+	w := newWorld(t)
+	w.times.answer = 300 * time.Millisecond
+	began, gate := make(chan struct{}), make(chan struct{})
+	w.Join(ownCard("echo"), func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+		close(began)
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return echo(ctx, t)
+	})
+	w.serve()
+	w.b.pace.Now = func() time.Time { return time.Unix(1, 0) }
+	call := func(key string) *answer {
+		t.Helper()
+		return w.invoke("/agents/echo", `{"capability_id":"say","input":"hello"}`, "Idempotency-Key", key)
+	}
+	call("k1")
+	<-began
+	for w.b.pace.Admit("127.0.0.1", 0) == nil {
+	}
+	w.Until("another call is refused", func() bool { return strings.Contains(*call("k2").Error, "ask again later") })
+	for range 3 {
+		if a := call("k1"); a.Error == nil || *a.Error != "still working" {
+			t.Errorf("the same call again = %s, %v", a.Output, *a.Error)
+		}
+	}
+	close(gate)
+	w.Until("it is answered", func() bool { return *call("k1").Success })
+}
+
 // A machine that has all calls makes room for those of others, who may not wait for long work.
 func TestCallsMakeRoom(t *testing.T) {
 	w := newWorld(t)
