@@ -138,12 +138,19 @@ func withFiles(ctx context.Context, s storage.Store, tenant string, t Turn, m *a
 	defer done()
 	is, ok, err := inLog(ctx, s, tenant, t, m.ID)
 	switch {
-	case errors.Is(err, conversation.ErrDamaged), err == nil && !ok: // the files are lost
-		return m, true, nil
+	case errors.Is(err, conversation.ErrDamaged), err == nil && !ok:
+		return withoutFiles(m, "The files of this answer are lost: the log of its conversation is damaged."), true, nil
 	case errors.Is(err, context.DeadlineExceeded): // another attempt would have no more time for the whole log
-		return m, true, nil
+		return withoutFiles(m, "The files of this answer cannot be read now: the log of its conversation takes too long to read. Ask for the answer again."), true, nil
 	}
 	return is, ok, err
+}
+
+// withoutFiles returns an answer without the bytes of its files, which says why: what is known of them, such as their names, would look like the whole of it.
+func withoutFiles(m *a2a.Message, why string) *a2a.Message {
+	is := *m
+	is.Parts = append(slices.Clone(m.Parts), a2a.NewTextPart("["+why+"]"))
+	return &is
 }
 
 // inLog reads the answer to a turn as it was at its entry in the log, with this id, or any id if id is "".

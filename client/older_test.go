@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -66,7 +67,7 @@ func (s *lengthy) Load(ctx context.Context, tenant, contextID string, after conv
 }
 
 // TestOlderAnswersHaveTheirFiles reads answers again after the conversation has dropped the bytes of their files: they are read from the log,
-// also when the same answer is requested twice. When the log is permanently unreadable, or takes too long to read, the answer comes without them.
+// also when the same answer is requested twice. When the log is permanently unreadable, or takes too long to read, the answer comes without them, and says so.
 func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)
@@ -130,12 +131,12 @@ func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 		c.Log = client.ReadLog(&lengthy{Store: store}, "")
 		ctx, done := context.WithTimeout(t.Context(), time.Minute)
 		defer done()
-		if m, err := c.Answer(ctx, turns[0]); err != nil || !transport.IsForgotten(transport.FilesOf(m.Parts)[0]) {
+		if m, err := c.Answer(ctx, turns[0]); err != nil || !transport.IsForgotten(transport.FilesOf(m.Parts)[0]) || !strings.Contains(transport.Text(m.Parts), "cannot be read now") {
 			t.Errorf("a log that takes long to read: %v, %v", m, err)
 		}
 		for err, want := range map[error]error{conversation.ErrDamaged: nil, context.DeadlineExceeded: nil, transport.ErrUnavailable: transport.ErrUnavailable} {
 			m, ok, got := client.ReadLog(&illegible{Store: store, err: err}, "")(t.Context(), turns[0])
-			if !errors.Is(got, want) || ok != (want == nil) || ok && !transport.IsForgotten(transport.FilesOf(m.Parts)[0]) {
+			if !errors.Is(got, want) || ok != (want == nil) || ok && (!transport.IsForgotten(transport.FilesOf(m.Parts)[0]) || !strings.Contains(transport.Text(m.Parts), "The files of this answer")) {
 				t.Errorf("a log that cannot be read (%v): %v, %v, %v", err, m, ok, got)
 			}
 		}
