@@ -1,6 +1,7 @@
 package agenthub
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
+	"github.com/cortex-orchestrator/cortex/internal/locks"
 	"github.com/cortex-orchestrator/cortex/internal/protoweight"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
@@ -31,6 +33,8 @@ const (
 // book has the tasks that peers know of, as they see them: those of Cortex, and those that they give each other. It forgets the task that was used
 // longest ago. It is safe for concurrent use.
 type book struct {
+	changing locks.Locks[string] // of tasks, by id
+
 	mu  sync.Mutex
 	of  recent.Cache[string, *page]
 	seq int64
@@ -45,17 +49,20 @@ type page struct {
 // errUnknown is that of a task that is not in the book.
 var errUnknown = status.Error(codes.NotFound, "task not found")
 
-// change replaces a task by what f makes of a copy; of an empty task when it is not in the book.
+// change replaces a task by what f makes of a copy; of an empty task when it is not in the book. The copy has lists of its own, and what is in them is that of
+// the old task, which f replaces and does not change. Large tasks are weighed while the book is nobody's, so that only those wait who change the same one.
 func (b *book) change(id string, f func(*hubpb.Task) error) (*hubpb.Task, error) {
+	free, err := b.changing.Lock(context.Background(), id) // changes do not wait for anything
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	old, known := b.of.Get(id)
+	b.mu.Unlock()
 	t := &hubpb.Task{Id: id}
 	if known {
-		t = proto.CloneOf(old.task)
-	} else {
-		b.seq++
-		old = &page{seq: b.seq}
+		t = copyOf(old.task)
 	}
 	if err := f(t); err != nil {
 		return nil, err
@@ -70,11 +77,24 @@ func (b *book) change(id string, f func(*hubpb.Task) error) (*hubpb.Task, error)
 	case weight > maxTaskHeavy:
 		return nil, status.Error(codes.ResourceExhausted, "the task has too many values")
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !known {
+		b.seq++
+		old = &page{seq: b.seq}
+	}
 	b.of.Put(id, &page{old.seq, t}, weight)
 	for b.of.Len() > maxTasks || b.of.Size() > maxBook {
 		b.of.Drop()
 	}
 	return t, nil
+}
+
+// copyOf returns a copy of a task with lists of its own.
+func copyOf(t *hubpb.Task) *hubpb.Task {
+	return &hubpb.Task{
+		Id: t.Id, ContextId: t.ContextId, Status: t.Status, Metadata: t.Metadata, Artifacts: slices.Clone(t.Artifacts), History: slices.Clone(t.History),
+	}
 }
 
 // put adds or replaces a task.
@@ -94,7 +114,7 @@ func (b *book) message(m *hubpb.Message, now time.Time) (*hubpb.Task, error) {
 			t.ContextId, t.Metadata = m.ContextId, m.Metadata
 			t.Status = &hubpb.TaskStatus{State: hubpb.TaskState_TASK_STATE_SUBMITTED, Timestamp: timestamppb.New(now)}
 		} else {
-			t.Status.Update = m
+			t.Status = &hubpb.TaskStatus{State: t.Status.State, Update: m, Timestamp: t.Status.Timestamp}
 		}
 		t.History = append(t.History, m)
 		return nil
@@ -123,7 +143,10 @@ func (b *book) artifact(u *hubpb.TaskArtifactUpdateEvent) error {
 		case at < 0:
 			t.Artifacts = append(t.Artifacts, u.Artifact)
 		case u.Append:
-			t.Artifacts[at].Parts = append(t.Artifacts[at].Parts, u.Artifact.Parts...)
+			is := t.Artifacts[at]
+			t.Artifacts[at] = &hubpb.Artifact{
+				ArtifactId: is.ArtifactId, Name: is.Name, Description: is.Description, Parts: slices.Concat(is.Parts, u.Artifact.Parts), Metadata: is.Metadata, Extensions: is.Extensions,
+			}
 		default:
 			t.Artifacts[at] = u.Artifact
 		}
@@ -168,7 +191,7 @@ func (b *book) get(id string, history int32) (*hubpb.Task, error) {
 	if history <= 0 || int(history) >= n {
 		return p.task, nil
 	}
-	t := proto.CloneOf(p.task)
+	t := copyOf(p.task)
 	t.History = t.History[n-int(history):]
 	return t, nil
 }
@@ -201,8 +224,8 @@ func (b *book) list(r *hubpb.ListTasksRequest) (all []*hubpb.Task, next string, 
 // pages returns all pages, the newest first.
 func (b *book) pages() []*page {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	all := b.of.Values()
+	b.mu.Unlock()
 	slices.SortFunc(all, func(p, q *page) int { return int(q.seq - p.seq) })
 	return all
 }

@@ -1,13 +1,16 @@
 package agenthub
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
@@ -49,6 +52,48 @@ func TestBookIsBounded(t *testing.T) {
 	}
 	if _, _, err := b.list(&hubpb.ListTasksRequest{PageToken: "x"}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("another's token: %v", err)
+	}
+}
+
+// TestTaskIsChangedAlone has many add to one task at the same time: nothing gets lost, and whoever has the task sees it as it was. Meanwhile others use the book.
+func TestTaskIsChangedAlone(t *testing.T) {
+	var b book
+	add := func(task, id string) error {
+		return b.artifact(&hubpb.TaskArtifactUpdateEvent{TaskId: task, Append: true, Artifact: &hubpb.Artifact{ArtifactId: "a", Parts: []*hubpb.Part{textPart(id)}}})
+	}
+	must(t, add("one", "first"))
+	say := func(id string) (*hubpb.Task, error) {
+		return b.message(&hubpb.Message{TaskId: "one", MessageId: id}, time.Now())
+	}
+	is, err := say("m1")
+	must(t, err)
+	before := proto.CloneOf(is)
+	var adding sync.WaitGroup
+	_, err = b.change("one", func(*hubpb.Task) error {
+		for n := range 64 {
+			adding.Go(func() {
+				if err := add("one", fmt.Sprint(n)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if !b.mu.TryLock() {
+			return errors.New("nobody else can use the book while a task is changed")
+		}
+		b.mu.Unlock()
+		return add("other", "first")
+	})
+	adding.Wait()
+	must(t, err)
+	_, err = say("m2")
+	must(t, err)
+	now, err := b.get("one", 0)
+	must(t, err)
+	if n := len(now.Artifacts[0].Parts); n != 65 || len(now.History) != 2 || now.Status.Update.GetMessageId() != "m2" {
+		t.Errorf("the task has %d parts and the messages %v, want 65 and two", n, now.History)
+	}
+	if !proto.Equal(is, before) {
+		t.Errorf("who has the task sees it change: %v", is)
 	}
 }
 
