@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubpb"
 	"github.com/cortex-orchestrator/cortex/bridge/agenthub/hubtest"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 )
 
@@ -222,6 +224,36 @@ func TestBrokersMessagesWait(t *testing.T) {
 	must(t, err)
 	if text := words(e.GetMessage()); !strings.Contains(text, "too many messages wait") || meta(e.GetMessage().Metadata, "original_message_id") != "two" {
 		t.Errorf("the peer hears %v", e)
+	}
+}
+
+// TestBrokersBurst has a peer ask more at once than all peers of a broker may: the broker tells nobody to ask again later, so that the message waits until it
+// may be asked, and is answered.
+func TestBrokersBurst(t *testing.T) {
+	w := newWorld(t)
+	b, _ := w.elsewhere()
+	is := w.connect(b, "cortex")
+	var now, looks atomic.Int64
+	is.pace.Now = func() time.Time {
+		looks.Add(1)
+		return time.Unix(now.Load(), 0)
+	}
+	stream, err := w.dial().SubscribeToMessages(t.Context(), &hubpb.SubscribeToMessagesRequest{AgentId: "peer"})
+	must(t, err)
+	w.Until("the peer has subscribed", func() bool { return b.Has("messages", "peer") })
+	for is.pace.Admit(kit.Host(""), 0) == nil {
+	}
+	before := looks.Load()
+	is.message(&hubpb.AgentEvent{
+		Payload: &hubpb.AgentEvent_Message{Message: &hubpb.Message{MessageId: "m", ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{textPart("hello")}}},
+		Routing: &hubpb.AgentEventMetadata{FromAgentId: "peer", ToAgentId: "cortex", EventType: "message"},
+	})
+	w.Until("it is refused", func() bool { return looks.Load() >= before+2 }) // the bytes, and the message
+	now.Store(60)
+	e, err := stream.Recv()
+	must(t, err)
+	if text := words(e.GetMessage()); text != "you said hello" {
+		t.Errorf("the peer hears %q", text)
 	}
 }
 
