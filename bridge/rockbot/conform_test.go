@@ -3,6 +3,7 @@ package rockbot
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -337,6 +338,33 @@ func TestFrozen(t *testing.T) {
 	for _, turn := range turns {
 		if said := w.Answer(turn); said != fmt.Sprint(size) {
 			t.Errorf("the answer is %q", said)
+		}
+	}
+}
+
+// TestLostIsNotRefused has the connection end while messages are not confirmed: they are to be sent again, and are none that RabbitMQ has refused, which are given
+// up after some times.
+func TestLostIsNotRefused(t *testing.T) {
+	w := newWorld(t)
+	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
+	p := newProxy(t, at, nil)
+	s, err := dial(t.Context(), strings.Replace(w.o.url, at, p.l.Addr().String(), 1))
+	must(t, err)
+	defer s.close()
+	must(t, s.open())
+	p.hold.Lock()
+	release := sync.OnceFunc(p.hold.Unlock)
+	defer release()
+	const n = 20
+	failed := make(chan error, n)
+	for range n {
+		go func() { failed <- s.publish(t.Context(), &letter{topic: "nobody", kind: typeStatus, body: 1}) }()
+	}
+	w.Until("all are on their way", func() bool { return s.pub.GetNextPublishSeqNo() == n+1 })
+	p.finish()
+	for range n {
+		if err := <-failed; !errors.Is(err, errLost) {
+			t.Errorf("a message that is not confirmed: %v", err)
 		}
 	}
 }

@@ -456,7 +456,11 @@ func (s *session) publish(ctx context.Context, m *letter) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !confirmed.Acked() {
+	switch {
+	case confirmed.Acked():
+	case s.pub.IsClosed(): // then the library says of all that is not confirmed that it is refused
+		return errLost
+	default:
 		return errRefused
 	}
 	if s.wasReturned(p.MessageId) {
