@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -445,6 +446,19 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 		must(t, err)
 	}
 	w.Until("one is given up", func() bool { return waiting() == maxOwnChats && len(w.notes()) == maxOwnChats })
+}
+
+// TestDamagedNotes has a note of a peer's message that cannot be read: that is said, and the others are answered.
+func TestDamagedNotes(t *testing.T) {
+	w := newWorld(t)
+	for _, key := range []string{contextID("peer", "c") + ".m", "rockbot-1.2"} { // one of another bridge
+		_, err := w.Store.PutNote(t.Context(), "", storage.NoteReply, storage.Note{Key: key, Value: []byte(`{"peer":`)})
+		must(t, err)
+	}
+	w.serve()
+	w.Until("it is said", func() bool {
+		return strings.Contains(w.Log.String(), "notes of AgentHub's messages cannot be read") && strings.Contains(w.Log.String(), "n=1")
+	})
 }
 
 // TestFilesOfPeers has peers of two names bring files that are stored beside the conversation: they count as those of one, who is nobody else.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -60,18 +61,25 @@ func (cs *chats) resume(ctx context.Context) error {
 	if notes == nil {
 		return nil
 	}
+	unread := 0
 	for n, err := range notes.Notes(ctx, cs.b.at.Tenant, storage.NoteReply) {
 		if err != nil {
 			return fmt.Errorf("read the notes of messages: %w", err)
 		}
 		c := &chat{accepted: make(chan struct{})}
 		if json.Unmarshal(n.Value, c) != nil || c.key() != n.Key {
-			continue // of another bridge, or another version
+			if strings.HasPrefix(n.Key, ownContext) {
+				unread++
+			}
+			continue
 		}
 		cs.accept(c, nil)
 		if is, first, err := cs.enter(c); err == nil && first {
 			cs.b.wg.Go(func() { cs.run(is, cs.watch(is)) })
 		}
+	}
+	if unread > 0 {
+		cs.b.at.Logger.Warn("notes of AgentHub's messages cannot be read: their peers get no answers unless they send them again", "n", unread)
 	}
 	return nil
 }

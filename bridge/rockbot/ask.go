@@ -100,9 +100,12 @@ func (as *asks) askOf(d *amqp.Delivery, r *request, f *face) (*ask, error) {
 	return q, nil
 }
 
+// ownContext is what the ids of conversations with callers begin with.
+const ownContext = "rockbot-"
+
 // contextOf returns the conversation in Cortex for that of a caller with somebody: nobody else's.
 func contextOf(as, source, theirs string) string {
-	return "rockbot-" + space.ID("context", as, source, theirs)
+	return ownContext + space.ID("context", as, source, theirs)
 }
 
 // replyTopic returns where an answer goes. Other topics than those of responses are refused: who asks could have Cortex say something there.

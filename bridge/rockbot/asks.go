@@ -265,7 +265,11 @@ func (as *asks) resume(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the notes of tasks: %w", err)
 		}
-		if q := readAsk(&n); q != nil && !q.Answered {
+		q := readAsk(&n)
+		if q == nil && strings.HasPrefix(n.Key, ownContext) {
+			as.b.unread(storage.NoteReply, n.Key, "its caller gets no answer unless it sends the task again")
+		}
+		if q != nil && !q.Answered {
 			q.came = time.Now()
 			as.mu.Lock()
 			as.open[q.key()] = q

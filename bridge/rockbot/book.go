@@ -119,7 +119,8 @@ func (k *book) readSince(ctx context.Context, then time.Time) error {
 		}
 		s := &sent{}
 		if json.Unmarshal(n.Value, s) != nil || s.key() != n.Key {
-			continue // of another bridge, or another version
+			k.b.unread(storage.NoteSent, n.Key, "the task fails when Cortex asks for it")
+			continue
 		}
 		k.mu.Lock()
 		if old := k.by[s.ID]; old == nil {
@@ -232,6 +233,9 @@ func (k *book) merge(ctx context.Context, s *sent) error {
 	if n.Version != 0 {
 		if err := json.Unmarshal(n.Value, other); err != nil {
 			return err
+		}
+		if other.key() != n.Key { // what it said of the task is not known, such as that the agent has it
+			return errors.New("it is the note of something else")
 		}
 	}
 	k.mu.Lock()

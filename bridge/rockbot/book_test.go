@@ -3,6 +3,7 @@ package rockbot
 import (
 	"context"
 	"iter"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,7 +11,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/bridge/rockbot/rockbottest"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
@@ -66,4 +69,56 @@ func TestUnknownAnswers(t *testing.T) {
 			t.Errorf("it took %v with many notes", took)
 		}
 	})
+}
+
+// TestDamagedNotes has notes of the bridge damaged while it is stopped: that is said, a task of an agent whose note cannot be read ends with an error, and who has
+// asked Cortex is answered when they send their task again.
+func TestDamagedNotes(t *testing.T) {
+	for name, value := range map[string]string{"empty": "", "half": `{"id":"`, "none": "\x00\x01", "another": `{"version":2}`} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			begun, end := make(chan struct{}, 9), make(chan struct{})
+			work := func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
+				begun <- struct{}{}
+				select {
+				case <-end:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+				return agents.Text("done: " + task.Text()), nil
+			}
+			caller, id := w.callers(work)
+			agent := w.agent(&rockbottest.Program{Name: "Slow", Skills: []string{"work"}, Do: func(*rockbottest.Work) { begun <- struct{}{} }})
+			turn := w.Send(agent.Name, "work", "one", "")
+			<-begun
+			task := caller.Invoke(id, "shout", "two")
+			<-begun
+			w.stop()
+			for _, kind := range []string{storage.NoteSent, storage.NoteReply} {
+				damaged := 0
+				for n, err := range w.Store.Notes(t.Context(), "", kind) {
+					must(t, err)
+					n.Value = []byte(value)
+					_, err = w.Store.PutNote(t.Context(), "", kind, n)
+					must(t, err)
+					damaged++
+				}
+				if damaged != 1 {
+					t.Fatalf("there are %d notes of the kind %s", damaged, kind)
+				}
+			}
+			w.serve()
+			if !strings.Contains(w.Log.String(), "a note of RockBot's bridge cannot be read") {
+				t.Error("nothing is said")
+			}
+			close(end)
+			caller.Send(task, id, "shout", "two", nil)
+			if m := w.response(caller, task, 1); m.Text() != "done: two" {
+				t.Errorf("the caller's answer is %v", m.Body)
+			}
+			if said := w.Answer(turn); !strings.Contains(said, "note the task") {
+				t.Errorf("the answer is %q", said)
+			}
+		})
+	}
 }

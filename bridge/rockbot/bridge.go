@@ -59,6 +59,7 @@ type bridge struct {
 	times times
 	ctx   context.Context //nolint:containedctx // of run, for what goes on without its caller
 	stray *rate.Sometimes // logs that an answer is for nothing
+	blots *rate.Sometimes // logs that a note cannot be read
 
 	host   *agents.Host
 	names  *kit.Names
@@ -74,7 +75,7 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	if !ok {
 		return nil, transport.Permanent(errors.New("the store keeps no notes, and RockBot's tasks would be lost with the process"))
 	}
-	b := &bridge{at: at, o: o, times: t, stray: &rate.Sometimes{First: 1, Interval: time.Minute}}
+	b := &bridge{at: at, o: o, times: t, stray: &rate.Sometimes{First: 1, Interval: time.Minute}, blots: &rate.Sometimes{First: 1, Interval: time.Hour}}
 	var err error
 	// The agents only wait for others: a restart of this process says nothing of them.
 	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atWork, Deliveries: -1, Grace: -1}); err != nil {
@@ -88,6 +89,13 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	b.asks = &asks{b: b, notes: notes, open: map[string]*ask{}}
 	b.names = kit.NewNames(hostName, at.Keyed, func(string) { b.guests.wake() })
 	return b, nil
+}
+
+// unread tells that a note cannot be read, and what comes of that.
+func (b *bridge) unread(kind, key, so string) {
+	b.blots.Do(func() {
+		b.at.Logger.Warn("a note of RockBot's bridge cannot be read, and perhaps others that are not logged: "+so, "kind", kind, "key", key)
+	})
 }
 
 func (b *bridge) now() time.Time { return b.at.Client.Clock() }

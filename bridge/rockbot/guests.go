@@ -371,7 +371,8 @@ func (gs *guests) read(ctx context.Context) error {
 		}
 		note := guestNote{}
 		if json.Unmarshal(n.Value, &note) != nil || note.Card == nil || checkName(note.Card.AgentName) != nil || guestKey(note.Card.AgentName) != n.Key {
-			continue // of another bridge, or another version
+			gs.b.unread(storage.NoteGuest, n.Key, "the agent is known again when it announces itself")
+			continue
 		}
 		note.Card.second = note.Second
 		if gs.b.owns(note.Card.AgentName) || gs.put(note.Card, false, gs.b.now()) != nil {

@@ -17,6 +17,7 @@ type keeper struct {
 	tenant string
 	prefix string
 	log    *slog.Logger
+	told   int // leases that could not be read last time
 }
 
 func newKeeper(at *role.Site, prefix string) keeper {
@@ -80,7 +81,8 @@ func (k *keeper) expire(ctx context.Context, l *lease) (*lease, error) {
 	return k.lease(&n)
 }
 
-// read returns the leases that are stored, by the agents' ids; nil if the store cannot store any. Those that are known are not read again.
+// read returns the leases that are stored, by the agents' ids; nil if the store cannot store any. Those that are known are not read again, and it is said once that
+// some cannot be read. It is called by one goroutine at a time.
 func (k *keeper) read(ctx context.Context, known []*lease) (map[string]*lease, error) {
 	if k.notes == nil {
 		return nil, nil //nolint:nilnil // no leases
@@ -89,6 +91,7 @@ func (k *keeper) read(ctx context.Context, known []*lease) (map[string]*lease, e
 	for _, l := range known {
 		by[key(l.Card.AgentID)] = l
 	}
+	unread, why := 0, error(nil)
 	for n, err := range k.notes.Notes(ctx, k.tenant, storage.NoteLease) {
 		if err != nil {
 			return nil, err
@@ -96,12 +99,16 @@ func (k *keeper) read(ctx context.Context, known []*lease) (map[string]*lease, e
 		l := by[n.Key]
 		if l == nil || l.version != n.Version {
 			if l, err = k.lease(&n); err != nil {
-				k.log.Warn("the registration of an RTFS agent cannot be read: it is left out", "err", err)
+				unread, why = unread+1, err
 				continue
 			}
 		}
 		all[l.Card.AgentID] = l
 	}
+	if unread > k.told {
+		k.log.Warn("registrations of RTFS agents cannot be read: they are left out", "n", unread, "err", why)
+	}
+	k.told = unread
 	return all, nil
 }
 

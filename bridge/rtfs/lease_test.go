@@ -192,3 +192,21 @@ func TestMachineRegistersMany(t *testing.T) {
 		}
 	}
 }
+
+// Leases that cannot be read are told once, and not at each look.
+func TestDamagedLeases(t *testing.T) {
+	w := newWorld(t)
+	k := newKeeper(w.Site(), "")
+	for n := range 3 {
+		_, err := w.Store.PutNote(t.Context(), "", storage.NoteLease, storage.Note{Key: key(fmt.Sprint(n)), Value: []byte(`{"card":{"agent_id":`)})
+		must(t, err)
+		for range 2 {
+			if all, err := k.read(t.Context(), nil); err != nil || len(all) != 0 {
+				t.Errorf("read = %v, %v", all, err)
+			}
+		}
+	}
+	if n := strings.Count(w.Log.String(), "cannot be read"); n != 3 {
+		t.Errorf("%d lines say so of 3 leases at 6 looks:\n%s", n, w.Log.String())
+	}
+}

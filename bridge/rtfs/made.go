@@ -102,13 +102,26 @@ func (m *made) forget(ctx context.Context, now time.Time) {
 // forgetLost forgets the calls whose end no process has noted.
 func (m *made) forgetLost(ctx context.Context, now time.Time) {
 	var old []string
+	var damaged []storage.Note
 	for n, err := range m.notes.Notes(ctx, m.at.Tenant, storage.NoteCall) {
 		if err != nil {
 			return // again in an hour
 		}
 		var at time.Time
-		if at.UnmarshalText(n.Value) != nil || now.Sub(at) > lostFor {
+		switch {
+		case at.UnmarshalText(n.Value) != nil:
+			damaged = append(damaged, n)
+		case now.Sub(at) > lostFor:
 			old = append(old, n.Key)
+		}
+	}
+	for _, n := range damaged { // that a note is there says that the agent was perhaps called, whatever is in it
+		value, err := now.UTC().MarshalText()
+		if n.Value = value; err == nil {
+			_, err = m.notes.PutNote(ctx, m.at.Tenant, storage.NoteCall, n)
+		}
+		if m.at.Logger.Warn("the note of a call cannot be read: it counts as made now", "key", n.Key); err != nil && ctx.Err() == nil {
+			m.at.Logger.Warn("the note of a call is still damaged", "err", err)
 		}
 	}
 	for _, key := range old {

@@ -78,3 +78,23 @@ func TestCallsAreForgotten(t *testing.T) {
 		t.Errorf("%d are stored, want 0", n)
 	}
 }
+
+// A call whose note is damaged was perhaps made: it is forgotten no sooner than others.
+func TestDamagedCallIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	task := &agents.Task{ID: "t", Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("do it"))}
+	_, err := w.Store.PutNote(t.Context(), "", storage.NoteCall, storage.Note{Key: callKey(task), Value: []byte("2026-\x00")})
+	must(t, err)
+	m, now := w.b.made, time.Now()
+	for range 2 {
+		m.forgetLost(t.Context(), now)
+		if first, err := m.begin(t.Context(), task); err != nil || first {
+			t.Errorf("begin = %t, %v", first, err)
+		}
+	}
+	m.forgetLost(t.Context(), now.Add(lostFor+time.Minute))
+	if first, err := m.begin(t.Context(), task); err != nil || !first {
+		t.Errorf("a day later: begin = %t, %v", first, err)
+	}
+}
