@@ -140,7 +140,7 @@ var allowed = map[string][]string{
 	"bridge/rockbot/rockbottest":               {"internal/process"},
 	"bridge/a2a":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/lapse", "internal/nesting", "internal/recent", "internal/shorten", "internal/together", "internal/webhook", "internal/rest", "bridge/kit", "internal/httpserver"},
 	"bridge/a2a/grpc":                          {"bridge/a2a", "internal/httpserver", "internal/lapse", "internal/protoweight", "bridge/kit"},
-	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "bridge/kit", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "internal/protoweight", "internal/recent", "internal/shorten", "transport", "internal/rest"},
+	"bridge/agenthub":                          {"agentcard", "agents", "app/role", "bridge/agenthub/hubpb", "bridge/kit", "client", "cortex/storage", "internal/httpserver", "internal/locks", "internal/openfiles", "internal/protoweight", "internal/recent", "internal/shorten", "transport", "internal/rest"},
 	"bridge/agenthub/hubpb":                    {},
 	"bridge/agenthub/hubtest":                  {"bridge/agenthub/hubpb"},
 	"mirror":                                   {"app/role", "cortex/conversation", "cortex/registry", "cortex/storage", "internal/recent", "internal/shorten", "llm", "transport", "internal/rest"},
