@@ -56,7 +56,9 @@ type diskRoom struct {
 	talk         uint64 // bytes that new messages leave free
 	known        time.Time
 	reserve      *reserve
-	given        uint64 // bytes of the reserve that were given up and have not been free since
+	given        uint64            // bytes of the reserve that were given up and have not been free since
+	bounds       map[string]*bound // by account, see boundAccounts; nil while there are none
+	most         string            // the tenant with most in the store then; "" where there is one
 }
 
 // serve checks the disk until done is closed. When the server has run for a while, it also keeps the reserve: a short run needs none.
@@ -222,6 +224,7 @@ func (r *diskRoom) look() time.Duration {
 	}
 	r.free, r.talk, r.known = free, talkOf(size), time.Now()
 	r.waiting, r.since, r.work = waitingIn(all), 0, 0
+	bounds := r.boundAccounts(all, free, size)
 	r.hold(free, size)
 	r.tellShort()
 	files := r.files(free, size)
@@ -231,7 +234,7 @@ func (r *diskRoom) look() time.Duration {
 	}
 	r.tell()
 	// Much can arrive between two checks, and grows.
-	return min(max(min(files, messages/grows), diskSoon), diskEvery)
+	return min(max(min(files, messages/grows, bounds), diskSoon), diskEvery)
 }
 
 // files starts or stops refusing files, and returns how long it takes at least until that may change.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/internal/disk"
@@ -62,6 +65,121 @@ func TestSmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(t, "when files were removed", func(err error) bool { return err == nil })
+}
+
+// TestTenantFillsDisk fills the disk with the credentials of one tenant's orchestrator, in streams of its own: the server keeps its store, says which tenant has
+// most, also after a start, and all go on when that is deleted. Where no disk may be mounted it has nothing to fill, and says so.
+func TestTenantFillsDisk(t *testing.T) {
+	dir := smallDisk(t, "size=128m")
+	if dir == "" {
+		return
+	}
+	trust := keys(t, "", "acme")
+	cortex := transport.Inbox("", transport.Cortex)
+	var said syncedLog
+	start := func() (*Server, *Bus) {
+		t.Helper()
+		srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Auth: trust, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(srv.Shutdown)
+		b, err := Dial(t.Context(), &Options{Server: srv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.Close() })
+		return srv, b
+	}
+	admin := func(srv *Server) jetstream.JetStream {
+		t.Helper()
+		nc, err := natsgo.Connect("", natsgo.InProcessServer(srv), natsgo.UserCredentials(auth.Admin(trust, "acme")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return js
+	}
+	fill := func(srv *Server, subject string, size int) error {
+		t.Helper()
+		js := admin(srv)
+		for n := range (256 << 20) / size {
+			f, err := js.PublishAsync(fmt.Sprintf("%s.%d", subject, n), make([]byte, size))
+			if err != nil {
+				return err
+			}
+			select {
+			case err := <-f.Err():
+				return err
+			case <-f.Ok():
+			case err := <-srv.Broken():
+				t.Fatalf("the server has given its store up: %v", err)
+			case <-time.After(patience):
+				return errors.New("no answer")
+			}
+		}
+		return nil
+	}
+	whole := func(srv *Server) {
+		t.Helper()
+		select {
+		case err := <-srv.Broken():
+			t.Fatalf("the server has given its store up: %v", err)
+		default:
+		}
+	}
+	srv, b := start()
+	publish(t, b, cortex, "c", "before")
+	if _, err := admin(srv).CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>", "t.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, subject := range []string{"s", "t"} {
+		for _, size := range []int{1 << 20, 1 << 10} {
+			if err := fill(srv, subject, size); err == nil || !strings.Contains(err.Error(), "resource limits exceeded") {
+				t.Errorf("filling the disk: %v, want a refusal", err)
+			}
+		}
+		whole(srv)
+		more := 0
+		for js := admin(srv); more < 2*fewStreams; more++ {
+			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: fmt.Sprintf("MORE%d-%d", i, more), Subjects: []string{fmt.Sprintf("more.%d.%d", i, more)}}); err != nil {
+				break
+			}
+		}
+		if more >= fewStreams {
+			t.Errorf("%d streams more are made", more)
+		}
+		eventually(t, "no work is done", func() bool {
+			err := b.Healthy(t.Context())
+			return err != nil && strings.Contains(err.Error(), "no work is done")
+		})
+		if free, size, err := disk.Room(dir); err != nil || free < leaves(size)/2 {
+			t.Errorf("%d bytes are free, %v", free, err)
+		}
+		if !strings.Contains(said.String(), "most=\"cortex.acme with ") {
+			t.Errorf("who has most is not said: %s", said.String())
+		}
+		if i == 0 { // what is there is no reason not to start
+			b.Close()
+			srv.Shutdown()
+			srv, b = start()
+		}
+	}
+	if err := admin(srv).DeleteStream(t.Context(), "S"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "work is done again", func() bool { return b.Healthy(t.Context()) == nil })
+	publish(t, b, cortex, "c", "after")
+	js := admin(srv)
+	eventually(t, "the tenant may store again", func() bool {
+		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}, MaxBytes: 1 << 30})
+		return err == nil
+	})
+	whole(srv)
 }
 
 // TestStartOnFullDisk fills the disk of a store to the last byte, twice: each start gives up half of the reserve, does none of the work that waits, and

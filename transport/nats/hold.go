@@ -80,8 +80,14 @@ func (r *diskRoom) hold(free, size uint64) {
 		transport.SizeText(int64(free)), transport.SizeText(int64(least)))
 	r.held.Store(&why)
 	if was == nil {
-		r.log.Warn("no work is done: the disk of the store is nearly full", "free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(least)),
-			"do", "make room on the disk, or delete conversations (`cortex conversations delete`)")
+		attrs := []any{
+			"free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(least)),
+			"do", "make room on the disk, or delete conversations (`cortex conversations delete`)",
+		}
+		if r.most != "" {
+			attrs = append(attrs, "most", r.most)
+		}
+		r.log.Warn("no work is done: the disk of the store is nearly full", attrs...)
 	}
 }
 

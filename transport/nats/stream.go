@@ -212,6 +212,7 @@ func lookUp(ctx context.Context, js jetstream.JetStream, name string) (jetstream
 const (
 	errNotClustered jetstream.ErrorCode = 10074 // replicas asked of a server outside a cluster
 	errNoPeers      jetstream.ErrorCode = 10005 // too few servers, perhaps only now
+	errNoBytes      jetstream.ErrorCode = 10047 // the account may have no such stream now: see boundAccounts
 )
 
 // placementError is streamError for a request that sets the number of replicas.
@@ -234,6 +235,9 @@ func streamError(name string, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == errNoStore {
 		return fmt.Errorf("%w: stream %s: %s (%w)", transport.ErrUnavailable, name, takesNoWrite("the NATS server"), err)
+	}
+	if errors.As(err, &api) && api.ErrorCode == errNoBytes {
+		return fmt.Errorf("%w: stream %s: the server has no room for it: make some on its disk (%w)", transport.ErrUnavailable, name, err)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) { // the stream was there, or was just made: a cluster elects its leaders
 		return fmt.Errorf("%w: stream %s: %w", transport.ErrUnavailable, name, err)
