@@ -28,7 +28,7 @@ type Config struct {
 	Client *client.Client // asks in the name of the person who uses the console
 	Store  storage.Store
 	Agents func() *registry.Snapshot
-	// Identify returns who a bearer token is for. With nil nobody has one, and only programs on this machine are let in.
+	// Identify returns who a bearer token is for, or one line for whoever shows it. With nil nobody has one, and only programs on this machine are let in.
 	Identify func(token string) (Person, error)
 	// Login is the identity provider with which people log in, too; nil: there is none. It needs Identify.
 	Login Login

@@ -336,13 +336,21 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	case (err != nil || who.User == "") && !c.logins.allow(r):
 		tooOften(w)
 	case err != nil || who.User == "":
-		c.loginWith(w, r, http.StatusForbidden, "This token is not valid here, or not any more.")
+		c.loginWith(w, r, http.StatusForbidden, "This token is not valid here, or not any more"+reason(err))
 	case len(token) > maxToken:
 		c.loginWith(w, r, http.StatusBadRequest, "This token is too long for a browser.")
 	default:
 		c.setSession(w, r, token, 0)
 		http.Redirect(w, r, inside(r.PostFormValue("to")), http.StatusSeeOther)
 	}
+}
+
+// reason ends a sentence with the reason why a token is not valid, if there is one.
+func reason(err error) string {
+	if err == nil {
+		return "."
+	}
+	return ": " + err.Error()
 }
 
 // makeLink answers a program that shows a bearer token with the token of a link, which begins a session for it.
@@ -358,7 +366,7 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 			tooOften(w)
 			return
 		}
-		http.Error(w, "this token is not valid here", http.StatusForbidden)
+		http.Error(w, "this token is not valid here"+reason(err), http.StatusForbidden)
 		return
 	}
 	link := c.links.put(who.User, token, c.cfg.Now().Add(LinkLife), c.cfg.Now())

@@ -149,6 +149,11 @@ func (s *settings) identify(n *node, roles ...auth.Role) func(token string) (id 
 			return "", err
 		}
 		who, err := by.Identify(token)
+		if errors.Is(err, auth.ErrEarlier) {
+			n.earlier.Do(func() {
+				n.log.Warn("somebody is not let in over HTTP whose bearer token is of an earlier Cortex; said once", "do", "have whoever has one make it again: cortex auth token NAME")
+			})
+		}
 		if err != nil {
 			return "", err
 		}

@@ -154,7 +154,11 @@ func forPeople(h http.Handler, identify func(token string) (id string, err error
 		user, err := identify(token)
 		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a bearer token is needed: see cortex auth token", http.StatusUnauthorized)
+			why := "a bearer token is needed: see cortex auth token"
+			if errors.Is(err, auth.ErrEarlier) {
+				why = err.Error()
+			}
+			http.Error(w, why, http.StatusUnauthorized)
 			return
 		}
 		if !asking.Enter(user, 1) {

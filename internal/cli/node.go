@@ -60,6 +60,7 @@ type node struct {
 	forA2A       sync.Once
 	asA2A        *a2aserver.Server            // nil until it is asked for
 	tokens       func() (*auth.Bearer, error) // knows the bearer tokens of its tenant
+	earlier      sync.Once                    // for the log line about those that an earlier Cortex has made
 
 	work, agents, watch stage // ended one after the other, in this order: the registry is watched last, which still sees the agents leave
 }

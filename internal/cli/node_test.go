@@ -104,3 +104,16 @@ func TestLeads(t *testing.T) {
 		}
 	}
 }
+
+// TestCardsWithoutEnd has a list of agents go on arriving for ever, as where agents announce themselves again and again: it is given up after a bounded time.
+func TestCardsWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*maxSyncs*syncTimeout)
+		defer cancel()
+		began, n := time.Now(), uint64(0)
+		heard := func() uint64 { n++; return n }
+		if err := awaitCards(ctx, nil, heard); !errors.Is(err, errUnlisted) || time.Since(began) != maxSyncs*syncTimeout {
+			t.Errorf("awaitCards = %v after %v", err, time.Since(began))
+		}
+	})
+}

@@ -13,14 +13,29 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// bearerPurpose is signed in a bearer token, so that the signature is of no use elsewhere.
-const bearerPurpose = "cortex bearer token\n"
+// bearerPurpose is signed in a bearer token, so that the signature is of no use elsewhere. It begins with a byte that is in no text: a client of NATS signs
+// whatever text its server names, so that a server could else have tokens made. earlierPurpose is a text, and what tokens were signed with before.
+const (
+	bearerPurpose  = "\xffcortex bearer token 2\n"
+	earlierPurpose = "cortex bearer token\n"
+)
 
 // maxBearer bounds a bearer token, in bytes.
 const maxBearer = 12 << 10
 
 // ErrBearer is returned by Bearer.Identify for tokens that are not valid. Its text is one line for whoever shows the token.
 var ErrBearer = errors.New("the bearer token is not valid here: `cortex auth token` makes one of the credentials of a person or an agent")
+
+// ErrEarlier is returned by Bearer.Identify for tokens that an earlier Cortex has made. It wraps [ErrBearer], and its text is one line as well.
+var ErrEarlier error = earlier{}
+
+type earlier struct{}
+
+func (earlier) Error() string {
+	return "the bearer token is of an earlier Cortex, and valid no more: make it again with `cortex auth token NAME`"
+}
+
+func (earlier) Unwrap() error { return ErrBearer }
 
 // BearerToken returns a token that proves over HTTP for whom the credentials in a file are: their JWT and a signature with their key. It always is
 // the same for the same credentials, and is valid as long as they are. Who knows the token cannot connect to the NATS server with it.
@@ -123,7 +138,12 @@ func (b *Bearer) Identify(token string) (*Identity, error) {
 		return nil, ErrBearer
 	}
 	key, err := nkeys.FromPublicKey(claims.Subject)
-	if err != nil || key.Verify([]byte(bearerPurpose+token[:cut]), sig) != nil {
+	if err != nil {
+		return nil, ErrBearer
+	}
+	signed := func(purpose string) bool { return key.Verify([]byte(purpose+token[:cut]), sig) == nil }
+	old := !signed(bearerPurpose)
+	if old && !signed(earlierPurpose) {
 		return nil, ErrBearer
 	}
 	i := parseName(claims.Name)
@@ -135,6 +155,9 @@ func (b *Bearer) Identify(token string) (*Identity, error) {
 	}
 	if b.revoked.have(claims) {
 		return nil, ErrRevoked
+	}
+	if old {
+		return nil, ErrEarlier
 	}
 	return i, nil
 }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -91,6 +92,66 @@ func TestBearer(t *testing.T) {
 	}
 	if _, err := b.Identify(token(old)); err != nil {
 		t.Errorf("before it expires: %v", err)
+	}
+}
+
+// TestBearerIsNoText checks that what is signed in a token is no text, since a NATS client signs any text that a server names, and that a token of such a text,
+// which an earlier Cortex has made, is refused by its name.
+func TestBearerIsNoText(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir); err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBearer(Admin(dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := AddUser(dir, "", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := jwt.ParseDecoratedJWT(creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := jwt.ParseDecoratedUserNKey(creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A server names its nonce in JSON, where a byte that is no text arrives as another one.
+	for _, nonce := range []string{bearerPurpose + token, earlierPurpose + token} {
+		info, err := json.Marshal(map[string]string{"nonce": nonce})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := []byte(`{"nonce":"` + strings.ReplaceAll(nonce, "\n", `\n`) + `"}`)
+		for _, said := range [][]byte{info, raw} {
+			var heard struct {
+				Nonce string `json:"nonce"`
+			}
+			if err := json.Unmarshal(said, &heard); err != nil {
+				t.Fatal(err)
+			}
+			sig, err := key.Sign([]byte(heard.Nonce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			forged := token + "." + base64.RawURLEncoding.EncodeToString(sig)
+			want := ErrBearer
+			if nonce == earlierPurpose+token {
+				want = ErrEarlier
+			}
+			if i, err := b.Identify(forged); i != nil || !errors.Is(err, ErrBearer) || err.Error() != want.Error() {
+				t.Errorf("a signed nonce %.30q: Identify = %v, %v, want %v", heard.Nonce, i, err, want)
+			}
+		}
+	}
+	if !strings.Contains(ErrEarlier.Error(), "cortex auth token NAME") {
+		t.Errorf("%v", ErrEarlier)
 	}
 }
 
