@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -43,7 +45,7 @@ const (
 	// A live event goes to all its listeners: it costs this many requests, and its bytes are counted liveCopies times. People publish few of them.
 	personLive, agentLive = 40, 10
 	liveCopies            = 32
-	bytesWritten          = 4 // a byte of an event costs this many times a byte that is only passed on, since events are decoded
+	bytesWritten          = 4 // a byte of an event, or of what is read to check one, costs this many times a byte that is only passed on, since it is decoded
 )
 
 // caller is an agent or a person that uses a gateway. Its messages are handled one after the other in its own goroutine, so that a caller's flood
@@ -176,6 +178,20 @@ func (g *gateway) charge(c *caller, requests, bytes int) error {
 	return c.bytes.WaitN(g.ctx, min(bytes, c.bytes.Burst()))
 }
 
+// look returns a message as [Bus.message] does. The caller pays for what is read to check its request, since a small request may have many large messages read.
+func (g *gateway) look(ctx context.Context, c *caller, stream, filter string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	m, err := g.bus.message(ctx, stream, filter, seq)
+	if err != nil {
+		return nil, err
+	}
+	return m, g.chargeLook(c, m)
+}
+
+// chargeLook waits until the caller's limits admit that a message was read and decoded.
+func (g *gateway) chargeLook(c *caller, m *jetstream.RawStreamMsg) error {
+	return g.charge(c, 1, len(m.Data)*bytesWritten)
+}
+
 // asksForWork reports whether e, sent to Cortex, makes it do more than record what became of a task. All that people may send does.
 func asksForWork(who *auth.Identity, e *transport.Event) bool {
 	_, cancel := e.Payload.(*transport.Cancel)
@@ -234,7 +250,7 @@ func (c *caller) taskLimiter(contextID string, task a2a.TaskID) *rate.Limiter {
 func (g *gateway) isOpenTask(c *caller, contextID string, task a2a.TaskID) (bool, error) {
 	subject := inboxSubject(inboxAddress{tenant: g.tenant, to: c.who.ID, context: contextID, from: transport.Cortex})
 	for seq, n := uint64(1), 0; n < maxOpen && task != ""; n++ {
-		m, err := g.bus.message(g.ctx, inboxStream, subject, seq)
+		m, err := g.look(g.ctx, c, inboxStream, subject, seq)
 		if errors.Is(err, transport.ErrNotFound) {
 			return false, nil
 		}

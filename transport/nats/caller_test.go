@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
@@ -273,6 +274,53 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	const want = 1 + countCost + conversations/messagesEach + 1 + infoCost
 	if paid := conversations - int(math.Round(v.requests.Tokens())); paid != want {
 		t.Errorf("it costs %d requests, want %d", paid, want)
+	}
+}
+
+// TestChecksCostWhatIsRead checks small requests for which the gateway reads what waits in a conversation: their price depends on its size.
+func TestChecksCostWhatIsRead(t *testing.T) {
+	const tasks, size = 4, 500_000
+	w := newTown(t)
+	inbox := transport.Inbox("", "raw")
+	for i := range tasks + 1 {
+		e := message(inbox, "c1", strings.Repeat("x", size))
+		if i == 0 { // so that no task of c1 has the first number
+			e = message(inbox, "c0", "work")
+		}
+		e.From, e.TaskID = transport.Cortex, a2a.TaskID(fmt.Sprint("t", i))
+		if err := w.cortex.Publish(t.Context(), inbox, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := inboxSubject(inboxAddress{to: "raw", context: "c1", from: transport.Cortex})
+	agent, person := w.intruder(t, agentCreds(t, w.dir, "", "raw")), w.intruder(t, userCreds(t, w.dir, "", "eve"))
+	file := objectSubject(transport.Object{From: person.who.ID, ContextID: "c1", ID: strings.Repeat("0", 32)}) + takeBack
+	for name, test := range map[string]struct {
+		in   *intruder
+		asks func(in *intruder)
+		read int // tasks
+	}{
+		"an event of a task that does not wait": {agent, func(in *intruder) {
+			subject := inboxSubject(inboxAddress{to: transport.Cortex, context: "c1", from: in.who.ID})
+			in.says(t, subject, "task", `{"id":"none","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}`, headerID, "e1")
+		}, tasks},
+		"giving up a task that does not wait": {agent, func(in *intruder) {
+			in.says(t, deadSubject(inbox, was), "message", words, headerSubject, was, natsgo.MsgIdHdr, "1.1", headerReason, `"no"`)
+		}, 1},
+		"removing a file that is not there": {person, func(in *intruder) {
+			if _, err := in.Request(auth.Gateway(in.who)+file, nil, patience); err != nil {
+				t.Fatal(err)
+			}
+		}, tasks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := w.cortex.gateways[""].caller(auth.Gateway(test.in.who) + "x")
+			v.trusted, v.bytes = rate.NewLimiter(0, 0), rate.NewLimiter(1e-9, bytePace) // no refill during the test
+			test.asks(test.in)
+			if paid, least := bytePace-int(v.bytes.Tokens()), test.read*size*bytesWritten; paid < least || paid > least+least/4 {
+				t.Errorf("it costs %d bytes, want what %d bytes cost that were read, %d", paid, test.read*size, least)
+			}
+		})
 	}
 }
 

@@ -181,6 +181,11 @@ func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, int64,
 // Awaited implements [transport.FileKeeper]. It reads the dead letters before and after the inboxes, since events move between the two in both
 // directions.
 func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
+	return b.awaited(ctx, tenant, contextID, func(*jetstream.RawStreamMsg) error { return nil })
+}
+
+// awaited is Awaited, which calls read with each message that it has read, and returns its error.
+func (b *Bus) awaited(ctx context.Context, tenant, contextID string, read func(*jetstream.RawStreamMsg) error) (map[transport.Object]bool, error) {
 	if b.isClosed() {
 		return nil, transport.ErrClosed
 	}
@@ -199,6 +204,9 @@ func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transp
 			}
 			if err != nil {
 				return nil, fmt.Errorf("read what waits in %s: %w", contextID, err)
+			}
+			if err := read(m); err != nil {
+				return nil, err
 			}
 			for _, o := range transport.NamedFiles(tenant, m.Data) {
 				named[o] = true

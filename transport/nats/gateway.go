@@ -187,7 +187,7 @@ func (g *gateway) admit(c *caller, subject string, m *natsgo.Msg) error {
 	case strings.HasPrefix(subject, cardPrefix) && agent:
 		out, err = g.card(c, subject, m)
 	case strings.HasPrefix(subject, deadPrefix) && agent:
-		err = g.dead(who, subject, m)
+		err = g.dead(c, subject, m)
 	case strings.HasPrefix(subject, jsAck) && agent:
 		out, err = g.ack(who, subject, m)
 	default:
@@ -461,7 +461,8 @@ func (g *gateway) countInstances(c *caller) error {
 // dead lets an agent give up one of its own tasks. It makes the dead letter from the message in the inbox, not from the agent's: a replay publishes
 // to the subject that the dead letter names. It then removes the event from the inbox, so that there are at most as many dead letters as tasks,
 // however often an agent gives up.
-func (g *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
+func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
+	who := c.who
 	was := m.Header.Get(headerSubject)
 	inbox := transport.Inbox(g.tenant, who.ID)
 	a, err := parseInboxSubject(was)
@@ -476,7 +477,7 @@ func (g *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error 
 	if err != nil || seq == 0 {
 		return forbidden(who, "give up what it does not name")
 	}
-	is, err := g.bus.message(g.ctx, inboxStream, was, seq)
+	is, err := g.look(g.ctx, c, inboxStream, was, seq)
 	switch {
 	case errors.Is(err, transport.ErrNotFound) || err == nil && is.Sequence != seq:
 		return fmt.Errorf("%w: no event %d waits in the inbox of %s", transport.ErrNotFound, seq, who)

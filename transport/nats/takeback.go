@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -37,7 +39,7 @@ func (g *gateway) takeBack(c *caller, object, reply string) error {
 // remove removes a file of the caller that nothing names; the error wraps ErrForbidden when something does. A reference moves from the inbox to
 // the log, so remove reads the inbox first and cannot miss one on its way.
 func (g *gateway) remove(ctx context.Context, c *caller, o transport.Object) error {
-	awaited, err := g.bus.Awaited(ctx, g.tenant, o.ContextID)
+	awaited, err := g.bus.awaited(ctx, g.tenant, o.ContextID, func(m *jetstream.RawStreamMsg) error { return g.chargeLook(c, m) })
 	if err != nil {
 		return err
 	}
@@ -55,11 +57,11 @@ func (g *gateway) remove(ctx context.Context, c *caller, o transport.Object) err
 	return g.bus.RemoveObject(ctx, o)
 }
 
-// logged reports whether the log of a file's conversation names it. The caller pays for what is read, as for other reads.
+// logged reports whether the log of a file's conversation names it.
 func (g *gateway) logged(ctx context.Context, c *caller, o transport.Object) (bool, error) {
 	subject := readStreams[logStream] + transport.Escape(g.tenant) + "." + transport.Escape(o.ContextID)
 	for seq := uint64(1); ; {
-		m, err := g.bus.message(ctx, logStream, subject, seq)
+		m, err := g.look(ctx, c, logStream, subject, seq)
 		if errors.Is(err, transport.ErrNotFound) {
 			return false, nil
 		}
@@ -68,9 +70,6 @@ func (g *gateway) logged(ctx context.Context, c *caller, o transport.Object) (bo
 		}
 		if slices.Contains(transport.NamedFiles(g.tenant, m.Data), o) {
 			return true, nil
-		}
-		if err := g.charge(c, 1, len(m.Data)); err != nil {
-			return false, err
 		}
 		seq = m.Sequence + 1
 	}
