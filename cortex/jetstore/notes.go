@@ -109,7 +109,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 				return
 			}
 		}
-		err := s.readNotes(ctx, shelf(tenant, kind), func(at string, n note) (bool, error) {
+		_, err := s.readNotes(ctx, shelf(tenant, kind), 1, func(at string, n note) (bool, error) {
 			key, err := transport.Unescape(at[strings.LastIndexByte(at, '.')+1:])
 			if err != nil {
 				return true, nil // not written by PutNote
@@ -142,19 +142,36 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 // errEnough ends readNotes when each returns false.
 var errEnough = errors.New("that is enough")
 
-// readNotes calls each for the notes on a shelf, until it returns false or an error. A note that is replaced meanwhile may come again. Like lasts,
-// it makes no consumer.
-func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string, n note) (bool, error)) error {
-	filter := notesSubject + shelf + "*"
-	r, err := s.newReader(notesStream, filter, 1)
+var _ storage.NewNotes = (*Store)(nil)
+
+// NewNotes implements [storage.NewNotes]. It reads what is new in the stream, and needs no keys.
+func (s *Store) NewNotes(ctx context.Context, tenant, kind string, since conversation.Version) ([]string, conversation.Version, error) {
+	var keys []string
+	next, err := s.readNotes(ctx, shelf(tenant, kind), uint64(since)+1, func(at string, _ note) (bool, error) {
+		if key, err := transport.Unescape(at[strings.LastIndexByte(at, '.')+1:]); err == nil { // or else not written by PutNote
+			keys = append(keys, key)
+		}
+		return true, nil
+	})
 	if err != nil {
-		return err
+		return nil, since, fmt.Errorf("new notes of %s: %w", kind, away(ctx, err))
+	}
+	return keys, conversation.Version(next - 1), nil
+}
+
+// readNotes calls each for the notes on a shelf, from a sequence of the stream on, until it returns false or an error; it returns the sequence behind what
+// it has read. A note that is replaced meanwhile may come again. Like lasts, it makes no consumer.
+func (s *Store) readNotes(ctx context.Context, shelf string, from uint64, each func(at string, n note) (bool, error)) (next uint64, err error) {
+	filter := notesSubject + shelf + "*"
+	r, err := s.newReader(notesStream, filter, from)
+	if err != nil {
+		return from, err
 	}
 	defer r.close()
 	for lag := time.Duration(0); ; {
 		msgs, left, err := r.batch(ctx)
 		if err != nil && !errors.Is(err, errNotFound) {
-			return err
+			return r.next, err
 		}
 		if len(msgs) > 0 {
 			lag = 0
@@ -166,10 +183,10 @@ func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string
 			}
 			more, err := each(strings.TrimPrefix(m.subject, notesSubject), note{revision: m.seq, there: true, value: m.data})
 			if err != nil {
-				return err
+				return r.next, err
 			}
 			if !more {
-				return errEnough
+				return r.next, errEnough
 			}
 		}
 		if err == nil && left > 0 {
@@ -177,17 +194,17 @@ func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string
 		}
 		// A replaced note has moved to the end, which another replica than the one that answered may not have yet.
 		if !s.replicated {
-			return nil
+			return r.next, nil
 		}
 		last, err := s.getFromLeader(ctx, notesStream, msgGet{Last: filter})
 		if err != nil || last.seq < r.next {
-			return err
+			return r.next, err
 		}
 		if lag += lagStep; lag > s.timeout {
-			return fmt.Errorf("the replica that answers is behind: it has nothing from %d on, the last is %d", r.next, last.seq)
+			return r.next, fmt.Errorf("the replica that answers is behind: it has nothing from %d on, the last is %d", r.next, last.seq)
 		}
 		if err := rest.For(ctx, lagStep); err != nil {
-			return err
+			return r.next, err
 		}
 	}
 }

@@ -49,6 +49,22 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 	}
 }
 
+// NewNotes implements [storage.NewNotes].
+func (s *Store) NewNotes(ctx context.Context, tenant, kind string, since conversation.Version) ([]string, conversation.Version, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, since, fmt.Errorf("new notes of %s: %w", kind, err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var keys []string
+	for key, n := range s.notes[shelf{tenant, kind}] {
+		if n.version > since {
+			keys = append(keys, key)
+		}
+	}
+	return keys, s.last, nil
+}
+
 // PutNote implements [storage.Notes].
 func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	switch err := ctx.Err(); {

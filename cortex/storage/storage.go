@@ -73,6 +73,13 @@ type Notes interface {
 	DeleteNote(ctx context.Context, tenant, kind, key string, version conversation.Version) error
 }
 
+// NewNotes is implemented by a [Notes] that finds what is new in it.
+type NewNotes interface {
+	// NewNotes returns the keys of the notes of a kind that were put since an earlier call, and what to give to the next call; 0 is for all notes. Some keys
+	// may be there twice, and some of the notes deleted by now.
+	NewNotes(ctx context.Context, tenant, kind string, since conversation.Version) (keys []string, now conversation.Version, err error)
+}
+
 // NoteAgent is the kind of the notes in which Cortex remembers agents. They hold what cards say, which everybody of the tenant may read:
 // a store that encrypts notes may leave these in plain text, like those of [NoteRefusal], and need not erase them from its files.
 const NoteAgent = "agent"

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -123,7 +125,41 @@ func testNotes(t *testing.T, store storage.Store) {
 	if n := len(contexts(t, store, "")); n != 0 {
 		t.Errorf("Contexts yields %d conversations, want 0: a note is none", n)
 	}
+	testNewNotes(t, s)
 	testNotesCanceled(t, s)
+}
+
+// testNewNotes checks that each note that is put is new once.
+func testNewNotes(t *testing.T, s storage.Notes) {
+	news, ok := s.(storage.NewNotes)
+	if !ok {
+		return
+	}
+	var since conversation.Version
+	want := func(keys ...string) {
+		t.Helper()
+		got, now, err := news.NewNotes(t.Context(), "", "news", since)
+		slices.Sort(got)
+		if d := cmp.Diff(keys, slices.Compact(got), cmpopts.EquateEmpty()); d != "" || err != nil {
+			t.Errorf("NewNotes since %d differ, %v (-want +got):\n%s", since, err, d)
+		}
+		since = now
+	}
+	want()
+	v := putNote(t, s, "", "news", "a.b", 0, "first")
+	putNote(t, s, "", "news", "*", 0, "")
+	putNote(t, s, "", "olds", "c", 0, "of another kind")
+	putNote(t, s, "t", "news", "d", 0, "of another tenant")
+	want("*", "a.b")
+	want()
+	putNote(t, s, "", "news", "a.b", v, "second")
+	want("a.b")
+	if err := s.DeleteNote(t.Context(), "", "news", "*", 0); err != nil {
+		t.Fatal(err)
+	}
+	want()
+	since = 0
+	want("a.b")
 }
 
 func testNotesCanceled(t *testing.T, s storage.Notes) {

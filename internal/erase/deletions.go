@@ -85,8 +85,9 @@ func (d *Deletions) Finish(ctx context.Context) (deleted, wentOn []string, err e
 	}
 	d.seen = seen
 	var errs []error
+	batch := &Batch{Store: d.Store, Bus: d.Bus, Tenant: d.Tenant}
 	for _, del := range begun {
-		on, err := d.finish(ctx, del)
+		on, err := d.finish(ctx, batch, del)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("conversation %q: %w", del.contextID, err))
@@ -100,7 +101,7 @@ func (d *Deletions) Finish(ctx context.Context) (deleted, wentOn []string, err e
 }
 
 // finish deletes what is left of a conversation, unless it went on since.
-func (d *Deletions) finish(ctx context.Context, del deletion) (wentOn bool, err error) {
+func (d *Deletions) finish(ctx context.Context, batch *Batch, del deletion) (wentOn bool, err error) {
 	left := false
 	for e, err := range d.Store.Load(ctx, d.Tenant, del.contextID, 0) {
 		if errors.Is(err, conversation.ErrDamaged) { // nothing is added behind a gap, but it may have gone on before there was one
@@ -123,11 +124,11 @@ func (d *Deletions) finish(ctx context.Context, del deletion) (wentOn bool, err 
 		left = true
 	}
 	if left {
-		_, err = Conversation(ctx, d.Store, d.Bus, d.Tenant, del.contextID)
+		_, err = batch.Conversation(ctx, del.contextID)
 		return false, err
 	}
 	// The log is erased after the bus, where only a new conversation with this id can have messages.
-	if err := eraseLog(ctx, d.Store, d.Tenant, del.contextID); err != nil {
+	if err := batch.eraseLog(ctx, del.contextID); err != nil {
 		return false, err
 	}
 	return false, del.end(ctx)

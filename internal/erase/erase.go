@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,9 +36,15 @@ type Erased struct {
 	Learned int // agents about which the conversation had taught something
 }
 
+// Conversation deletes a conversation as [Batch.Conversation] does.
+func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID string) (Erased, error) {
+	return (&Batch{Store: store, Bus: bus, Tenant: tenant}).Conversation(ctx, contextID)
+}
+
 // Conversation deletes everything that is stored of a conversation, and notifies running orchestrators and the agents that have worked for it. After
 // an error some of it may be deleted; calling Conversation again is harmless, and [Deletions] does so when the process is killed meanwhile.
-func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID string) (Erased, error) {
+func (b *Batch) Conversation(ctx context.Context, contextID string) (Erased, error) {
+	store, bus, tenant := b.Store, b.Bus, b.Tenant
 	var done Erased
 	worked := map[string]bool{} // agents
 	var last conversation.Version
@@ -118,7 +123,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	if err := storage.KeepErased(ctx, store, tenant, contextID); err != nil { // for what was said meanwhile: its entries are erased, too
 		return done, err
 	}
-	if err := eraseLog(ctx, store, tenant, contextID); err != nil {
+	if err := b.eraseLog(ctx, contextID); err != nil {
 		return done, err
 	}
 	// Running orchestrators must forget the conversation too, or it could get into the prompts or the log of a new one with the same id.
@@ -126,35 +131,6 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 		return done, fmt.Errorf("the running Cortex could not be notified: %w", err)
 	}
 	return done, note.end(ctx)
-}
-
-// eraseLog erases the log of a conversation, and then what says where its events are sent: nobody adds to that when the log is gone.
-func eraseLog(ctx context.Context, store Store, tenant, contextID string) error {
-	notes, ok := store.(storage.Notes)
-	if !ok {
-		return store.Erase(ctx, tenant, contextID)
-	}
-	type beside struct{ kind, key string }
-	var all []beside // listed before a new conversation with this id can have some
-	for _, kind := range []string{storage.NotePush, storage.NoteReply, storage.NoteSent} {
-		for n, err := range notes.Notes(ctx, tenant, kind) {
-			if err != nil {
-				return err
-			}
-			if i := strings.LastIndexByte(n.Key, '.'); i >= 0 && n.Key[:i] == contextID {
-				all = append(all, beside{kind, n.Key})
-			}
-		}
-	}
-	if err := store.Erase(ctx, tenant, contextID); err != nil {
-		return err
-	}
-	for _, n := range all {
-		if err := notes.DeleteNote(ctx, tenant, n.kind, n.key, 0); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // beganAnew reports whether a conversation, whose last entry was last, is another one by now: this process was frozen for so long that another one has

@@ -105,6 +105,7 @@ func sweepRetained(
 		}
 	}
 	deleted, files := 0, &uploads{bus: bus, tenant: tenant, clock: clock}
+	batch := &erase.Batch{Store: store, Bus: bus, Tenant: tenant}
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
 		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
@@ -131,7 +132,7 @@ func sweepRetained(
 		}
 		if err == nil {
 			if err = datadir.Forget(data, tenant, info.ContextID); err == nil { // first: the next sweep does not know of what is deleted
-				_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
+				_, err = batch.Conversation(ctx, info.ContextID)
 			}
 		}
 		switch {

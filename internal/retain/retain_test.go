@@ -348,3 +348,70 @@ func TestFinishDeletions(t *testing.T) {
 		t.Errorf("the question of a deleted conversation is left: %v", err)
 	}
 }
+
+// counted counts the notes that are listed.
+type counted struct {
+	*memstore.Store
+	notes int
+}
+
+func (s *counted) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storage.Note, error] {
+	return func(yield func(storage.Note, error) bool) {
+		for n, err := range s.Store.Notes(ctx, tenant, kind) {
+			s.notes++
+			if !yield(n, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *counted) NewNotes(ctx context.Context, tenant, kind string, since conversation.Version) ([]string, conversation.Version, error) {
+	keys, now, err := s.Store.NewNotes(ctx, tenant, kind, since)
+	s.notes += len(keys)
+	return keys, now, err
+}
+
+// TestSweepListsNotesOnce: what is beside conversations is listed once for all that are deleted together, and what comes meanwhile is deleted too.
+func TestSweepListsNotesOnce(t *testing.T) {
+	store, bus := &counted{Store: memstore.New()}, memory.New(nil)
+	defer bus.Close()
+	const all = 50
+	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	put := func(contextID, word string) {
+		t.Helper()
+		if _, err := store.PutNote(t.Context(), "", storage.NotePush, storage.Note{Key: contextID + "." + word}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range all {
+		id := fmt.Sprint("c", i)
+		addTurn(t, store, id, now.Add(-31*day), true)
+		put(id, "a")
+	}
+	late := lateNotes{counted: store, put: func(contextID string) { put(contextID, "late") }}
+	n, err := sweepRetained(t.Context(), late, bus, "", t.TempDir(), quartz(func() time.Time { return now }, 30*day), slog.New(slog.DiscardHandler))
+	if n != all || err != nil {
+		t.Errorf("%d conversations of %d are deleted, %v", n, all, err)
+	}
+	if got := store.notes; got != 2*all {
+		t.Errorf("%d notes are listed, want the %d that there were and those that came", got, all)
+	}
+	for n := range store.Store.Notes(t.Context(), "", storage.NotePush) {
+		t.Errorf("the note %s is left", n.Key)
+	}
+}
+
+// lateNotes is a store in which somebody puts a note beside a conversation while that is deleted.
+type lateNotes struct {
+	*counted
+	put func(contextID string)
+}
+
+func (s lateNotes) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
+	v, err := s.counted.PutNote(ctx, tenant, kind, n)
+	if kind == storage.NoteDeletion && err == nil {
+		s.put(n.Key)
+	}
+	return v, err
+}
