@@ -28,15 +28,42 @@ type overfull struct {
 // isFull reports whether accepting c with this content, which may be new, would exceed a limit. It logs that from time to time. r.mu is held.
 func (r *Registry) isFull(c *transport.Card, is *content, isNew bool) bool {
 	a := r.agents[c.AgentID]
+	more := 0
+	if isNew {
+		more = is.size - r.given(c)
+	}
 	switch {
 	case a == nil && len(r.agents) >= maxAgents:
 	case a != nil && a.instances[c.Instance] == nil && len(a.instances) >= maxInstances:
-	case isNew && (r.bytes+is.size > maxBytes || a != nil && a.bytes+is.size > maxBytesOf):
+	case more > 0 && (r.bytes+more > maxBytes || a != nil && a.bytes+more > maxBytesOf):
 	default:
 		return false
 	}
 	r.ignore(c)
 	return true
+}
+
+// former returns the card that the instance which announces c has had until now, or nil: it stays in force where there is no room for another one, so that
+// the agent is not lost. r.mu is held.
+func (r *Registry) former(c *transport.Card) *content {
+	if a := r.agents[c.AgentID]; a != nil && a.instances[c.Instance] != nil {
+		return a.instances[c.Instance].content
+	}
+	return nil
+}
+
+// given returns how many bytes are freed when the instance that announces c gets another card. r.mu is held.
+func (r *Registry) given(c *transport.Card) int {
+	former := r.former(c)
+	if former == nil {
+		return 0
+	}
+	for id, in := range r.agents[c.AgentID].instances {
+		if id != c.Instance && in.content == former {
+			return 0
+		}
+	}
+	return former.size
 }
 
 // hostsFull reports whether the host that c announces would be one too many. r.mu is held.

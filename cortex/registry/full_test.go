@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -130,6 +131,72 @@ func TestMemoryOfKeptCardsIsBounded(t *testing.T) {
 		l.stop()
 		if got := len(s.notes); got != 250 {
 			t.Errorf("%d notes are left of 250: those of agents for whom there is no room stay", got)
+		}
+	})
+}
+
+// TestFormerCardStays: an agent with another card for which there is no room keeps the one that it has had, and a card that is no larger has room.
+func TestFormerCardStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry.New(registry.Config{})
+		say := func(id, text string) string {
+			heartbeat := time.Duration(0)
+			if id == "changes" {
+				heartbeat = 10 * time.Second
+			}
+			r.Apply(&transport.Event{ID: "c", From: id, Payload: &transport.Card{
+				AgentID: id, Instance: "1", Heartbeat: heartbeat, Card: &a2a.AgentCard{Name: id, Description: text},
+			}})
+			a, ok := r.Snapshot().Get(id)
+			if !ok {
+				return "nothing"
+			}
+			return a.Card.Description[:1]
+		}
+		long := strings.Repeat("x", 1<<20)
+		say("changes", "1"+long[:1000])
+		for i := range 127 {
+			say(fmt.Sprint("agent", i), long)
+		}
+		if got := say("late", "1"+long); got != "nothing" {
+			t.Errorf("there is room for more: %s", got)
+		}
+		for range 10 { // it lives on
+			time.Sleep(10 * time.Second)
+			r.Sweep(time.Now())
+			if got := say("changes", "2"+long+long); got != "1" {
+				t.Fatalf("with a card for which there is no room, the agent has %s, want the former one", got)
+			}
+		}
+		if lines := r.Trouble(); len(lines) != 1 || !strings.Contains(lines[0], `"changes"`) {
+			t.Errorf("Trouble = %q, want the agent whose card is ignored", lines)
+		}
+		if got := say("changes", "3"+long[:1000]); got != "3" {
+			t.Errorf("with a card that is no larger, it has %s", got)
+		}
+		if got := say("agent0", "4"+long[1:]); got != "4" {
+			t.Errorf("with another card of the same size, a large one has %s", got)
+		}
+	})
+}
+
+// asking is a part of a card that reads the registry when it is encoded.
+type asking struct{ r *registry.Registry }
+
+func (a asking) MarshalJSON() ([]byte, error) {
+	a.r.Trouble()
+	return []byte(`"x"`), nil
+}
+
+// TestCardsArePackedBeside: readers of the registry do not wait for a card that takes long to encode.
+func TestCardsArePackedBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry.New(registry.Config{})
+		r.Apply(&transport.Event{ID: "c", From: "a", Payload: &transport.Card{AgentID: "a", Instance: "1", Card: &a2a.AgentCard{
+			Name: "a", Capabilities: a2a.AgentCapabilities{Extensions: []a2a.AgentExtension{{URI: "urn:x", Params: map[string]any{"x": []any{asking{r}}}}}},
+		}}})
+		if _, ok := r.Snapshot().Get("a"); !ok {
+			t.Error("the agent is not known")
 		}
 	})
 }

@@ -247,15 +247,21 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 		return nil
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
 	known := r.known(c.AgentID, hash)
+	r.mu.Unlock()
 	isNew := known == nil
 	if isNew {
-		known = newContent(c.Card, hash)
+		known = newContent(c.Card, hash) // which takes long, and changes are made one after the other anyway
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
 	if r.isFull(c, known, isNew) {
-		return nil
+		former := r.former(c)
+		if former == nil {
+			return nil
+		}
+		known, hash = former, former.hash
 	}
 	retained, seen := !r.isSynced(), r.heardAt(e, now)
 	a := r.agent(c.AgentID)
