@@ -56,6 +56,8 @@ type agent struct {
 	skills []string
 	texts  []text
 	titles []title
+	room   int // how many terms its card may have, and how many of them are left
+	left   int
 	// All words and pairs of the card, then all parts of words, each ordered by their hashes, with their weights.
 	terms, grams             []uint32
 	termWeights, gramWeights []float32
@@ -96,8 +98,9 @@ type part struct {
 	weight float64
 }
 
-func readCard(r *reader, from *a2a.AgentCard) *card {
-	c := &card{left: maxFeatures}
+// readCard parses a card, up to so many terms.
+func readCard(r *reader, from *a2a.AgentCard, room int) *card {
+	c := &card{left: room}
 	if from == nil {
 		return c
 	}

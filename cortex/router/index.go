@@ -11,10 +11,18 @@ import (
 // Fits is the score from which an agent is considered to fit a request, for any set of agents.
 const Fits = 0.5
 
+// Bounds of what the cards of all agents take, in terms: one that no other card has takes about 100 bytes.
+const (
+	maxTermsOfAll = 8_000_000
+	partOfAll     = 1000 // a card has at most one part in so many of what is left
+	leastOfCard   = 256  // but so many in any case, which are those of its name and its first texts
+)
+
 // Options configures New. The zero value is valid.
 type Options struct {
 	Now      func() time.Time // the clock by which evidence decays; nil is time.Now
 	MaxItems int              // maximum number of items of evidence of all agents together; 0 is 1,048,576
+	MaxTerms int              // about the maximum number of terms of all cards together; 0 is 8,000,000
 }
 
 // Index finds the agents that fit a request. All methods are safe for concurrent use.
@@ -34,15 +42,16 @@ type Index struct {
 	byName  map[string][]string // ids by their lower-case form
 	learned map[string][]Evidence
 	items   int // of all evidence
+	terms   int // of all cards
 
-	maxItems int
+	maxItems, maxTerms int
 }
 
 // New returns an empty Index. o may be nil.
 func New(o *Options) *Index {
 	x := &Index{
 		now: time.Now, seed: maphash.MakeSeed(), reader: newReader(), agents: map[string]*agent{}, byName: map[string][]string{},
-		learned: map[string][]Evidence{}, maxItems: maxItems, vocab: vocab{ids: map[uint64]uint32{}, learned: map[uint32][]posting{}},
+		learned: map[string][]Evidence{}, maxItems: maxItems, maxTerms: maxTermsOfAll, vocab: vocab{ids: map[uint64]uint32{}, learned: map[uint32][]posting{}},
 	}
 	if o != nil && o.Now != nil {
 		x.now = o.Now
@@ -50,25 +59,35 @@ func New(o *Options) *Index {
 	if o != nil && o.MaxItems > 0 {
 		x.maxItems = o.MaxItems
 	}
+	if o != nil && o.MaxTerms > 0 {
+		x.maxTerms = o.MaxTerms
+	}
 	x.pool.New = func() any { return &scratch{reader: newReader()} }
 	return x
 }
 
-// Put adds an agent, or replaces its card; a card with the same content costs next to nothing. Put neither retains nor modifies the card.
+// Put adds an agent, or replaces its card; a card with the same content costs next to nothing. Put neither retains nor modifies the card. Of a long card
+// only the beginning is used; where there are very many terms of others already, also of one that is not so long.
 func (x *Index) Put(id string, card *a2a.AgentCard) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	was, print := x.agents[id], x.print(card)
-	if was != nil && was.print == print {
+	left := x.maxTerms - x.terms
+	if was != nil {
+		left += was.room - was.left
+	}
+	room := min(max(left/partOfAll, leastOfCard), maxFeatures)
+	if was != nil && was.print == print && (was.left > 0 || room <= was.room) { // there may be room by now for more of it
 		return
 	}
-	c := readCard(x.reader, card)
+	c := readCard(x.reader, card, room)
 	ls := x.lessons(was, c.skills, x.learned[id])
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.hold(ls)
 	x.drop(id)
-	a := &agent{id: id, print: print, skills: c.skills}
+	a := &agent{id: id, print: print, skills: c.skills, room: room, left: c.left}
+	x.terms += room - c.left
 	if n := len(x.free); n > 0 {
 		a.slot = x.free[n-1]
 		x.free = x.free[:n-1]
@@ -125,6 +144,7 @@ func (x *Index) drop(id string) {
 	}
 	x.forget(a)
 	x.empty(a)
+	x.terms -= a.room - a.left
 	x.slots[a.slot] = nil
 	x.free = append(x.free, a.slot)
 	delete(x.agents, id)
