@@ -75,8 +75,9 @@ type Bus struct {
 	backlogs  backlogs
 	lives     *lives
 	peers     peers
-	dialed    atomic.Bool // Dial has succeeded
-	anonymous bool        // connected without credentials
+	dialed    atomic.Bool   // Dial has succeeded
+	rolled    atomic.Uint64 // see beginNewBlock
+	anonymous bool          // connected without credentials
 
 	held     told        // that no work is to be done
 	refused  told        // what is refused for want of room

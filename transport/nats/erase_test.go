@@ -125,3 +125,35 @@ func TestEraseOverRestart(t *testing.T) {
 		t.Errorf("what is left in the inbox: %v, want ErrNotFound", err)
 	}
 }
+
+// TestEraseManyRollsOnce: a new file begins for a deletion when something was stored since the last one, and not for each of many.
+func TestEraseManyRollsOnce(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	erase := func() (stored uint64) {
+		t.Helper()
+		last := func() uint64 {
+			s, err := b.js.Stream(t.Context(), inboxStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.CachedInfo().State.LastSeq
+		}
+		before := last()
+		if err := b.Erase(t.Context(), "", "c"); err != nil {
+			t.Fatal(err)
+		}
+		return last() - before
+	}
+	if n := erase(); n == 0 {
+		t.Error("the first deletion begins no new file")
+	}
+	for range 3 {
+		if n := erase(); n != 0 {
+			t.Errorf("%d messages are stored for a deletion after which there is nothing new", n)
+		}
+	}
+	publish(t, b, transport.Inbox("", "away"), "c", "secret")
+	if n := erase(); n == 0 {
+		t.Error("a deletion of what was stored since begins no new file")
+	}
+}
