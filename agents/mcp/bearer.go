@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -187,7 +189,7 @@ func newAuthClient(server *url.URL) *http.Client {
 		dialer := &net.Dialer{Timeout: 10 * time.Second}
 		dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
-			if err != nil || !publicnet.Is(at.Addr()) && !inside(ctx, server.Hostname()) {
+			if err != nil || !publicnet.Is(at.Addr()) && !inside(ctx, server, t.TLSClientConfig) {
 				return fmt.Errorf("%s is an address of this network, and the server is outside", address)
 			}
 			return nil
@@ -205,8 +207,19 @@ func newAuthClient(server *url.URL) *http.Client {
 	}
 }
 
-// inside reports whether a host has private addresses only.
-func inside(ctx context.Context, host string) bool {
-	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	return err == nil && !slices.ContainsFunc(all, publicnet.Is)
+// inside reports whether a server is in this network: it is this machine, or shows its certificate at an address that is not of the internet. What its name
+// is resolved to says nothing, since its owner may answer each lookup as they like.
+func inside(ctx context.Context, server *url.URL, config *tls.Config) bool {
+	if server.Scheme != "https" { // which is for this machine only
+		return publicnet.IsLoopback(server.Hostname())
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", net.JoinHostPort(server.Hostname(), cmp.Or(server.Port(), "443")))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	return err == nil && !publicnet.Is(at.Addr())
 }

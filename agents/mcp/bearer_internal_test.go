@@ -1,11 +1,17 @@
 package mcp
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // TestAuthClientStaysOutside checks that a server elsewhere cannot have a private address asked.
@@ -23,6 +29,74 @@ func TestAuthClientStaysOutside(t *testing.T) {
 		}
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("for %s: %v, want %q", server, err, want)
+		}
+	}
+}
+
+// resolveHere has each name lead to this machine until the test ends.
+func resolveHere(t *testing.T) {
+	t.Helper()
+	l, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := net.DefaultResolver
+	t.Cleanup(func() {
+		net.DefaultResolver = before
+		_ = l.Close()
+	})
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", l.LocalAddr().String())
+	}}
+	go func() {
+		b := make([]byte, 1500)
+		for {
+			n, from, err := l.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(b[:n]) != nil {
+				continue
+			}
+			m.Response, m.Additionals = true, nil
+			for _, q := range m.Questions {
+				if q.Type == dnsmessage.TypeA {
+					head := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
+					m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}})
+				}
+			}
+			if answer, err := m.Pack(); err == nil {
+				_, _ = l.WriteTo(answer, from)
+			}
+		}
+	}()
+}
+
+// TestNamesThatLeadElsewhere checks that a server is not inside because its name is resolved to a private address, as its owner may have it in between: it has to show its
+// certificate there.
+func TestNamesThatLeadElsewhere(t *testing.T) {
+	resolveHere(t)
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	server := httptest.NewTLSServer(http.NotFoundHandler()) // its certificate is of example.com
+	defer server.Close()
+	own, ok := server.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatal("a client without a transport")
+	}
+	port := server.Listener.Addr().(*net.TCPAddr).Port
+	for host, inside := range map[string]bool{"example.com": true, "elsewhere.test": false} {
+		c := newAuthClient(&url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: "/mcp"})
+		if tr, ok := c.Transport.(*http.Transport); ok {
+			tr.TLSClientConfig = &tls.Config{RootCAs: own.TLSClientConfig.RootCAs}
+		}
+		resp, err := c.Get(web.URL)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != inside {
+			t.Errorf("%s: %v, want it to be inside: %v", host, err, inside)
 		}
 	}
 }
