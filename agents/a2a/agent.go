@@ -61,9 +61,11 @@ type Agent struct {
 	changes chan agents.Change
 	look    chan struct{} // signals that the peer seems to be away
 	orphan  chan struct{} // signals that a task was left at the peer
-	journal *journal
-	path    string // of the kept card
-	pins    *pin.File
+
+	lastOrphan string // that was canceled, or tried; of cancelDue
+	journal    *journal
+	path       string // of the kept card
+	pins       *pin.File
 
 	mu   sync.Mutex
 	id   string

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
@@ -29,6 +32,8 @@ const (
 	askedFor    = records.Age - noDeadline // for a question of the peer
 	orphanFor   = 24 * time.Hour           // how long a peer that will not cancel a task is asked again
 	orphanTime  = 30 * time.Second         // for one attempt
+
+	orphansAtOnce = 4
 )
 
 // latest returns when nobody waits for a task any more, by this machine's clock.
@@ -190,41 +195,52 @@ func (a *Agent) cancelOrphans(ctx context.Context) {
 	}
 }
 
-// cancelDue cancels the orphans that there are, and reports whether one is left.
+// cancelDue cancels the orphans that there are, and reports whether one is left. Some are canceled at the same time, as the peer may not answer for one of them only. When
+// it seems to be away, no others are begun, which would wait as long for nothing: they come first the next time.
 func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 	entries, err := os.ReadDir(a.journal.open.Dir)
 	if err != nil {
 		a.log.Warn("tasks that were left are not canceled", "err", err)
 		return false
 	}
-	for _, e := range entries {
-		if a.isBusy(e.Name()) {
-			continue
-		}
+	next := slices.IndexFunc(entries, func(e os.DirEntry) bool { return e.Name() > a.lastOrphan })
+	var all errgroup.Group
+	all.SetLimit(orphansAtOnce)
+	var some, away atomic.Bool // are left; the peer is
+	for _, e := range slices.Concat(entries[max(next, 0):], entries[:max(next, 0)]) {
 		r := &record{}
 		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.Dir, e.Name()), maxRecord, r)
-		if ok && time.Now().Before(r.Until) {
+		if a.isBusy(e.Name()) || ok && time.Now().Before(r.Until) {
 			continue // it may be delivered again
 		}
-		done := !ok || err != nil
-		if !done {
-			calling, stop := context.WithTimeout(ctx, orphanTime)
-			done, err = (&work{a: a, t: &agents.Task{}, r: r}).cancel(calling)
-			stop()
+		if away.Load() || ctx.Err() != nil {
+			some.Store(true)
+			break
 		}
-		if away, _ := isAway(err); !done && away || ctx.Err() != nil {
-			return true // all others would wait as long for nothing
-		}
-		if !done {
-			left = true
-			continue
-		}
-		if err != nil {
-			a.log.Warn("task that was left is not canceled", "err", err)
-		}
-		a.drop(e.Name())
+		a.lastOrphan = e.Name()
+		all.Go(func() error {
+			done := !ok || err != nil
+			if !done {
+				calling, stop := context.WithTimeout(ctx, orphanTime)
+				defer stop()
+				done, err = (&work{a: a, t: &agents.Task{}, r: r}).cancel(calling)
+			}
+			if !done {
+				some.Store(true)
+				if is, _ := isAway(err); is {
+					away.Store(true)
+				}
+				return nil
+			}
+			if err != nil {
+				a.log.Warn("task that was left is not canceled", "err", err)
+			}
+			a.drop(e.Name())
+			return nil
+		})
 	}
-	return left
+	_ = all.Wait() // they return no errors
+	return some.Load()
 }
 
 func (a *Agent) isBusy(name string) bool {

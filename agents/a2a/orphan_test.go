@@ -3,11 +3,14 @@ package a2a_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -272,6 +275,75 @@ func TestCancelOfTroubledPeer(t *testing.T) {
 	}
 	if left := a.CancelDue(t.Context()); left || len(p.cancels()) != 2 || opened(t, dir) != 0 {
 		t.Errorf("again: left: %v; canceled: %q, and %d tasks are open", left, p.cancels(), opened(t, dir))
+	}
+}
+
+// TestCancelsThatAreNotAnswered cancels tasks of a peer that answers for some of them only, or drops the connection instead: those hold up no others for ever, and none
+// that is canceled at the same time.
+func TestCancelsThatAreNotAnswered(t *testing.T) {
+	for name, test := range map[string]struct {
+		bad    int
+		hangs  bool
+		rounds int
+	}{
+		"one hangs":             {1, true, 1},
+		"many drop connections": {6, false, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const tasks = 8
+			p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+			a := open(t, dir, &peers.Peer{URL: p.server.URL})
+			for i := range tasks {
+				ctx, stop := context.WithCancelCause(t.Context())
+				ended := make(chan outcome, 1)
+				go func() {
+					ended <- give(ctx, a, given{id: fmt.Sprint(i), message: fmt.Sprint(i), text: "wait here", deadline: time.Now().Add(-2 * time.Hour)})
+				}()
+				eventually(t, "the task is named", func() bool { return named(t, dir) == i+1 })
+				stop(agents.ErrStopping)
+				<-ended
+			}
+			var mu sync.Mutex
+			bad := map[string]bool{} // the tasks that were asked for first
+			next := p.handler
+			p.mu.Lock()
+			p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				b, err := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(b))
+				var call struct {
+					Method string
+					Params struct{ ID string }
+				}
+				if err == nil && json.Unmarshal(b, &call) == nil && call.Method == "CancelTask" {
+					mu.Lock()
+					if len(bad) < test.bad {
+						bad[call.Params.ID] = true
+					}
+					is := bad[call.Params.ID]
+					mu.Unlock()
+					if is && test.hangs {
+						<-r.Context().Done()
+					}
+					if is {
+						panic(http.ErrAbortHandler)
+					}
+				}
+				next.ServeHTTP(w, r)
+			})
+			p.mu.Unlock()
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for range test.rounds {
+					a.CancelDue(ctx)
+				}
+			}()
+			eventually(t, "all others are canceled", func() bool { return len(p.cancels()) == tasks-test.bad })
+			stop()
+			<-ended
+		})
 	}
 }
 
