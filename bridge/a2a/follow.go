@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -122,8 +123,13 @@ func (f *follower) begin(ctx context.Context) {
 
 // send sends the message of b, and follows its turn to its answer.
 func (f *follower) send(ctx context.Context, b *begun) error {
-	own := *f.c.Client
+	own, over, ok := f.s.sender(ctx, f.c, b)
+	if !ok {
+		return f.s.notSent(ctx, f.c, b, cmp.Or(ctx.Err(), errBusy))
+	}
+	defer over()
 	own.OnSent = func(*transport.Event) {
+		over()
 		f.s.sent(b)
 		f.text.of, f.text.begun = b.x.turn, true // nothing is missed
 		f.begin(ctx)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
 
@@ -128,6 +130,19 @@ func (s *Server) Hold(ctx context.Context, n int) bool {
 	defer c.held.mu.Unlock()
 	c.held.asked += int64(n)
 	return true
+}
+
+// sender returns the client that sends the message of b. A large one waits until the one before it of its sender is stored, and over is called for it then: few large
+// messages at a time are on their way to the store, and what Cortex says to agents would wait behind all of somebody with many connections. It returns false when that
+// takes too long.
+func (s *Server) sender(ctx context.Context, c *caller, b *begun) (own client.Client, over func(), ok bool) {
+	if b.size <= httpserver.LargeBody {
+		return *c.Client, func() {}, true
+	}
+	if !s.sending.Take(ctx, c.user(), 1) {
+		return client.Client{}, nil, false
+	}
+	return *c.Client, sync.OnceFunc(func() { s.sending.Give(c.user(), 1) }), true
 }
 
 // Done is to be called when a call whose context is from [Server.With] has been answered to its end.

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
@@ -123,6 +125,67 @@ func TestDecoding(t *testing.T) {
 		isOver("one while it waits", get("ada", large), true)
 		leave()
 		<-asks
+	})
+}
+
+// heldBus is a bus that stores messages only when it is told to.
+type heldBus struct {
+	*memory.Bus
+	came chan *transport.Event
+	goOn chan struct{}
+}
+
+func (b *heldBus) Publish(ctx context.Context, topic transport.Topic, e *transport.Event) error {
+	if topic.Kind == transport.KindInbox {
+		b.came <- e
+		select {
+		case <-b.goOn:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return b.Bus.Publish(ctx, topic, e)
+}
+
+// TestSending checks that a user's large messages are stored one after the other, whether their answers are awaited or not, which keeps nobody else and no small message
+// waiting.
+func TestSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := &heldBus{memory.New(nil), make(chan *transport.Event, 10), make(chan struct{})}
+		defer bus.Close()
+		s := New(Config{Client: &client.Client{Transport: bus}, Store: memstore.New()})
+		ctx, leave := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		send := func(user string, size int, returns bool) {
+			calls.Go(func() {
+				ctx := s.With(ctx, user, "")
+				defer s.Done(ctx)
+				m := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(strings.Repeat("x", size)))
+				if !s.Hold(ctx, size) {
+					t.Error("there is no room for a message")
+				}
+				_, _ = s.SendMessage(ctx, &a2a.SendMessageRequest{Message: m, Config: &a2a.SendMessageConfig{ReturnImmediately: returns}}) // nobody answers it
+			})
+			synctest.Wait()
+		}
+		check := func(what string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if n := len(bus.came); n != want {
+				t.Errorf("%s: %d messages are on their way to the store or there, want %d", what, n, want)
+			}
+		}
+		for _, returns := range []bool{false, true, false, true} {
+			send("user:ada", 100_000, returns)
+		}
+		check("four large ones of a user", 1)
+		send("user:ada", 100, true)
+		send("user:bob", 100_000, false)
+		check("with a small one, and somebody else's", 3)
+		close(bus.goOn)
+		check("when nothing is held", 6)
+		leave()
+		calls.Wait()
 	})
 }
 

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -367,6 +368,9 @@ func (s *Server) enter(c *caller) error {
 	return nil
 }
 
+// errBusy is for a large message that would wait too long for those before it.
+var errBusy = fmt.Errorf("%w: large messages are sent one after the other", transport.ErrFull)
+
 const (
 	pollFirst = 5 * time.Millisecond
 	pollMost  = time.Second
@@ -375,7 +379,13 @@ const (
 
 // submit sends a message, and returns its task as soon as the log has it, or after storeTime.
 func (s *Server) submit(ctx context.Context, c *caller, b *begun) (*record, error) {
-	if _, err := c.Send(ctx, b.m); err != nil {
+	own, over, ok := s.sender(ctx, c, b)
+	if !ok {
+		return nil, s.notSent(ctx, c, b, cmp.Or(ctx.Err(), errBusy))
+	}
+	_, err := own.Send(ctx, b.m)
+	over()
+	if err != nil {
 		return nil, s.notSent(ctx, c, b, err)
 	}
 	s.sent(b)

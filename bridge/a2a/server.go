@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ type Server struct {
 	large     budget
 	arriving  *httpserver.Room // for bodies of requests
 	decoding  *httpserver.Room // for those that are large
+	sending   *httpserver.Room // for large messages on their way to the store
 
 	mu    sync.Mutex
 	cards recent.Cache[string, seenCard]
@@ -63,6 +65,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, outbox: newOutbox(&cfg), answering: budget{most: mostAnswered, own: ownAnswered}, asking: budget{most: mostAsked, own: ownAsked},
 		beginning: budget{most: mostBeginning, own: ownBeginning}, large: budget{most: mostLarge, own: 1},
 		arriving: httpserver.NewRoom(mostArriving, ownArriving), decoding: httpserver.NewTurns(),
+		sending: httpserver.NewRoom(math.MaxInt64, 1),
 	}
 }
 
