@@ -80,7 +80,8 @@ type Console struct {
 	feed      *feed // nil: the store has no journal
 	room      *httpserver.Room
 	pages     *httpserver.Room // for conversations that are being read
-	kept      *httpserver.Room // for what streams keep of them
+	kept      *httpserver.Room // for what live pages keep of them
+	readings  readings
 }
 
 //go:embed static

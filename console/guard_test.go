@@ -14,12 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/console"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // status sends a request with these headers, which are pairs, and returns the status and the body.
@@ -308,16 +311,26 @@ func TestManyStreams(t *testing.T) {
 	}
 }
 
-// TestStreamsOfLongConversations opens so many streams of a long conversation that they would fill the memory: some are refused in words, until others are
+// TestStreamsOfLongConversations opens so many streams of long conversations that they would fill the memory: some are refused in words, until others are
 // closed.
 func TestStreamsOfLongConversations(t *testing.T) {
 	w := newWorld(t)
-	for range 4 {
-		w.ask("x", strings.Repeat("long ", 180_000))
-	}
 	b := w.browser()
+	made := 0
 	open := func() (kept bool, body io.Closer) {
-		r, err := b.Get(w.url + "c/x/events")
+		id, last := fmt.Sprint("x", made), conversation.Version(0)
+		made++
+		for i := range uint64(4) { // pages of one conversation share what is kept of it
+			turn := fmt.Sprint("m", i)
+			m := &a2a.Message{ID: turn, ContextID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(strings.Repeat("long ", 180_000))}}
+			v, err := w.store.Append(t.Context(), "", id, last, &conversation.Entry{
+				Seq: i + 1, Time: time.Now(), Turn: turn, Cause: &transport.Event{ID: turn, From: "user", ContextID: id, Payload: m},
+				Decision: &llm.Decision{Kind: llm.KindRespond, Say: strings.Repeat("long ", 180_000)},
+			})
+			must(t, err)
+			last = v
+		}
+		r, err := b.Get(w.url + "c/" + id + "/events")
 		must(t, err)
 		lines := bufio.NewScanner(r.Body)
 		lines.Buffer(nil, 4<<20)

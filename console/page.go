@@ -112,6 +112,16 @@ func (c *Console) enterPage(ctx context.Context, w http.ResponseWriter, who Pers
 	return func() { c.pages.Give(who.User, int64(n)) }, nil
 }
 
+// enterStore waits until a live page of somebody may read a part of the store, until leave is called.
+func (c *Console) enterStore(ctx context.Context, user string) (leave func(), err error) {
+	for !c.pages.Take(ctx, user, 2*maxShown) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return func() { c.pages.Give(user, 2*maxShown) }, nil
+}
+
 // again returns the address of a page that shows what is open, for a browser without JavaScript to load soon, or nothing. A browser that is told to
 // load the address where it is, with its fragment, only scrolls there, so the query differs each time.
 func again(r *http.Request, open bool) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -35,7 +36,7 @@ const (
 	maxProgress  = 300                   // of a line of progress, in characters
 	maxLineBytes = 8 * maxProgress       // of its text, in bytes, before it is cleaned
 	maxLiveText  = 256 << 10             // of an answer that is being written, in bytes
-	maxEarly     = 64                    // agents whose progress waits for the log
+	maxEarly     = 64                    // tasks whose progress waits for the log
 )
 
 // stream sends the events of one conversation to one browser.
@@ -44,14 +45,14 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	who     Person
-	turns   *view.Turns
+	reading *reading
+	at      conversation.Version // up to which the browser has the conversation
 	live    chan *transport.Event
-	kept    int64         // bytes that it has room for
 	waiting atomic.Int64  // bytes of what is shown of the events in live
 	behind  chan struct{} // closed when live has overflowed
 	deltas  []*deltaEvent // not sent yet
 	written map[string]int
-	early   map[string]progressEvent // by agent: what it said last of a task that the log does not have yet
+	early   recent.Shares[string, a2a.TaskID, string] // by agent and task: what it said last of a task that the log does not have yet
 }
 
 // Events as a browser gets them.
@@ -93,10 +94,10 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	s := &stream{
-		c: c, w: w, control: http.NewResponseController(w), who: who, turns: view.NewTurns(c.cfg.Client.Tenant, id, view.Keep{Turns: maxTurns, Text: maxText, All: maxLive}),
-		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int), early: make(map[string]progressEvent),
+		c: c, w: w, control: http.NewResponseController(w), who: who, reading: c.readings.enter(c, who, id), at: after,
+		live: make(chan *transport.Event, maxBehind), behind: make(chan struct{}), written: make(map[string]int),
 	}
-	defer func() { c.kept.Give(who.User, s.kept) }()
+	defer c.readings.leave(s.reading)
 	if err := s.begin(); err != nil {
 		return nil //nolint:nilerr // the browser is gone
 	}
@@ -117,9 +118,11 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request, who Person) err
 			heard.Do(func() { close(s.behind) })
 		})
 	})
-	switch err := s.run(ctx, after); {
+	switch err := s.run(ctx); {
 	case errors.Is(context.Cause(r.Context()), errLapsed):
 		_ = s.send("over", 0, struct{}{})
+	case errors.Is(err, errOther):
+		_ = s.send("resync", 0, struct{}{})
 	case err != nil && ctx.Err() == nil && !errors.Is(err, errGone):
 		_ = s.send("notice", 0, noticeEvent{Text: prompt.Clean(err.Error(), maxLine)})
 	}
@@ -160,12 +163,12 @@ func position(r *http.Request) (conversation.Version, error) {
 	return conversation.Version(n), nil
 }
 
-func (s *stream) run(ctx context.Context, after conversation.Version) error {
-	if err := s.catchUp(ctx, after); err != nil {
+func (s *stream) run(ctx context.Context) error {
+	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
-	if s.turns.Conversation.Version < after { // the conversation was deleted, and perhaps begun anew
-		return s.send("resync", 0, struct{}{})
+	if s.reading.version() < s.at { // the conversation was deleted, and perhaps begun anew
+		return errOther
 	}
 	flush, ping, poll := time.NewTimer(time.Hour), time.NewTicker(pingTime), time.NewTicker(pollTime)
 	defer flush.Stop()
@@ -186,7 +189,12 @@ func (s *stream) run(ctx context.Context, after conversation.Version) error {
 				return err
 			}
 		case <-poll.C:
-			if err := s.catchUp(ctx, s.turns.Conversation.Version); err != nil {
+			if s.reading.stale(pollTime / 2) { // no other page has read it
+				if err := s.reading.read(ctx); err != nil {
+					return err
+				}
+			}
+			if err := s.tell(); err != nil {
 				return err
 			}
 		case <-flush.C:
@@ -247,6 +255,9 @@ func shown(e *transport.Event) (*transport.Event, int64) {
 // hear handles a live event. Those that the log has, too, are the sign to read it.
 func (s *stream) hear(ctx context.Context, e *transport.Event) error {
 	own := e.From == transport.Cortex
+	if err := s.tell(); err != nil { // what another page has read: an event is shown in its turn
+		return err
+	}
 	switch p := e.Payload.(type) {
 	case *transport.Delta:
 		if !own {
@@ -282,36 +293,58 @@ func (s *stream) hear(ctx context.Context, e *transport.Event) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	if err := s.catchUp(ctx, s.turns.Conversation.Version); err != nil {
+	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
-	if m, ok := e.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleAgent && s.turns.Conversation.Turn(transport.MetaString(m, transport.MetaTurn)) == nil {
-		turn := transport.MetaString(m, transport.MetaTurn)
-		s.c.pending.without(s.turns.Conversation.ContextID, s.c.cfg.Now(), func(id string) bool { return id == turn })
-		if transport.MetaString(m, transport.MetaRequester) != s.who.User {
-			return nil // what others may not say here is for them
-		}
-		return s.send("notice", 0, noticeEvent{prompt.CleanText(transport.Text(m.Parts), maxText), "t-" + turn}) // the answer to a message that is in no log
+	m, ok := e.Payload.(*a2a.Message)
+	if !ok || m.Role != a2a.MessageRoleAgent {
+		return nil
 	}
-	return nil
+	turn := transport.MetaString(m, transport.MetaTurn)
+	if s.logged(turn) {
+		return nil
+	}
+	s.c.pending.without(s.reading.key.contextID, s.c.cfg.Now(), func(id string) bool { return id == turn })
+	if transport.MetaString(m, transport.MetaRequester) != s.who.User {
+		return nil // what others may not say here is for them
+	}
+	return s.send("notice", 0, noticeEvent{prompt.CleanText(transport.Text(m.Parts), maxText), "t-" + turn}) // the answer to a message that is in no log
+}
+
+// logged reports whether the log has a turn.
+func (s *stream) logged(turn string) bool {
+	s.reading.mu.RLock()
+	defer s.reading.mu.RUnlock()
+	return s.reading.turns.Conversation.Turn(turn) != nil
 }
 
 // show sends a turn that is answered before it is in the log: what it asked is known only if it was asked by way of this process.
 func (s *stream) show(id string, at time.Time) error {
-	if s.turns.Has(id) {
+	s.reading.mu.RLock()
+	has := s.reading.turns.Has(id)
+	pending := s.c.pending.without(s.reading.key.contextID, s.c.cfg.Now(), s.reading.turns.Has)
+	s.reading.mu.RUnlock()
+	if has {
 		return nil
 	}
 	t := &view.Turn{ID: id, Began: at, Text: "…"}
-	for _, one := range s.c.pending.without(s.turns.Conversation.ContextID, s.c.cfg.Now(), s.turns.Has) {
+	for _, one := range pending {
 		if one.ID == id {
 			t = one
 		}
 	}
-	html, err := fragment("turn", s.c.turnData(t, s.turns, s.who))
+	html, err := s.html(t)
 	if err != nil {
 		return err
 	}
 	return s.send("turn", 0, turnEvent{"t-" + id, html})
+}
+
+// html returns what is shown of a turn of the reading.
+func (s *stream) html(t *view.Turn) (string, error) {
+	s.reading.mu.RLock()
+	defer s.reading.mu.RUnlock()
+	return fragment("turn", s.c.turnData(t, s.reading.turns, s.who))
 }
 
 // delta adds a piece of an answer to those that are sent next.
@@ -344,32 +377,30 @@ func (s *stream) progress(e *transport.Event, id a2a.TaskID, text string) error 
 	if text = prompt.Clean(text, maxProgress); text == "" {
 		return nil
 	}
-	t := s.turns.Conversation.Tasks[id]
+	s.reading.mu.RLock()
+	t := s.reading.turns.Conversation.Tasks[id]
+	known, own := t != nil, t != nil && t.Agent == e.From
+	s.reading.mu.RUnlock()
 	switch {
-	case t != nil && t.Agent == e.From:
+	case own:
 		return s.send("progress", 0, progressEvent{string(id), text})
-	case t != nil:
-		return nil
-	}
-	if _, ok := s.early[e.From]; ok || len(s.early) < maxEarly {
-		s.early[e.From] = progressEvent{string(id), text}
+	case !known:
+		s.early.Put(e.From, id, text, maxEarly)
 	}
 	return nil
 }
 
 // tellEarly sends what agents have said of tasks that the log did not have then.
-func (s *stream) tellEarly() error {
-	for from, p := range s.early {
-		t := s.turns.Conversation.Tasks[a2a.TaskID(p.Task)]
-		if t == nil {
-			continue
-		}
-		delete(s.early, from)
-		if t.Agent != from {
-			continue
-		}
-		if err := s.send("progress", 0, p); err != nil {
-			return err
+func (s *stream) tellEarly(tasks []view.Task) error {
+	for _, t := range tasks {
+		for _, from := range s.early.Owners(t.TaskID) {
+			text, _ := s.early.Take(from, t.TaskID)
+			if from != t.Agent {
+				continue
+			}
+			if err := s.send("progress", 0, progressEvent{string(t.TaskID), text}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -377,100 +408,51 @@ func (s *stream) tellEarly() error {
 
 // read waits until the stream may read a part of the store, until leave is called.
 func (s *stream) read(ctx context.Context) (leave func(), err error) {
-	for !s.c.pages.Take(ctx, s.who.User, 2*maxShown) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-	}
-	return func() { s.c.pages.Give(s.who.User, 2*maxShown) }, nil
+	return s.c.enterStore(ctx, s.who.User)
 }
 
-// catchUp reads the log from where the stream is, and sends the turns that have changed after a position. It waits for others that do so, as an event may
-// have all streams of a conversation read at once.
-func (s *stream) catchUp(ctx context.Context, after conversation.Version) error {
-	leave, err := s.read(ctx)
-	if err != nil {
+// catchUp reads what is new in the log, and sends the turns that have changed.
+func (s *stream) catchUp(ctx context.Context) error {
+	if err := s.reading.read(ctx); err != nil {
 		return err
 	}
-	leave = sync.OnceFunc(leave)
-	defer leave()
-	tenant, conv := s.c.cfg.Client.Tenant, s.turns.Conversation
-	changed := make(map[string]bool)
-	before := conv.Version
-	for e, err := range s.c.cfg.Store.Load(ctx, tenant, conv.ContextID, conv.Version) {
-		if err != nil {
-			return err
-		}
-		turns, err := s.turns.Add(e)
-		if err != nil {
-			return err
-		}
-		for _, t := range turns {
-			if e.Version > after {
-				changed[t.ID] = true
-			}
-		}
-	}
-	leave() // what others read does not wait for room to keep this
-	if conv.Version > before && !s.hold(ctx) {
-		return errKept
-	}
-	if len(changed) == 0 {
+	return s.tell()
+}
+
+// tell sends the turns that have changed after the position that the browser has, as far as the log was read.
+func (s *stream) tell() error {
+	if s.reading.version() <= s.at {
 		return nil
 	}
-	last := 0
-	for i, t := range s.turns.List {
-		if changed[t.ID] {
-			last = i
-		}
-	}
-	for i, t := range s.turns.List {
-		if !changed[t.ID] {
-			continue
-		}
-		if t.Answer != nil {
-			for key := range s.written {
-				delete(s.written, key)
-			}
-		}
-		html, err := fragment("turn", s.c.turnData(t, s.turns, s.who))
+	changed, to := s.reading.since(s.at)
+	for i, t := range changed {
+		html, err := s.html(t)
 		if err != nil {
 			return err
 		}
+		s.reading.mu.RLock()
+		answered := t.Answer != nil
+		var tasks []view.Task
+		for _, task := range t.Tasks {
+			tasks = append(tasks, task.Task)
+		}
+		s.reading.mu.RUnlock()
+		if answered {
+			clear(s.written)
+		}
 		at := conversation.Version(0) // only the last one of several completes the position
-		if i == last {
-			at = conv.Version
+		if i == len(changed)-1 {
+			at = to
 		}
 		if err := s.send("turn", at, turnEvent{"t-" + t.ID, html}); err != nil {
 			return err
 		}
+		if err := s.tellEarly(tasks); err != nil {
+			return err
+		}
 	}
-	return s.tellEarly()
-}
-
-// Bounds of what streams of long conversations keep of them in memory, in bytes.
-const (
-	mostKept = 256 << 20
-	ownKept  = 64 << 20 // of a person
-	freeKept = 64 << 10 // of a stream, which needs no room
-)
-
-var errKept = wrong{http.StatusTooManyRequests, "too many live pages of long conversations are open: close some"}
-
-// hold takes room for what the stream keeps of its conversation, and reports whether there is some.
-func (s *stream) hold(ctx context.Context) bool {
-	n := int64(s.turns.Weight())
-	if n <= freeKept {
-		n = 0
-	}
-	if n > s.kept && !s.c.kept.Take(ctx, s.who.User, n-s.kept) {
-		return false
-	}
-	if n < s.kept {
-		s.c.kept.Give(s.who.User, s.kept-n)
-	}
-	s.kept = n
-	return true
+	s.at = to
+	return nil
 }
 
 // send sends one event; at is the position in the log that the browser has with it, 0 for none.

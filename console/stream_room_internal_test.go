@@ -15,7 +15,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
-	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
@@ -40,12 +39,11 @@ func TestReadingEndsBeforeKeeping(t *testing.T) {
 		if !c.kept.Take(t.Context(), ada.User, ownKept) {
 			t.Fatal("there is no room to keep anything")
 		}
-		s := &stream{c: c, who: ada, turns: view.NewTurns("", "c", view.Keep{Turns: maxTurns, Text: maxText, All: maxLive})}
-		ctx, cancel := context.WithCancel(t.Context())
+		s := &stream{c: c, who: ada, reading: c.readings.enter(c, ada, "c")}
 		ended := make(chan error)
-		go func() { ended <- s.catchUp(ctx, 0) }()
+		go func() { ended <- s.catchUp(t.Context()) }()
 		synctest.Wait() // it waits to keep
-		if s.turns.Conversation.Seq != 1 {
+		if s.reading.version() == 0 {
 			t.Error("the log was not read")
 		}
 		now, cancelNow := context.WithCancel(t.Context())
@@ -55,7 +53,6 @@ func TestReadingEndsBeforeKeeping(t *testing.T) {
 		} else {
 			leave()
 		}
-		cancel()
 		if err := <-ended; !errors.Is(err, errKept) {
 			t.Errorf("catchUp = %v, want %v", err, errKept)
 		}
