@@ -104,3 +104,59 @@ func TestSystemSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("the page is:\n%s", text)
 	}
 }
+
+// TestLongNames logs in with a name as long as an address may be: it is beside nothing else, also in what a link asks; and one can log out on a phone.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("x", 64) + "@example.com"
+	w := newWorld(t, func(c *console.Config) {
+		c.Identify = func(token string) (console.Person, error) { return console.Person{User: "user:" + token}, nil }
+	})
+	p := newTab(t)
+	p.open(w.url + "login")
+	p.do(chromedp.SendKeys(chromedp.CSS("#token"), long+"\r"))
+	p.await("document.querySelector('.side')")
+	if !eval[bool](p, "document.querySelector('.foot form').getBoundingClientRect().right <= document.querySelector('.side').getBoundingClientRect().right") || !eval[bool](p, "(b => b.scrollWidth <= b.clientWidth)(document.querySelector('.foot button'))") {
+		t.Error("the name is wider than its column")
+	}
+	p.open(w.link())
+	p.says("Log in as an operator?")
+	p.picture("switch")
+	for _, width := range []int64{1280, 360} {
+		p.size(width, 760)
+		p.noOverflow()
+		if !eval[bool](p, "[...document.querySelectorAll('.login > *, .login a, .login button')].every(e => e.getBoundingClientRect().right <= document.querySelector('.login').getBoundingClientRect().right + 1)") {
+			t.Errorf("at %d px the name is beside the page", width)
+		}
+	}
+	p.do(chromedp.Click(chromedp.CSS(".login a.primary")))
+	p.await("document.querySelector('.side')")
+	p.picture("named")
+	p.size(360, 760)
+	p.noOverflow()
+	p.do(chromedp.Click(chromedp.CSS(".foot form button")))
+	p.says("Your token")
+}
+
+// TestTabsAreOnePerson has two tabs of a browser. When somebody else logs in with one, the other does not go on as the page of the first person, whose words
+// would be said in the name of the second; when they log out, it is live no more, and keeps what was typed.
+func TestTabsAreOnePerson(t *testing.T) {
+	w := newWorld(t, func(c *console.Config) {
+		c.Identify = func(token string) (console.Person, error) { return console.Person{User: "user:" + token}, nil }
+	})
+	one := newTab(t)
+	one.open(w.url + "login")
+	one.do(chromedp.SendKeys(chromedp.CSS("#token"), "ada\r"))
+	one.await("document.querySelector('.foot bdi')?.textContent === 'ada'")
+	ctx, end := chromedp.NewContext(one.ctx)
+	defer end()
+	must(t, chromedp.Do(ctx))
+	two := &tab{t: t, ctx: ctx}
+	two.open(w.url + "c/x")
+	two.await("document.querySelector('.foot bdi')?.textContent === 'ada'")
+	two.await("document.documentElement.classList.contains('live')")
+	one.do(chromedp.Click(chromedp.CSS(".foot form button")))
+	two.says("You are not logged in any more")
+	one.do(chromedp.SendKeys(chromedp.CSS("#token"), "bob\r"))
+	one.await("document.querySelector('.foot bdi')?.textContent === 'bob'")
+	two.await("document.querySelector('.foot bdi')?.textContent === 'bob'")
+}

@@ -101,9 +101,10 @@ export function talk(turns) {
     a.textContent = 'Log in again'
     bar.replaceChildren('You are not logged in any more: this page stays as it is now. ', a)
   }
+  const out = async () => (await fetch(location.href, { method: 'HEAD' }).catch(() => null))?.status === 401
+  document.addEventListener('left', async () => { if (await out()) over() }) // as another tab says
   async function closed() {
-    const answer = await fetch(location.href, { method: 'HEAD' }).catch(() => null)
-    if (answer?.status === 401) over()
+    if (await out()) over()
     else setTimeout(() => location.reload(), 3000)
   }
 

@@ -96,3 +96,15 @@ if (fold) narrow.addEventListener('change', () => { fold.open = !narrow.matches 
 talk(document.getElementById('turns'))
 for (const el of document.querySelectorAll('[data-reload]')) import('./reload.js').then(m => m.reload(el))
 if (document.querySelector('#activity[data-events]')) import('./activity.js').then(m => m.watch(document.getElementById('activity')))
+
+// The tabs of a browser share who is logged in: what another one still shows of somebody else would be answered in this person's name.
+const who = document.body.dataset.who
+if (who !== undefined) {
+  const tabs = new BroadcastChannel('cortex')
+  tabs.addEventListener('message', ({ data }) => {
+    if (data === who) return
+    if (data || !document.getElementById('turns')) location.reload()
+    else document.dispatchEvent(new Event('left'))
+  })
+  tabs.postMessage(who)
+}
