@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/roles":                 {"app/role", "internal/rest", "transport"},
 	"internal/disk":                  {},
 	"internal/llms":                  {"internal/document", "internal/keycommand", "internal/openfiles", "internal/usage", "llm", "llm/anthropic", "llm/gemini", "llm/middleware", "llm/openai", "llm/vertex", "llm/provider"},
-	"internal/datadir":               {"internal/document", "internal/home", "internal/llms", "internal/openfiles", "internal/rest", "cortex/budget", "agents", "agents/a2a", "agents/mcp", "agents/persona"},
+	"internal/datadir":               {"internal/disk", "internal/document", "internal/home", "internal/llms", "internal/openfiles", "internal/rest", "cortex/budget", "agents", "agents/a2a", "agents/mcp", "agents/persona"},
 	"internal/retain":                {"internal/datadir", "internal/erase", "internal/rest", "cortex/conversation", "cortex/storage", "transport"},
 	"internal/screen":                {"prompt", "repl"},
 	"internal/cli/typed":             {"internal/usage", "prompt"},

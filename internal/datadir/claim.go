@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/disk"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 )
@@ -43,6 +44,9 @@ func Take(ctx context.Context, data string) (*Claim, error) {
 	f, err := os.OpenFile(lockFile(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if openfiles.None(err) {
 		return nil, fmt.Errorf("the data folder %s: %w: %s", data, err, openfiles.Advice())
+	}
+	if disk.Full(err) {
+		return nil, fmt.Errorf("the data folder %s cannot be written: %w: %s, or choose another with --data", data, err, disk.FullText(data))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
@@ -197,6 +201,9 @@ func Make(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("the data folder %s cannot be written: choose another with --data", dir)
+	}
+	if disk.Full(err) {
+		return fmt.Errorf("data folder: %w: %s, or choose another with --data", err, disk.FullText(filepath.Dir(dir)))
 	}
 	if err != nil {
 		return fmt.Errorf("data folder: %w: choose another with --data", err)

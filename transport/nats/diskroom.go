@@ -39,7 +39,9 @@ type diskRoom struct {
 	auth  string // the folder of the server's keys; empty: none
 	dir   string
 	disk  func(dir string) (free, size uint64, err error)
-	log   *slog.Logger
+	// inodes says how many more files the disk may have, and whether these are too few.
+	inodes func(dir string, least uint64) (free uint64, few bool)
+	log    *slog.Logger
 
 	held      atomic.Pointer[string] // why no work is done; nil: it is done
 	shortText atomic.Pointer[string] // what is refused although work is done; nil: nothing

@@ -7,6 +7,7 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/cortex-orchestrator/cortex/internal/disk"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -64,8 +65,15 @@ func (r *diskRoom) hold(free, size uint64) {
 	case was != nil:
 		least += least / 4 // hysteresis
 	}
+	leastInodes := uint64(disk.LeastInodes / 2)
+	if was != nil {
+		leastInodes = disk.LeastInodes
+	}
+	inodes, few := r.inodes(r.dir, leastInodes)
 	if free >= least {
 		r.given = 0
+	}
+	if free >= least && !few {
 		if r.held.Swap(nil) != nil {
 			for _, i := range r.interceptors {
 				if i != nil {
@@ -78,8 +86,16 @@ func (r *diskRoom) hold(free, size uint64) {
 	}
 	why := fmt.Sprintf("no work is done, and what was accepted waits: the disk of the store has %s free, and %s are needed: make room there, or delete conversations (`cortex conversations delete`)",
 		transport.SizeText(int64(free)), transport.SizeText(int64(least)))
+	if few && free >= least {
+		why = "no work is done, and what was accepted waits: the store has " + disk.InodesText(inodes)
+	}
 	r.held.Store(&why)
-	if was == nil {
+	switch {
+	case was != nil:
+	case few && free >= least:
+		r.log.Warn("no work is done: the disk of the store can have hardly any more files", "inodes", inodes, "least", leastInodes,
+			"do", "remove files from the disk (`df -i` shows how many it may have)")
+	default:
 		attrs := []any{
 			"free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(least)),
 			"do", "make room on the disk, or delete conversations (`cortex conversations delete`)",

@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/cortex-orchestrator/cortex/internal/disk"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -212,6 +213,34 @@ func TestShortageIsToldToOthers(t *testing.T) {
 	b := outsider(t, n.srv, "")
 	defer b.hearRoom()()
 	eventually(t, "it is told", func() bool { return strings.HasPrefix(b.short(), "no new messages are taken") })
+}
+
+// TestFewInodes has the disk with much room for bytes and hardly any for files: no work is done, and everybody is told why, until there is room for both.
+func TestFewInodes(t *testing.T) {
+	var left atomic.Uint64
+	left.Store(disk.LeastInodes)
+	n := newNode(t, ServerOptions{
+		Listen: "127.0.0.1:0", disk: func(string) (uint64, uint64, error) { return 1 << 40, 1 << 40, nil },
+		inodes: func(_ string, least uint64) (uint64, bool) { return left.Load(), left.Load() < least },
+	})
+	left.Store(0)
+	n.srv.room.look()
+	b := outsider(t, n.srv, "")
+	defer b.hearRoom()()
+	eventually(t, "it is told", func() bool { return strings.Contains(b.held.now(), "no inodes left") })
+	if err := n.srv.room.forMessage(1); !errors.Is(err, transport.ErrFull) || !strings.Contains(err.Error(), "no inodes left") {
+		t.Errorf("a message without inodes: %v, want ErrFull and why", err)
+	}
+	left.Store(disk.LeastInodes - 1) // more than what begins it: hysteresis
+	n.srv.room.look()
+	if n.srv.room.held.Load() == nil {
+		t.Error("work is done again with fewer inodes than are needed")
+	}
+	left.Store(disk.LeastInodes)
+	n.srv.room.look()
+	if why := n.srv.room.held.Load(); why != nil {
+		t.Errorf("with inodes again: %s", *why)
+	}
 }
 
 // TestCancelsHaveRoomOfTheirOwn checks that cancellations are accepted behind as many events of their sender as may wait, but not without end.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/cortex-orchestrator/cortex/internal/disk"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
@@ -50,7 +51,8 @@ type ServerOptions struct {
 	// Logger gets the server's own log: warnings and errors as warnings, the rest at debug level. nil discards it.
 	Logger *slog.Logger
 
-	disk func(dir string) (free, size uint64, err error) // nil: disk.Room
+	disk   func(dir string) (free, size uint64, err error)        // nil: disk.Room
+	inodes func(dir string, least uint64) (free uint64, few bool) // nil: disk.FewInodes
 }
 
 // Inspector returns a function that gets the intact messages of a stream, or nil to skip the stream; see [storecheck.Options].
@@ -153,7 +155,10 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.files.look() // files that are replaced from now on are noticed
 	s.every(filesEvery, func(time.Time) { s.files.look() })
 	s.every(filesEvery, s.files.listen)
-	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept, given: kept.given()}
+	s.room = &diskRoom{ns: asked, conns: s, auth: o.Auth, dir: o.Dir, disk: kept.disk, inodes: o.inodes, log: log.logger, reserve: kept, given: kept.given()}
+	if s.room.inodes == nil {
+		s.room.inodes = disk.FewInodes
+	}
 	if o.Auth != "" {
 		s.trust = newTrustWatch(asked, o, s.memory, report.Forgotten && len(report.Memory.Streams) > 0, log.logger)
 		s.trust.look() // what is changed from now on is noticed
@@ -353,16 +358,18 @@ type folder struct {
 func (f *folder) Fetch(id string) (string, error) { return auth.Fetch(f.dir, id) }
 
 func checkFolder(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); disk.Full(err) {
+		return fmt.Errorf("store folder: %w; %s and start again, or choose another with --data", err, disk.FullText(filepath.Dir(dir)))
+	} else if err != nil {
 		return fmt.Errorf("store folder: %w; choose another with --data", err)
 	}
 	f, err := os.CreateTemp(dir, ".writable-*")
 	if openfiles.None(err) {
 		return fmt.Errorf("store folder %s: %w: %s", filepath.Clean(dir), errors.Unwrap(err), openfiles.Advice())
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // perhaps with much room: a disk has so many files at most
-		return fmt.Errorf("no file can be made in the store folder %s: %w; remove files from its disk (`df -i` shows how many it may have) "+
-			"and start again, or choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
+	if disk.Full(err) {
+		return fmt.Errorf("no file can be made in the store folder %s: %w; %s and start again, or choose another with --data",
+			filepath.Clean(dir), errors.Unwrap(err), disk.FullText(dir))
 	}
 	if err != nil {
 		return fmt.Errorf("store folder %s is not writable: %w; choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
@@ -372,6 +379,9 @@ func checkFolder(dir string) error {
 		err = f.Sync()
 	}
 	if cerr := errors.Join(f.Close(), os.Remove(f.Name())); err == nil {
+		if free, few := disk.FewInodes(dir, disk.LeastInodes); few && cerr == nil { // the server would try again and again to make the files of a new store
+			return fmt.Errorf("store folder %s: %w; %s and start again, or choose another with --data", filepath.Clean(dir), syscall.ENOSPC, disk.InodesText(free))
+		}
 		return cerr
 	}
 	if cause := errors.Unwrap(err); cause != nil {

@@ -91,7 +91,7 @@ func brokenStore(text string) error {
 	case openfiles.None(err):
 		return fmt.Errorf("the NATS server cannot write any more, since no file can be opened; %s, what was accepted is kept: %w", openfiles.Advice(), err)
 	case strings.Contains(text, syscall.ENOSPC.Error()), strings.Contains(text, syscall.EDQUOT.Error()):
-		return fmt.Errorf("the NATS server cannot write any more; make room on the disk and start again, what was accepted is kept: %w", err)
+		return fmt.Errorf("the NATS server cannot write any more; make room on the disk (also `df -i`: it may have no inodes left) and start again, what was accepted is kept: %w", err)
 	case strings.Contains(text, syscall.EACCES.Error()), strings.Contains(text, syscall.EPERM.Error()), strings.Contains(text, "permission denied"):
 		return fmt.Errorf("the NATS server may not write any more; let this user write all files of the store (`chown -R`) and start again, what was accepted is kept: %w", err)
 	default:
