@@ -19,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/cli/measure"
 	"github.com/cortex-orchestrator/cortex/internal/cli/typed"
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/logs"
 	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
@@ -90,7 +91,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	e.settings.program, e.settings.node, e.interrupted = p, new(nodeSettings), func() bool { return false }
 	root := e.newRoot()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(document.Telling(ctx, func(text string) { e.say("cortex: %s", text) }))
 	if lost := out.failed(); lost != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = lost // standard output failed, which ended the command
 	}

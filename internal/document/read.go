@@ -16,6 +16,16 @@ var ErrTooLarge = errors.New("too large")
 // pipePatience bounds how long a pipe may have no writer, or nothing new to read. It leaves time for a program that makes a file as it is read.
 const pipePatience = 30 * time.Second
 
+// quiet is how long a file may keep a reader waiting before that is told, see [Telling].
+const quiet = time.Second
+
+type tellKey struct{}
+
+// Telling returns a context with which readers tell that they wait for a pipe, a terminal or a device, since who has named it may not know that.
+func Telling(ctx context.Context, tell func(text string)) context.Context {
+	return context.WithValue(ctx, tellKey{}, tell)
+}
+
 // Read returns the content of a file of at most most bytes. The file may be a pipe, a terminal or a device, which is read to its end or to one byte
 // too many, so that an endless one is refused as too large. Waiting for it ends with ctx, and waiting for a pipe also when nothing comes of it for
 // half a minute, for a file after [Patience]. Errors name the file.
@@ -36,7 +46,7 @@ func ReadRegular(path string, most int) ([]byte, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer f.Close() //nolint:errcheck // it was read only
-	b, err := io.ReadAll(&File{f: f, path: path, left: most, most: most, ended: func() error { return nil }})
+	b, err := io.ReadAll(&File{f: f, path: path, left: most, most: most, came: func() {}, ended: func() error { return nil }})
 	return b, f.Info(), err
 }
 
@@ -49,6 +59,7 @@ type File struct {
 
 	ended func() error // returns why waiting has ended, or nil
 	stop  func()
+	came  func()      // something has come, or nobody waits
 	late  *time.Timer // ends waiting for a pipe, or nil
 	wait  time.Duration
 }
@@ -67,11 +78,17 @@ func openFor(ctx context.Context, path string, most int, patience time.Duration)
 		return nil, fmt.Errorf("%s is a folder, not a file", path)
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	o := &File{path: path, left: most, most: most, wait: patience, ended: func() error { return context.Cause(ctx) }}
+	o := &File{path: path, left: most, most: most, wait: patience, came: func() {}, ended: func() error { return context.Cause(ctx) }}
 	if info.Mode()&fs.ModeNamedPipe != 0 {
 		o.late = time.AfterFunc(patience, func() {
 			end(fmt.Errorf("%s is a pipe of which nothing has come for %s: does a program write to it? Else name a file", path, patience))
 		})
+	}
+	if tell, ok := ctx.Value(tellKey{}).(func(string)); ok && !info.Mode().IsRegular() {
+		t := time.AfterFunc(quiet, func() {
+			tell("waiting for " + path + ", of which nothing has come: it is a pipe, a terminal or a device, and no plain file")
+		})
+		o.came = func() { t.Stop() }
 	}
 	if info.Mode().IsRegular() {
 		o.f, err = OpenRegular(ctx, path)
@@ -80,6 +97,7 @@ func openFor(ctx context.Context, path string, most int, patience time.Duration)
 	}
 	o.pause()
 	if err != nil {
+		o.came()
 		end(nil)
 		return nil, err
 	}
@@ -89,6 +107,7 @@ func openFor(ctx context.Context, path string, most int, patience time.Duration)
 		}
 	})
 	o.stop = func() {
+		o.came()
 		stop()
 		end(nil)
 	}
@@ -112,6 +131,9 @@ func (f *File) Read(b []byte) (int, error) {
 	}
 	n, err := f.f.Read(b[:min(len(b), f.left+1)])
 	f.pause()
+	if n > 0 {
+		f.came()
+	}
 	if f.left -= n; f.left < 0 {
 		return n + f.left, f.tooLarge()
 	}
