@@ -134,6 +134,13 @@ func (c *checkup) folder() {
 	if !made {
 		what += ", which is made when it is needed"
 	}
+	if why := datadir.Exposed(dir); made && why != "" {
+		c.note("folder", choose+" that only you may change", "others on this machine may replace or read what is in it: %s", why)
+	}
+	if inodes, few := disk.FewInodes(dir, disk.LeastInodes); few {
+		c.wrong("folder", "remove files from its disk, or "+choose, "%s: %s", what, disk.InodesText(inodes))
+		return
+	}
 	free, size, err := disk.Room(dir)
 	switch room := transport.SizeText(int64(min(free, 1<<62))) + " free"; {
 	case err != nil:

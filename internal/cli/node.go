@@ -237,6 +237,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 			return err
 		}
 		n.claim, n.release = c, c.Release
+		if why := datadir.Exposed(s.data); why != "" {
+			n.log.Warn("others on this machine may replace or read what is in the data folder", "data", s.data, "why", why, "do", "choose a folder that only you may change with --data")
+		}
 		if err := s.keepKeys(); err != nil {
 			return err
 		}
