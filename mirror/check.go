@@ -30,6 +30,9 @@ type Report struct {
 	Missing   Versions `json:"missing"`
 	Extra     Versions `json:"extra"`
 	Different Versions `json:"different"`
+	// Rows that do not follow from the entries as they are, see derived.
+	MissingRows Rows `json:"missing_rows"`
+	ExtraRows   Rows `json:"extra_rows"`
 }
 
 // Versions are versions of entries.
@@ -46,10 +49,11 @@ func (v *Versions) add(version int64) {
 
 // Complete reports whether the mirror has what the log has, and nothing else.
 func (r *Report) Complete() bool {
-	return r.Behind == 0 && r.Missing.Count == 0 && r.Extra.Count == 0 && r.Different.Count == 0
+	return r.Behind == 0 && r.Missing.Count == 0 && r.Extra.Count == 0 && r.Different.Count == 0 && r.MissingRows.Count == 0 && r.ExtraRows.Count == 0
 }
 
-// Check compares the database of o with the log of store, entry by entry: that each is there once, with the checksum and the words that it has in the log now. While the mirror is
+// Check compares the database of o with the log of store, entry by entry: that each is there once, with the checksum and the words that it has in the log now,
+// and that there are rows of what follows from them. While the mirror is
 // not complete, it waits and looks again, up to wait: entries that the log has erased are rows for a while. The error wraps [transport.ErrUnavailable] or is one of PostgreSQL; one without
 // either says that the database has no mirror of the log. It reads the whole log, and changes nothing.
 func Check(ctx context.Context, store Store, o *Options, wait time.Duration) (*Report, error) {
@@ -144,6 +148,7 @@ func countAfter(ctx context.Context, store Store, after, last int64) (n int64, e
 // compare goes through the log and the rows, both in the order of their versions.
 func (r *Report) compare(ctx context.Context, store Store, rows *rowReader, retired int64) error {
 	bodies := &bodyReader{tx: rows.tx, log: rows.log}
+	derived := &derivedReader{tx: rows.tx, log: rows.log, position: r.Position, retired: retired, folder: &folder{store: store}, seen: map[conversation.Key]bool{}}
 	row, more, err := rows.next(ctx)
 	if err != nil {
 		return err
@@ -169,6 +174,7 @@ func (r *Report) compare(ctx context.Context, store Store, rows *rowReader, reti
 				continue
 			}
 			r.Entries++
+			derived.see(&some[i])
 			for ; more && row.Version < after; row, more, err = rows.next(ctx) {
 				r.Mirrored++
 				r.Extra.add(row.Version)
@@ -199,7 +205,10 @@ func (r *Report) compare(ctx context.Context, store Store, rows *rowReader, reti
 	if err != nil {
 		return err
 	}
-	return bodies.compare(ctx, r)
+	if err := bodies.compare(ctx, r); err != nil {
+		return err
+	}
+	return derived.compare(ctx, r)
 }
 
 // mirroredRow is the version and the checksum of an entry's row.

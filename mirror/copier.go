@@ -128,9 +128,36 @@ func (c *copier) register(ctx context.Context, created string) error {
 	return nil
 }
 
+// forward moves the position to the last row. Rows and position are written together, so somebody has set it back; without this, the rows would be in the way
+// of the same ones for ever. Rows that are missing before the last one are told by [Check].
+func (c *copier) forward(ctx context.Context) error {
+	var last int64
+	err := c.conn.QueryRow(ctx, `SELECT greatest((SELECT max(version) FROM cortex.entries WHERE log = $1), (SELECT max(version) FROM cortex.quarantine WHERE log = $1), $2)`,
+		c.id, c.position).Scan(&last)
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	if last == c.position {
+		return nil
+	}
+	err = c.change(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE cortex.logs SET position = $2, updated = now() WHERE log = $1", c.id, last)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: go on to version %d: %w", last, err)
+	}
+	c.log.Warn("the position of the mirror was set back: it goes on after its last row; `cortex mirror check` tells whether rows are missing", "from", last, "was", c.position)
+	c.position = last
+	return nil
+}
+
 // rewind goes back to the last entry that log and mirror have in common, when the log has lost its end, as after a power failure, and has perhaps gone
 // on otherwise. It deletes what the log does not have.
 func (c *copier) rewind(ctx context.Context) error {
+	if err := c.forward(ctx); err != nil {
+		return err
+	}
 	good, differs := int64(0), c.position > int64(c.info.Last) //nolint:gosec // a sequence
 	for below := c.position + 1; ; {
 		rows, err := c.conn.Query(ctx, "SELECT version, sum FROM cortex.entries WHERE log = $1 AND version < $2 ORDER BY version DESC LIMIT 64", c.id, below)

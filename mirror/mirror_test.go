@@ -406,6 +406,69 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckDerived has rows of what follows from entries missing, and one that follows from none: the check names them.
+func TestCheckDerived(t *testing.T) {
+	w := newWorld(t)
+	if w == nil {
+		return
+	}
+	w.say("", "talk", "hello")
+	task := w.delegate("talk", "echo")
+	w.report("talk", "echo", "turn of m2", task, a2a.TaskStateCompleted, &llm.Decision{Kind: llm.KindRespond, Say: "done", Model: "m", Usage: llm.Usage{Input: 7, Output: 3, Cost: 0.25}})
+	m := w.run(mirror.Options{})
+	w.complete()
+	m.stop()
+	for _, table := range []string{"conversations", "turns", "tasks", "spending"} {
+		n := w.one("WITH gone AS (DELETE FROM cortex." + table + " RETURNING 1) SELECT count(*) FROM gone").(int64)
+		r, err := mirror.Check(t.Context(), w.log, &mirror.Options{Postgres: w.url}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := 0
+		for _, row := range r.MissingRows.Some {
+			if strings.HasPrefix(row, table+" ") {
+				named++
+			}
+		}
+		if n == 0 || r.Complete() || int64(named) != n {
+			t.Errorf("without %d rows of %s the report is %+v", n, table, r)
+		}
+	}
+	if _, err := w.db.Exec(t.Context(), `INSERT INTO cortex.spending SELECT log, 1, 'other', '', context_id, '', now(), '', 0, 0, 0, 1, false FROM cortex.entries LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := mirror.Check(t.Context(), w.log, &mirror.Options{Postgres: w.url}, 0); err != nil || r.ExtraRows.Count != 1 || !strings.HasPrefix(r.ExtraRows.Some[0], "spending ") {
+		t.Errorf("with a row of no entry: %+v, %v", r, err)
+	}
+}
+
+// TestPositionSetBack has somebody set the position back, while the mirror runs and while it does not: it says so, and goes on.
+func TestPositionSetBack(t *testing.T) {
+	w := newWorld(t)
+	if w == nil {
+		return
+	}
+	for i := range 3 {
+		w.say("", "a", fmt.Sprint(i))
+	}
+	m := w.run(mirror.Options{})
+	w.complete()
+	for _, runs := range []bool{true, false} {
+		if !runs {
+			m.stop()
+		}
+		if _, err := w.db.Exec(t.Context(), "UPDATE cortex.logs SET position = 1"); err != nil {
+			t.Fatal(err)
+		}
+		w.say("", "a", "more")
+		if !runs {
+			m = w.run(mirror.Options{})
+		}
+		w.await("it says so", func() bool { return strings.Contains(m.log.String(), "was set back") })
+		w.complete()
+	}
+}
+
 // TestNoContent checks that no words are in any table.
 func TestNoContent(t *testing.T) {
 	const secret = "xyzzy"

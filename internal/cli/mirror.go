@@ -137,6 +137,9 @@ func (e *env) showMirror(r *mirror.Report, asJSON bool) error {
 	return nil
 }
 
+// maxRowsShown bounds the rows that are named in words; JSON has more.
+const maxRowsShown = 10
+
 func mirrorText(r *mirror.Report) string {
 	var b strings.Builder
 	entries := func(n int64) string {
@@ -167,6 +170,20 @@ func mirrorText(r *mirror.Report) string {
 			text += " …"
 		}
 		fmt.Fprintf(&b, "%s %s: version %s\n", verb(entries(wrong.versions.Count), wrong.versions.Count), wrong.what, text)
+	}
+	for _, wrong := range []struct {
+		rows mirror.Rows
+		what string
+	}{
+		{r.MissingRows, "missing, though their entries are there"}, {r.ExtraRows, "there that do not follow from the entries"},
+	} {
+		if wrong.rows.Count > 0 {
+			first := strings.Join(wrong.rows.Some[:min(len(wrong.rows.Some), maxRowsShown)], ", ")
+			if wrong.rows.Count > maxRowsShown {
+				first += " …"
+			}
+			fmt.Fprintf(&b, "%d rows are %s (table, tenant, conversation, id): %s: a database without the schema cortex is mirrored anew\n", wrong.rows.Count, wrong.what, first)
+		}
 	}
 	if r.Quarantine > 0 {
 		fmt.Fprintf(&b, "%s in quarantine, since they cannot be read: see cortex.v_quarantine\n", verb(entries(r.Quarantine), r.Quarantine))

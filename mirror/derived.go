@@ -1,0 +1,140 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+)
+
+// derivedAtOnce is how many conversations have their rows compared at a time.
+const derivedAtOnce = 200
+
+// Rows are rows of what follows from entries, such as turns.
+type Rows struct {
+	Count int64    `json:"count"`
+	Some  []string `json:"rows"` // at most 100: the table, and what names the row in it
+}
+
+func (r *Rows) add(row string) {
+	if r.Count++; len(r.Some) < maxNamed {
+		r.Some = append(r.Some, row)
+	}
+}
+
+// derivedReader compares which conversations, turns, tasks and costs have rows with what follows from the log. What the rows say is left out: another version
+// of Cortex may tell it otherwise.
+type derivedReader struct {
+	tx       pgx.Tx
+	log      int64
+	position int64
+	retired  int64 // rows that have not changed since may have been dropped
+	folder   *folder
+	seen     map[conversation.Key]bool // conversations with entries
+}
+
+// see has the rows of a record's conversation compared.
+func (d *derivedReader) see(r *storage.Record) {
+	d.seen[conversation.Key{Tenant: r.Tenant, ContextID: r.ContextID}] = true
+}
+
+// compare compares the rows of all conversations that were seen.
+func (d *derivedReader) compare(ctx context.Context, r *Report) error {
+	rows, err := d.tx.Query(ctx, "SELECT DISTINCT tenant, context_id FROM cortex.quarantine WHERE log = $1", d.log)
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	unread, err := pgx.CollectRows(rows, pgx.RowToStructByPos[conversation.Key])
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	left := map[conversation.Key]bool{}
+	for _, key := range unread {
+		left[key] = true
+	}
+	maps.DeleteFunc(d.seen, func(key conversation.Key, _ bool) bool { return left[rowKey(key)] }) // not all follows from their entries
+	keys := slices.SortedFunc(maps.Keys(d.seen), func(a, b conversation.Key) int {
+		return strings.Compare(a.Tenant+"\x00"+a.ContextID, b.Tenant+"\x00"+b.ContextID)
+	})
+	for some := range slices.Chunk(keys, derivedAtOnce) {
+		want, damaged := map[string]int64{}, map[conversation.Key]bool{} // versions of rows, by their names
+		tenants, contexts := make([]string, len(some)), make([]string, len(some))
+		for i, key := range some {
+			p := newProjection()
+			fold, err := d.folder.load(ctx, key, conversation.Version(d.position)+1, p) //nolint:gosec // a sequence
+			if err != nil {
+				return fmt.Errorf("the log: %w", err)
+			}
+			key = rowKey(key)
+			tenants[i], contexts[i], damaged[key] = key.Tenant, key.ContextID, fold.damaged != ""
+			p.names(want)
+		}
+		there, err := d.rows(ctx, tenants, contexts)
+		if err != nil {
+			return fmt.Errorf("PostgreSQL: %w", err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			if _, ok := there[name]; !ok && want[name] > d.retired {
+				r.MissingRows.add(name)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(there)) {
+			if _, ok := want[name]; !ok && !damaged[there[name]] && d.retired == 0 { // where the entries do not go on, something may follow from later ones
+				r.ExtraRows.add(name)
+			}
+		}
+	}
+	return nil
+}
+
+// names adds the versions of p's rows to all, by the names of the rows.
+func (p *projection) names(all map[string]int64) {
+	for _, r := range p.conversations {
+		all[rowName("conversations", r.key, "")] = r.version
+	}
+	for _, r := range p.turns {
+		all[rowName("turns", r.key, r.id)] = r.version
+	}
+	for _, r := range p.tasks {
+		all[rowName("tasks", r.key, r.id)] = r.version
+	}
+	for _, r := range p.spending {
+		all[rowName("spending", r.key, spendingName(r.version, r.purpose))] = r.version
+	}
+}
+
+// rows returns the conversations of the rows of some conversations, by the names of the rows.
+func (d *derivedReader) rows(ctx context.Context, tenants, contexts []string) (map[string]conversation.Key, error) {
+	there := map[string]conversation.Key{}
+	for table, id := range map[string]string{"conversations": "''", "turns": "t.turn_id", "tasks": "t.task_id", "spending": "t.version || '/' || t.purpose"} {
+		rows, err := d.tx.Query(ctx, "SELECT t.tenant, t.context_id, "+id+" FROM cortex."+table+` t
+			JOIN unnest($2::text[], $3::text[]) AS k (tenant, context_id) ON t.tenant = k.tenant AND t.context_id = k.context_id WHERE t.log = $1`, d.log, tenants, contexts)
+		if err != nil {
+			return nil, err
+		}
+		var key conversation.Key
+		var name string
+		if _, err := pgx.ForEachRow(rows, []any{&key.Tenant, &key.ContextID, &name}, func() error {
+			there[rowName(table, key, name)] = key
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
+}
+
+func spendingName(version int64, purpose string) string {
+	return strconv.FormatInt(version, 10) + "/" + purpose
+}
+
+func rowName(table string, key conversation.Key, id string) string {
+	return fmt.Sprintf("%s %q %q %q", table, key.Tenant, key.ContextID, id)
+}
