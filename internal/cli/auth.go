@@ -281,7 +281,9 @@ connections within seconds, and need not be started again. New ones can be made 
 
 // credsOf returns the file of credentials, which is given as it is, or as the name of a person or an agent who has keys in the folder.
 func (e *env) credsOf(given string, folder func() (string, error)) (file string, err error) {
-	if _, err := os.Stat(given); !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(given)
+	empty := err == nil && info.Mode().IsRegular() && info.Size() == 0 // such as one that the shell has just made for what is printed: `cortex auth token ada > ada`
+	if !empty && !errors.Is(err, fs.ErrNotExist) {
 		return given, nil
 	}
 	dir, err := folder()
@@ -294,7 +296,9 @@ func (e *env) credsOf(given string, folder func() (string, error)) (file string,
 		want.Role, want.ID = auth.Agent, id
 		file = auth.AgentFile(dir, e.settings.tenant, id)
 	}
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && empty {
+		return "", fmt.Errorf("%s is an empty file, and nobody of that name has keys in %s: `cortex auth list` has the names, and an agent is agent:ID", prompt.Clean(given, 200), dir)
+	} else if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s is neither a file nor somebody who has keys in %s: `cortex auth list` has the names, and an agent is agent:ID", prompt.Clean(given, 200), dir)
 	}
 	if is, err := auth.Read(file); is != nil && !is.Same(want) && (err == nil || errors.Is(err, auth.ErrExpired)) {
