@@ -37,7 +37,9 @@ type Folder struct {
 	written int   // files since the last sweep
 	bytes   int64 // of them
 	swept   time.Time
-	owners  map[string]owned // of the files that the last sweep of a full folder has seen, by their names
+
+	sweeps sync.Mutex       // of whoever sweeps, which may have to read all files: nobody waits for that to write another
+	owners map[string]owned // of the files that the last sweep of a full folder has seen, by their names
 }
 
 // owned is whose a file was when it was last changed.
@@ -64,25 +66,35 @@ func (f *Folder) Write(path string, b []byte) error {
 	if err := Write(path, b); err != nil {
 		return err
 	}
+	now := time.Now()
+	if !f.due(now, int64(len(b))) || !f.sweeps.TryLock() {
+		return nil
+	}
+	defer f.sweeps.Unlock()
+	return f.sweep(now)
+}
+
+// due notes that a file of this size was written, and reports whether the folder is to be swept.
+func (f *Folder) due(now time.Time, size int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.written++
-	f.bytes += int64(len(b))
-	if now := time.Now(); f.written >= sweepAfter || f.Bytes > 0 && f.bytes > f.Bytes/sweepPart || now.Sub(f.swept) >= sweepEvery {
-		f.written, f.bytes, f.swept = 0, 0, now
-		return f.sweep(now)
+	f.bytes += size
+	if f.written < sweepAfter && (f.Bytes == 0 || f.bytes <= f.Bytes/sweepPart) && now.Sub(f.swept) < sweepEvery {
+		return false
 	}
-	return nil
+	f.written, f.bytes, f.swept = 0, 0, now
+	return true
 }
 
 // Sweep removes old files, and if there are too many the oldest ones of whoever has most.
 func (f *Folder) Sweep(now time.Time) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.sweeps.Lock()
+	defer f.sweeps.Unlock()
 	return f.sweep(now)
 }
 
-// sweep is Sweep for a caller that holds f.mu.
+// sweep is Sweep for a caller that holds f.sweeps.
 func (f *Folder) sweep(now time.Time) error {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {

@@ -1,0 +1,25 @@
+package taskfile
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestWritingDoesNotWaitForSweep has a sweep go on, as one that reads the owners of 10,000 files: other files are written meanwhile, also those that would have
+// the folder swept.
+func TestWritingDoesNotWaitForSweep(t *testing.T) {
+	f := &Folder{Dir: t.TempDir(), Age: time.Hour, Most: 10}
+	f.sweeps.Lock()
+	written := make(chan error, 1)
+	go func() { written <- f.Write(filepath.Join(f.Dir, "a"), []byte("x")) }() // the first one is due
+	select {
+	case err := <-written:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits for the sweep")
+	}
+	f.sweeps.Unlock()
+}
