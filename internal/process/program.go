@@ -22,6 +22,7 @@ const Grace = 2 * time.Second
 const (
 	logRate  = 50 // per second
 	logBurst = 200
+	leftEach = 10 * time.Second // between two lines that say how many were left out
 )
 
 // Program is a program that runs, with pipes for its standard input and output.
@@ -47,11 +48,22 @@ func Start(cmd *exec.Cmd, each func(line string)) (*Program, error) {
 	if err != nil {
 		return nil, errors.Join(err, inRead.Close(), inWrite.Close())
 	}
-	pace := rate.NewLimiter(logRate, logBurst)
-	p := &Program{In: inWrite, Out: outRead, Ended: make(chan struct{}), cmd: cmd, mark: NewMark(), stderr: &Lines{Each: func(line string) {
-		if pace.Allow() {
-			each(line)
+	pace, tells, left := rate.NewLimiter(logRate, logBurst), rate.NewLimiter(rate.Every(leftEach), 1), 0
+	tell := func() {
+		if left > 0 {
+			each(fmt.Sprintf("[%d lines of its standard error are left out here: it writes more than %d in a second]", left, logRate))
+			left = 0
 		}
+	}
+	p := &Program{In: inWrite, Out: outRead, Ended: make(chan struct{}), cmd: cmd, mark: NewMark(), stderr: &Lines{Each: func(line string) {
+		if !pace.Allow() {
+			left++
+			return
+		}
+		if left > 0 && tells.Allow() {
+			tell()
+		}
+		each(line)
 	}}}
 	cmd.Env = append(cmd.Env, MarkVar+"="+p.mark)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = inRead, outWrite, p.stderr, Grace
@@ -67,6 +79,7 @@ func Start(cmd *exec.Cmd, each func(line string)) (*Program, error) {
 			p.err = cmd.Wait()
 			p.kill() // its children are of no use without it
 			p.stderr.Flush()
+			tell()
 			close(p.Ended)
 		}
 	}()

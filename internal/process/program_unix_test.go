@@ -154,3 +154,25 @@ func TestFind(t *testing.T) {
 		t.Errorf("Find in no folder: %v", err)
 	}
 }
+
+// TestLinesLeftOutAreSaid has a program write more lines than are passed on, and end: each line was passed on or is counted among those that were left out.
+func TestLinesLeftOutAreSaid(t *testing.T) {
+	const all = 2000
+	passed, left := 0, 0
+	p, err := Start(exec.Command("sh", "-c", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i >&2; i=$((i+1)); done", all)), func(line string) {
+		var n int
+		if _, err := fmt.Sscanf(line, "[%d lines of its standard error are left out", &n); err == nil {
+			left += n
+		} else {
+			passed++
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Ended
+	p.End(true)
+	if passed+left != all || passed < logBurst || left == 0 && passed < all {
+		t.Errorf("of %d lines, %d are passed on and %d said to be left out", all, passed, left)
+	}
+}
