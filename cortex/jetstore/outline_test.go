@@ -1,9 +1,11 @@
 package jetstore_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -165,11 +167,18 @@ func TestListWithDamagedOutlines(t *testing.T) {
 		}
 		want["c7"] = false
 	}
+	var log bytes.Buffer
+	if s, err = jetstore.Open(t.Context(), nc, &jetstore.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+		t.Fatal(err)
+	}
 	if err := js.DeleteStream("KV_" + jetstore.Notes); err != nil {
 		t.Fatal(err)
 	}
 	if got := outlined(t, s); !maps.Equal(got, want) {
 		t.Errorf("%v are listed, want %v", got, want)
+	}
+	if !strings.Contains(log.String(), "outlines of conversations cannot be read: a list reads their logs") {
+		t.Errorf("without outlines the log says %q, want that they cannot be read", &log)
 	}
 }
 
