@@ -206,7 +206,7 @@ func (d *dialog) follow(ctx context.Context, until <-chan struct{}) (r *Result, 
 				return nil, false, err
 			}
 		case gone:
-			return nil, false, fmt.Errorf("%w: %w", errLost, d.k.why())
+			return nil, false, fmt.Errorf("%w: %w", errLost, d.k.how())
 		}
 		if l != nil {
 			continue

@@ -29,7 +29,9 @@ type Kept struct {
 	talk   *talk         // nil while the program does not run
 	up     chan struct{} // closed when talk is set
 	away   error         // why talk is nil
+	old    *talk         // goes on with its tasks beside talk
 	closed bool
+	alone  chan struct{} // held by a task that has a program of its own
 }
 
 var _ Executor = (*Kept)(nil)
@@ -38,14 +40,16 @@ var _ Executor = (*Kept)(nil)
 // program, and starts it again with growing pauses when it ends; meanwhile the agent is draining.
 //
 // A task that the program had when it ended is given to the next one, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself
-// is lost. When its skill is to be done once by the card, the task fails instead, in both cases. A program that goes on with a canceled task is started again as soon
-// as it has no other tasks, or has 16 such tasks; and one that says nothing while the time of three tasks in a row runs out, at once.
+// is lost. The last time it has a program of its own, since it may be the task of somebody else at which the others have ended. When its skill is to be
+// done once by the card, the task fails instead, in both cases. A program that goes on with a canceled task is started again as soon as it has no other
+// tasks; one that has 16 such tasks gets no more, and ends when it has done the others, beside the next one. One that says nothing while the time of three
+// tasks in a row runs out is started again at once.
 func Keep(o ExecOptions) (*Kept, error) {
 	p, err := newProgram(o)
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), away: errors.New("it was not started yet")}, nil
+	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), alone: make(chan struct{}, 1), away: errors.New("it was not started yet")}, nil
 }
 
 // Changes returns the channel for [Options].
@@ -66,7 +70,7 @@ func (k *Kept) Run(ctx context.Context) error {
 	restarts := process.NewRestarts()
 	for first := true; ; first = false {
 		began := time.Now()
-		t, err := k.p.start(append(os.Environ(), k.p.Env...), false)
+		t, err := k.start(false)
 		switch {
 		case err != nil && first:
 			return err
@@ -81,17 +85,19 @@ func (k *Kept) Run(ctx context.Context) error {
 				k.p.log("it runs again")
 				k.tell(Change{})
 			}
-			select {
-			case <-t.gone:
-			case <-t.over:
-			case <-ctx.Done():
+			if t = k.attend(ctx, t); t == nil {
 				return nil
 			}
+			failed := t.failed()
 			k.set(nil, errors.New("it is started again"))
 			k.tell(Change{Draining: true})
 			t.end(true)
 			err = t.why()
-			k.set(nil, err)
+			k.set(nil, t.how())
+			if !failed { // whoever cancels tasks is not to have others wait
+				k.p.log("it is started again, since it goes on with canceled tasks")
+				continue
+			}
 		}
 		pause := restarts.Pause(time.Since(began))
 		k.p.log(fmt.Sprintf("it is started again in %v: %v", pause.Round(100*time.Millisecond), err))
@@ -99,6 +105,71 @@ func (k *Kept) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// start starts the program, for one task or for many.
+func (k *Kept) start(single bool) (*talk, error) {
+	return k.p.start(append(os.Environ(), k.p.Env...), single)
+}
+
+// attend waits until the program that gets the tasks, first t, is not to be used any more, and returns it; nil: ctx has ended, or k is closed. Meanwhile
+// it starts another one in the place of one that is to be relieved, unless the one before that has not ended yet: so there are two at most.
+func (k *Kept) attend(ctx context.Context, t *talk) *talk {
+	pace := time.NewTicker(process.Grace)
+	defer pace.Stop()
+	for {
+		select {
+		case <-t.gone:
+			return t
+		case <-t.over:
+			return t
+		case <-ctx.Done():
+			return nil
+		case <-t.tired:
+			k.mu.Lock()
+			waits := k.old != nil
+			k.mu.Unlock()
+			if !waits {
+				next, err := k.start(false)
+				switch {
+				case err != nil:
+					k.p.log(fmt.Sprintf("it goes on with canceled tasks, and another one cannot be started: %v", err))
+				case !k.set(next, nil):
+					next.end(true)
+					return nil
+				default:
+					k.p.log("it goes on with canceled tasks: another one gets the next tasks")
+					k.retire(t)
+					t = next
+					continue
+				}
+			}
+			select {
+			case <-pace.C:
+			case <-t.gone:
+			case <-t.over:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// retire ends a program when it has done its tasks.
+func (k *Kept) retire(t *talk) {
+	k.mu.Lock()
+	k.old = t
+	k.mu.Unlock()
+	t.relieve()
+	go func() { // until Close at the latest
+		select {
+		case <-t.gone:
+		case <-t.over:
+		}
+		t.end(true)
+		k.mu.Lock()
+		k.old = nil
+		k.mu.Unlock()
+	}()
 }
 
 // set sets the running program, or why there is none. It returns false when k is closed.
@@ -120,12 +191,16 @@ func (k *Kept) set(t *talk, away error) bool {
 // Close ends the program and all processes that it started.
 func (k *Kept) Close() {
 	k.mu.Lock()
-	t := k.talk
+	all := []*talk{k.talk, k.old}
 	k.closed = true
 	k.mu.Unlock()
-	if t != nil {
-		t.end(false)
+	var ending sync.WaitGroup
+	for _, t := range all {
+		if t != nil {
+			ending.Go(func() { t.end(false) })
+		}
 	}
+	ending.Wait()
 }
 
 // await returns the running program, and waits up to keptPatience for it.
@@ -157,6 +232,29 @@ func (k *Kept) await(ctx context.Context) (*talk, error) {
 	}
 }
 
+// programFor returns a program for a task, and what is to be called when that has ended: the running one, or one of the task's own, of which there is one at
+// a time.
+func (k *Kept) programFor(ctx context.Context, own bool) (_ *talk, done func(), err error) {
+	if !own {
+		t, err := k.await(ctx)
+		return t, func() {}, err
+	}
+	select {
+	case k.alone <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	t, err := k.start(true)
+	if err != nil {
+		<-k.alone
+		return nil, nil, err
+	}
+	return t, func() {
+		t.end(true)
+		<-k.alone
+	}, nil
+}
+
 // Execute implements [Executor].
 func (k *Kept) Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error] {
 	return Handler(k.do).Execute(ctx, t)
@@ -174,20 +272,24 @@ func (k *Kept) do(ctx context.Context, t *Task) (*Result, error) {
 	}
 	defer files.remove()
 	for n := 1; ; n++ {
-		program, err := k.await(ctx)
+		program, done, err := k.programFor(ctx, n == MaxDeliveries)
 		if err != nil {
 			return nil, err
 		}
 		r, err := (&dialog{k: program, t: t, id: given.ID, files: files, notes: k.notes, given: given}).run(ctx)
+		done()
 		switch {
+		case errors.Is(err, errElsewhere):
+			n--
+			continue
 		case !errors.Is(err, errLost):
 			return r, err
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case k.p.once[t.Skill]:
-			return nil, fmt.Errorf("%s ended while it worked on this, and what it had done until then is unknown: %w", k.p.name, program.why())
+			return nil, fmt.Errorf("%s ended while it worked on this, and what it had done until then is unknown: %w", k.p.name, program.how())
 		case n == MaxDeliveries:
-			return nil, fmt.Errorf("%s ended %d times while it worked on this: %w", k.p.name, n, program.why())
+			return nil, fmt.Errorf("%s ended %d times while it worked on this: %w", k.p.name, n, program.how())
 		}
 		t.startOver()
 		if err := files.emptied(); err != nil {

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,6 +163,16 @@ func talker([]string) {
 			tell("dance", map[string]any{})
 		case "hang": // reads no more
 			select {}
+		case "until": // waits for a file
+			go func() {
+				for {
+					if _, err := os.Stat(rest); err == nil {
+						tell("result", map[string]any{"text": fmt.Sprint("waited ", t.Delivery)})
+						return
+					}
+					<-time.After(5 * time.Millisecond)
+				}
+			}()
 		case "wait1": // the first time it waits
 			if t.Delivery > 1 {
 				tell("result", map[string]any{"text": "waited"})
@@ -606,7 +615,6 @@ func TestLinesHang(t *testing.T) {
 		cause error
 	}{
 		"hangs": {[]string{"hang", "echo", "echo"}, context.DeadlineExceeded},
-		"late":  {slices.Repeat([]string{"wait"}, 16), agents.ErrCanceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -644,6 +652,100 @@ func TestLinesHang(t *testing.T) {
 				t.Errorf("behind it: %q", got)
 			}
 		})
+	}
+}
+
+// Whoever cancels tasks with which a program goes on ends none of others: these go on beside the next program, which gets the next tasks at once.
+func TestKeptCanceledAgain(t *testing.T) {
+	t.Parallel()
+	log, starts, released := &logged{}, filepath.Join(t.TempDir(), "starts"), filepath.Join(t.TempDir(), "released")
+	x := kept(t, agents.ExecOptions{Log: log.log, Env: []string{"STARTS=" + starts}})
+	do := func(ctx context.Context, id, text string) (got string) {
+		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
+			if err != nil {
+				return err.Error()
+			}
+			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
+		}
+		return got
+	}
+	patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var other, canceled sync.WaitGroup
+	other.Go(func() {
+		if got := do(patience, "other", "until "+released); got != "waited 1" {
+			t.Errorf("the other: %q", got)
+		}
+	})
+	log.has(t, "given other")
+	for n := range 40 { // of which 24 may come to the next program: that has to wait until the first one has ended
+		ctx, cancel := context.WithCancelCause(t.Context())
+		id := fmt.Sprintf("deaf%d.", n)
+		canceled.Go(func() { _ = do(ctx, id, "wait") })
+		log.has(t, "given "+id)
+		cancel(agents.ErrCanceled)
+		if n == 15 {
+			canceled.Wait()
+			log.has(t, "it goes on with canceled tasks: another one gets the next tasks")
+		}
+	}
+	if got := do(patience, "last", "echo again"); got != "again" {
+		t.Errorf("behind them: %q", got)
+	}
+	b, _ := os.ReadFile(starts)
+	if n := len(strings.Fields(string(b))); n != 2 {
+		t.Errorf("%d programs were started while the other task went on, want 2", n)
+	}
+	if err := os.WriteFile(released, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other.Wait()
+	canceled.Wait()
+	if got := do(patience, "afterwards", "echo once more"); got != "once more" {
+		t.Errorf("afterwards: %q", got)
+	}
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	for _, l := range log.lines {
+		if strings.HasPrefix(l, "it is started again in ") {
+			t.Errorf("others have to wait: %q", l)
+		}
+	}
+}
+
+// A task at which a program ends, or with which it breaks the protocol, fails alone; who has others is told nothing of it.
+func TestKeptOnlyTheGuilty(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"die secret", "raw secret", "long"} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			log, released := &logged{}, filepath.Join(t.TempDir(), "released")
+			c := agentstest.Serve(t, kept(t, agents.ExecOptions{Log: log.log}))
+			var other sync.WaitGroup
+			other.Go(func() {
+				if got := c.Do("until " + released); got.State != a2a.TaskStateCompleted || !strings.HasPrefix(got.Text, "waited ") {
+					t.Errorf("the other: %+v", got)
+				}
+			})
+			log.has(t, "given ")
+			if got := c.Do(text); got.State != a2a.TaskStateFailed {
+				t.Errorf("got %+v", got)
+			}
+			if err := os.WriteFile(released, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			other.Wait()
+		})
+	}
+	card := agentcard.Attach(&a2a.AgentCard{Name: "a", Skills: []a2a.AgentSkill{{ID: "careful"}, {ID: "other"}}}, &agentcard.Spec{
+		Abilities: map[string]agentcard.Ability{"careful": {Once: true}},
+	})
+	for _, text := range []string{"die", "raw secret"} {
+		c := agentstest.Serve(t, kept(t, agents.ExecOptions{Card: card}))
+		got := c.Task(&a2a.Message{Parts: a2a.ContentParts{a2a.NewTextPart(text)}, Metadata: map[string]any{transport.MetaTaskType: "careful"}})
+		if got.State != a2a.TaskStateFailed || strings.Contains(got.Text, "aargh") || strings.Contains(got.Text, "secret") {
+			t.Errorf("%s: %+v", text, got)
+		}
 	}
 }
 

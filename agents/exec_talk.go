@@ -21,7 +21,7 @@ import (
 
 // Bounds of what a program leaves undone before it is started again, although it has other tasks.
 const (
-	maxLate   = 16 // tasks that were canceled and go on
+	maxLate   = 16 // tasks that were canceled and go on; the others go on as well, beside the next program
 	maxSilent = 3  // tasks in a row whose time was over, while it said nothing at all
 )
 
@@ -36,13 +36,15 @@ type talk struct {
 	gone   chan struct{} // closed when the process has ended, and everything that it wrote was read
 	strays int           // lines about tasks that it does not have
 
-	mu      sync.Mutex
-	dialogs map[string]*dialog // by the ids of their tasks
-	past    memory[struct{}]   // tasks that have ended
-	late    map[string]bool    // tasks that were canceled, and which the program has not ended
-	silent  int                // tasks whose time was over since the program said something
-	broke   error              // how it broke the protocol
-	over    chan struct{}      // closed when it is not to be used any more
+	mu       sync.Mutex
+	dialogs  map[string]*dialog // by the ids of their tasks
+	past     memory[struct{}]   // tasks that have ended
+	late     map[string]bool    // tasks that were canceled, and which the program has not ended
+	silent   int                // tasks whose time was over since the program said something
+	broke    error              // how it broke the protocol
+	over     chan struct{}      // closed when it is not to be used any more
+	tired    chan struct{}      // closed when another one is to be started for new tasks, since it goes on with too many that were canceled
+	relieved bool               // another one gets the new tasks
 }
 
 // start starts the program with the variables in env.
@@ -53,7 +55,7 @@ func (p *program) start(env []string, single bool) (*talk, error) {
 	}
 	k := &talk{
 		Program: of, name: p.name, single: single, log: p.log, out: &heard{File: of.Out}, outbox: make(chan []byte, 16), gone: make(chan struct{}),
-		dialogs: map[string]*dialog{}, late: map[string]bool{}, over: make(chan struct{}),
+		dialogs: map[string]*dialog{}, late: map[string]bool{}, over: make(chan struct{}), tired: make(chan struct{}),
 	}
 	read := make(chan struct{})
 	go func() {
@@ -77,7 +79,7 @@ func (k *talk) end(hurried bool) {
 	<-k.gone
 }
 
-// why says how the program has ended.
+// why says how the program has ended, for the log.
 func (k *talk) why() error {
 	if k.broke != nil {
 		return k.broke
@@ -90,6 +92,19 @@ func (k *talk) why() error {
 		text += ": " + last
 	}
 	return errors.New(text)
+}
+
+// how says how the program has ended, for its tasks: what it said before may be about tasks of others, and is left out.
+func (k *talk) how() error {
+	switch err := k.Err(); {
+	case k.single:
+		return k.why()
+	case k.broke != nil:
+		return errors.New("a line is not of the protocol " + jsonl.Name)
+	case err != nil:
+		return taskfile.Pathless(err)
+	}
+	return errors.New("it ended")
 }
 
 // heard is the program's standard output. It knows whether somebody is reading.
@@ -240,15 +255,38 @@ func (k *talk) fail(bad *jsonl.BadLine) bool {
 	return true
 }
 
-// breaks fails all tasks of a program that broke the protocol.
+// breaks ends a program that broke the protocol. A task for which it was started alone fails; others are given to the next program, for they may be of
+// others than who had it say that.
 func (k *talk) breaks(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.broke = cmp.Or(k.broke, err)
+	if !k.single {
+		go k.End(true)
+	}
 	for _, d := range k.dialogs {
-		d.fail(err)
+		if k.single {
+			d.fail(err)
+		}
 	}
 	k.finish()
+}
+
+// relieve has the program end when it has done the tasks that it has. It gets no others.
+func (k *talk) relieve() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.relieved = true
+	if len(k.dialogs) == 0 {
+		k.finish()
+	}
+}
+
+// failed reports whether it was the program that ended the work, and not who relieved it of canceled tasks.
+func (k *talk) failed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.broke != nil || k.silent >= maxSilent || !k.isOver()
 }
 
 // finish marks the program as one that is not to be used any more; k.mu is held.
@@ -270,6 +308,9 @@ func (k *talk) isOver() bool {
 	}
 }
 
+// errElsewhere says that another program gets new tasks.
+var errElsewhere = errors.New("another program gets the task")
+
 // open begins the dialog of a task.
 func (k *talk) open(d *dialog) error {
 	k.mu.Lock()
@@ -277,7 +318,10 @@ func (k *talk) open(d *dialog) error {
 	if k.dialogs[d.id] != nil {
 		return fmt.Errorf("%s has a task of this id already", k.name) // another conversation's
 	}
-	if k.broke != nil {
+	switch {
+	case !k.single && (k.relieved || k.isOver()):
+		return errElsewhere
+	case k.broke != nil:
 		return k.broke
 	}
 	k.past.Take(taskKey(d.id))
@@ -287,7 +331,8 @@ func (k *talk) open(d *dialog) error {
 }
 
 // leave ends the dialog of a task. ended tells whether the program knows that the task has ended, and overdue that its time was over. A program that
-// goes on with a canceled task is not to be used any more as soon as it has no others, or has too many such tasks, or when it seems to hang.
+// goes on with a canceled task is not to be used any more as soon as it has no others, or when it seems to hang. When it has too many such tasks, it is
+// to be relieved: whoever cancels tasks is not to end those of others.
 func (k *talk) leave(d *dialog, ended, overdue bool) {
 	close(d.done)
 	k.mu.Lock()
@@ -300,7 +345,14 @@ func (k *talk) leave(d *dialog, ended, overdue bool) {
 	if overdue {
 		k.silent++
 	}
-	if len(k.dialogs) == 0 && len(k.late) > 0 || len(k.late) >= maxLate || k.silent >= maxSilent {
+	switch {
+	case len(k.dialogs) == 0 && (len(k.late) > 0 || k.relieved), k.silent >= maxSilent:
 		k.finish()
+	case len(k.late) >= maxLate:
+		select {
+		case <-k.tired:
+		default:
+			close(k.tired)
+		}
 	}
 }

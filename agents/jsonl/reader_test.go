@@ -63,6 +63,48 @@ func read(r *jsonl.Reader) (all []string) {
 	}
 }
 
+// A line that is too long is the failure of its task if it begins with its id, and the lines behind it are read; one that never ends is bounded.
+func TestLongLine(t *testing.T) {
+	long := strings.Repeat("x", 2*jsonl.MaxLine)
+	next := "\n" + `{"type":"result","id":"b","text":"next"}` + "\n"
+	for begin, id := range map[string]string{
+		`{"type":"text","id":"a","text":"`:        "a",
+		`{"data":{"id":"x"},"id":"a","text":"`:    "a",
+		`{"type":"text","text":"`:                 "",
+		`{"type":"text","data":{"id":"a","b":"`:   "",
+		`["id","a","`:                             "",
+		`{"type":"text","id":5,"id":"a","text":"`: "",
+	} {
+		r := jsonl.NewReader(strings.NewReader(begin + long + `"}` + next))
+		_, _, err := r.Read()
+		if bad := new(jsonl.BadLine); !errors.As(err, &bad) || bad.ID != id {
+			t.Errorf("%s: %v, want a bad line of %q", begin, err, id)
+		}
+		if l, _, err := r.Read(); err != nil || l.Words() != "next" {
+			t.Errorf("%s: the line behind it: %+v, %v", begin, l, err)
+		}
+	}
+	endless := jsonl.NewReader(io.MultiReader(strings.NewReader(`{"id":"a","text":"`), zeros{}))
+	_, _, err := endless.Read()
+	bad := new(jsonl.BadLine)
+	if !errors.As(err, &bad) || bad.ID != "a" {
+		t.Errorf("endless: %v", err)
+	}
+	if _, _, err = endless.Read(); !errors.As(err, &bad) || bad.ID != "" {
+		t.Errorf("its rest: %v", err)
+	}
+}
+
+// zeros is a line that never ends.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = '0'
+	}
+	return len(b), nil
+}
+
 func TestLines(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"type":"artifact","name":"a","text":""}`:              "",
