@@ -23,10 +23,11 @@ import (
 
 // Bounds of a step.
 const (
-	maxCalls  = 16      // in one reply
-	maxAtOnce = 4       // calls at the same time
-	maxResult = 4 << 20 // bytes of a result that are kept
-	maxSame   = 3       // equal calls, the last of which ends the work
+	maxCalls  = 16       // in one reply
+	maxAtOnce = 4        // calls at the same time
+	maxResult = 4 << 20  // bytes of a result that are kept
+	maxKept   = 16 << 20 // bytes of all results of a task: tasks are in memory several at a time, and their records are written whole
+	maxSame   = 3        // equal calls, the last of which ends the work
 )
 
 // lastTime is how long the model has for its answer after the time is over.
@@ -85,6 +86,7 @@ func (w *work) keep() error {
 	if err := w.forgotten(); err != nil {
 		return err
 	}
+	w.r.makeRoom()
 	now := time.Now()
 	w.r.Worked += now.Sub(w.began)
 	w.began = now
@@ -246,7 +248,7 @@ func (w *work) repeated(last *step, i int) bool {
 	for _, s := range slices.Backward(steps) {
 		for _, before := range slices.Backward(s.Calls) {
 			if before.Tool == c.Tool && string(before.Input) == string(c.Input) {
-				return !before.Failed
+				return !before.Failed && !strings.HasSuffix(before.Result, leftBehind)
 			}
 			if t := w.find(before.Tool); t != nil && t.effect != readOnly {
 				return false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -665,6 +666,50 @@ func TestLongResult(t *testing.T) {
 	}
 	if got := all[6].Text(); !strings.Contains(got, "line 1 of a very long report") || strings.Contains(got, "line 2") {
 		t.Errorf("the second line is %s", got)
+	}
+}
+
+// The results of a task are bounded together: several tasks are in memory at a time. What made room can be had again.
+func TestManyLongResults(t *testing.T) {
+	dir, state := t.TempDir(), t.TempDir()
+	var reads []string
+	for i := range 16 {
+		name := fmt.Sprintf("part%d.txt", i)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat(fmt.Sprintf("line of part %d\n", i), 100_000)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reads = append(reads, "Read", fmt.Sprintf(`{"path":%q}`, name))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	w := open(t, "", persona.Options{Root: root, Dir: state}, call(reads...), call("read_result", `{"result":"r1.1","find":"kept any more"}`, "read_result", `{"result":"r1.16","from":90000,"lines":1}`),
+		call(reads[:2]...), call("read_result", `{"result":"r3.1","from":90000,"lines":1}`), answer("done"))
+	if got := w.do(task("read all")); got != "completed: done" {
+		t.Fatalf("got %s", got)
+	}
+	size := int64(0)
+	err = filepath.WalkDir(state, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			info, err := d.Info()
+			size += info.Size()
+			return err
+		}
+		return err
+	})
+	if err != nil || size < 8<<20 || size > 20<<20 {
+		t.Errorf("the record has %d bytes, want some 17 MB; %v", size, err)
+	}
+	all := w.model.Requests()[4].Messages
+	for n, want := range map[int]string{4: "make the call again if it is needed", 6: "the result of Read, ", 8: "line of part 0"} {
+		if got := all[n].Text(); !strings.Contains(got, want) {
+			t.Errorf("message %d lacks %q: %.600s", n, want, got)
+		}
+	}
+	if got := all[4].Text(); !strings.Contains(got, "line of part 15") {
+		t.Errorf("the newest result is not kept: %.600s", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/evaluate"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -65,6 +66,23 @@ type call struct {
 	State  string          `json:"state,omitempty"`
 	Result string          `json:"result,omitempty"`
 	Failed bool            `json:"failed,omitempty"`
+}
+
+// leftBehind ends a result that made room for later ones.
+const leftBehind = "\n[the rest is not kept any more, since later results took its room: make the call again if it is needed]"
+
+// makeRoom bounds the results together. Of the oldest long ones no more is kept than a prompt shows.
+func (r *record) makeRoom() {
+	room := maxKept
+	for i := len(r.Steps) - 1; i >= 0; i-- {
+		for n := len(r.Steps[i].Calls) - 1; n >= 0; n-- {
+			c := &r.Steps[i].Calls[n]
+			if len(c.Result) > max(room, maxShown) {
+				c.Result = shorten.Marked(c.Result, firstBytes, leftBehind)
+			}
+			room = max(0, room-len(c.Result))
+		}
+	}
 }
 
 // asked is a question to the user.
