@@ -49,7 +49,7 @@ func Keep(o ExecOptions) (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), alone: make(chan struct{}, 1), away: errors.New("it was not started yet")}, nil
+	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), alone: make(chan struct{}, DefaultConcurrency), away: errors.New("it was not started yet")}, nil
 }
 
 // Changes returns the channel for [Options].
@@ -232,7 +232,7 @@ func (k *Kept) await(ctx context.Context) (*talk, error) {
 	}
 }
 
-// programFor returns a program for a task, and what is to be called when that has ended: the running one, or one of the task's own, of which there is one at
+// programFor returns a program for a task, and what is to be called when that has ended: the running one, or one of the task's own, of which there are few at
 // a time.
 func (k *Kept) programFor(ctx context.Context, own bool) (_ *talk, done func(), err error) {
 	if !own {
