@@ -77,6 +77,10 @@ func (a *Asks[K, V]) run(ctx context.Context, k K, is, before *ask[V], do func(c
 			return // nobody waits
 		}
 		a.mu.Lock()
+		if is.waiting == 0 { // who asks from now on has another one made, beside which this one would be
+			a.mu.Unlock()
+			return
+		}
 		a.begin(k, is)
 		put(&a.now, k, is)
 		a.mu.Unlock()

@@ -3,6 +3,9 @@ package together
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -81,6 +84,40 @@ func TestShare(t *testing.T) {
 			t.Errorf("%d and %d are kept", len(a.now), len(a.next))
 		}
 	})
+}
+
+// TestOneAtATime has whoever wants the next one leave when its turn comes: it is not made beside the one for somebody who asks then.
+func TestOneAtATime(t *testing.T) {
+	for range 2000 {
+		var a Asks[int, int]
+		var making, most atomic.Int32
+		do := func(context.Context) (int, error) {
+			most.Store(max(most.Load(), making.Add(1)))
+			runtime.Gosched()
+			making.Add(-1)
+			return 0, nil
+		}
+		on, begun := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, _ = a.Get(t.Context(), 1, func(context.Context) (int, error) { close(begun); <-on; return 0, nil })
+		})
+		<-begun
+		leaving, leave := context.WithCancel(t.Context())
+		all.Go(func() { _, _ = a.Get(leaving, 1, do) })
+		for waits := false; !waits; runtime.Gosched() {
+			a.mu.Lock()
+			waits = a.next[1] != nil
+			a.mu.Unlock()
+		}
+		all.Go(func() { close(on) })
+		all.Go(leave)
+		all.Go(func() { _, _ = a.Get(t.Context(), 1, do) })
+		all.Wait()
+		if most.Load() > 1 {
+			t.Fatal("two are made at the same time")
+		}
+	}
 }
 
 // TestPanic checks that who waits is told when the next one cannot be made.
