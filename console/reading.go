@@ -109,10 +109,15 @@ func (rd *reading) goOn(ctx context.Context) error {
 	if err == nil && !rd.hold(ctx) {
 		err = errKept
 	}
-	if err == nil || ctx.Err() != nil {
-		return err
+	if err == nil {
+		return nil
 	}
 	rd.mu.Lock()
+	if ctx.Err() != nil {
+		rd.joined = true // whether the conversation is still there may not have been looked at
+		rd.mu.Unlock()
+		return err
+	}
 	rd.err = err
 	rd.mu.Unlock()
 	k := &rd.c.readings

@@ -150,3 +150,40 @@ func TestDeletedWhileOpen(t *testing.T) {
 		t.Errorf("the page that was open: %v, want %v", err, errOther)
 	}
 }
+
+// TestLeftWhileRead has a page leave while it is looked at whether the conversation is still there: another page that has come meanwhile looks again.
+func TestLeftWhileRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{Store: memstore.New(), on: make(chan struct{})}
+		bus := memory.New(nil)
+		defer bus.Close()
+		c := New(Config{Client: &client.Client{Transport: bus}, Store: store, Agents: registry.New(registry.Config{}).Snapshot})
+		store.say(t, "c", "first", "a secret", 1, 0)
+		old, _ := store.page(c, "user:ada", "c")
+		read := make(chan error, 1)
+		go func() { read <- old.catchUp(t.Context()) }()
+		synctest.Wait()
+		close(store.on)
+		if err := <-read; err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Erase(t.Context(), "", "c"); err != nil {
+			t.Fatal(err)
+		}
+		store.on = make(chan struct{})
+		leaving, _ := store.page(c, "user:ada", "c")
+		staying, out := store.page(c, "user:ada", "c")
+		ctx, leave := context.WithCancel(t.Context())
+		go func() { read <- leaving.catchUp(ctx) }()
+		synctest.Wait()
+		leave()
+		if err := <-read; !errors.Is(err, context.Canceled) {
+			t.Errorf("who leaves: %v", err)
+		}
+		close(store.on)
+		synctest.Wait()
+		if err := staying.catchUp(t.Context()); !errors.Is(err, errOther) || strings.Contains(out.Body.String(), "secret") {
+			t.Errorf("who stays: %v, want %v; it is sent %s", err, errOther, out.Body)
+		}
+	})
+}
