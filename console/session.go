@@ -336,7 +336,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	case (err != nil || who.User == "") && !c.logins.allow(r):
 		tooOften(w)
 	case err != nil || who.User == "":
-		c.loginWith(w, r, http.StatusForbidden, "This token is not valid here, or not any more"+reason(err))
+		why := refused(err)
+		c.loginWith(w, r, http.StatusForbidden, strings.ToUpper(why[:1])+why[1:]+".")
 	case len(token) > maxToken:
 		c.loginWith(w, r, http.StatusBadRequest, "This token is too long for a browser.")
 	default:
@@ -345,12 +346,12 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reason ends a sentence with the reason why a token is not valid, if there is one.
-func reason(err error) string {
-	if err == nil {
-		return "."
+// refused returns why a token is not taken: what [Config.Identify] says of it.
+func refused(err error) string {
+	if err == nil || err.Error() == "" {
+		return "this token is not valid here, or not any more"
 	}
-	return ": " + err.Error()
+	return err.Error()
 }
 
 // makeLink answers a program that shows a bearer token with the token of a link, which begins a session for it.
@@ -366,7 +367,7 @@ func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 			tooOften(w)
 			return
 		}
-		http.Error(w, "this token is not valid here"+reason(err), http.StatusForbidden)
+		http.Error(w, refused(err), http.StatusForbidden)
 		return
 	}
 	link := c.links.put(who.User, token, c.cfg.Now().Add(LinkLife), c.cfg.Now())

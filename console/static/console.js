@@ -103,7 +103,8 @@ if (who !== undefined) {
   const tabs = new BroadcastChannel('cortex')
   tabs.addEventListener('message', ({ data }) => {
     if (data === who) return
-    if (data || !document.getElementById('turns')) location.reload()
+    // Not reload, which would send the form again whose answer this page may be: the address leads whoever is logged in on.
+    if (data || !document.getElementById('turns')) location.replace(location.pathname + location.search)
     else document.dispatchEvent(new Event('left'))
   })
   tabs.postMessage(who)
