@@ -77,7 +77,7 @@ func (x *Index) Put(id string, card *a2a.AgentCard) {
 		left += was.room - was.left
 	}
 	room := min(max(left/partOfAll, leastOfCard), maxFeatures)
-	if was != nil && was.print == print && (was.left > 0 || room <= was.room) { // there may be room by now for more of it
+	if was != nil && was.print == print && (was.left > 0 || room <= was.room) { // when it comes again, there may be room for more of it
 		return
 	}
 	c := readCard(x.reader, card, room)

@@ -51,7 +51,7 @@ func Start(cmd *exec.Cmd, each func(line string)) (*Program, error) {
 	pace, tells, left := rate.NewLimiter(logRate, logBurst), rate.NewLimiter(rate.Every(leftEach), 1), 0
 	tell := func() {
 		if left > 0 {
-			each(fmt.Sprintf("[%d lines of its standard error are left out here: it writes more than %d in a second]", left, logRate))
+			each(fmt.Sprintf("[%d lines of its standard error were left out until here: it writes more than %d in a second]", left, logRate))
 			left = 0
 		}
 	}

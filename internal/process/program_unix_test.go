@@ -161,7 +161,7 @@ func TestLinesLeftOutAreSaid(t *testing.T) {
 	passed, left := 0, 0
 	p, err := Start(exec.Command("sh", "-c", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i >&2; i=$((i+1)); done", all)), func(line string) {
 		var n int
-		if _, err := fmt.Sscanf(line, "[%d lines of its standard error are left out", &n); err == nil {
+		if _, err := fmt.Sscanf(line, "[%d lines of its standard error were left out", &n); err == nil {
 			left += n
 		} else {
 			passed++
