@@ -17,6 +17,8 @@ import (
 const (
 	// maxFile bounds a file of keys, in bytes.
 	maxFile = 64 << 10
+	// maxAccount bounds the file of an account, in bytes. It names all that was ever revoked, in less than 100 bytes each.
+	maxAccount = jwt.MaxTokenSize
 	// maxSubscriptions bounds the subscriptions of one connection of an agent or a person; a client needs fewer. The server sends and buffers a copy
 	// of an event for each matching subscription.
 	maxSubscriptions = 64
@@ -78,7 +80,7 @@ func Of(token string) *Identity {
 
 // readSecret reads a file that not everybody can read. Groups may read it: containers provide secrets that way.
 func readSecret(path string) ([]byte, error) {
-	b, info, err := read(path)
+	b, info, err := read(path, maxFile)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 { // there the bits mean nothing
 		err = fmt.Errorf("everybody can read %s: `chmod 600 %[1]s`", path)
 	}
@@ -87,12 +89,18 @@ func readSecret(path string) ([]byte, error) {
 
 // readFile reads a file of at most maxFile bytes.
 func readFile(path string) ([]byte, error) {
-	b, _, err := read(path)
+	b, _, err := read(path, maxFile)
 	return b, err
 }
 
-func read(path string) ([]byte, fs.FileInfo, error) {
-	b, info, err := document.ReadRegular(path, maxFile)
+// readAccountFile reads the file of an account.
+func readAccountFile(path string) ([]byte, error) {
+	b, _, err := read(path, maxAccount)
+	return b, err
+}
+
+func read(path string, most int) ([]byte, fs.FileInfo, error) {
+	b, info, err := document.ReadRegular(path, most)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%s: %w", path, fs.ErrNotExist)

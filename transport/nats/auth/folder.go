@@ -157,11 +157,11 @@ const MaxMemory = 16 << 20
 
 // fillTenant makes the files that a tenant has and folder lacks.
 func fillTenant(dir, folder, tenant string) error {
-	_, account, err := ensureKey(filepath.Join(folder, accountKey), nkeys.CreateAccount)
-	if err != nil {
-		return err
-	}
-	err = ensureFile(filepath.Join(folder, accountFile), func() ([]byte, error) {
+	if err := ensureFile(filepath.Join(folder, accountFile), func() ([]byte, error) {
+		_, account, err := ensureKey(filepath.Join(folder, accountKey), nkeys.CreateAccount) // not beside an account that has another
+		if err != nil {
+			return nil, err
+		}
 		signing, err := readKey(filepath.Join(dir, signingKey))
 		if err != nil {
 			return nil, err
@@ -173,8 +173,7 @@ func fillTenant(dir, folder, tenant string) error {
 			MemoryStorage: MaxMemory, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
 		}
 		return encode(c, signing)
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	for _, i := range []*Identity{
@@ -236,7 +235,7 @@ func Tenants(dir string) (map[string]string, error) {
 	}
 	all := map[string]string{}
 	for _, f := range files {
-		b, err := readFile(f)
+		b, err := readAccountFile(f)
 		if err != nil {
 			return nil, err
 		}
@@ -413,7 +412,7 @@ func Check(dir string) error {
 		if filepath.Base(path) != accountKey {
 			continue
 		}
-		of, err := readFile(filepath.Join(filepath.Dir(path), accountFile))
+		of, err := readAccountFile(filepath.Join(filepath.Dir(path), accountFile))
 		if err != nil {
 			return err
 		}
@@ -426,28 +425,53 @@ func Check(dir string) error {
 }
 
 // ensureCreds makes credentials of the tenant with this folder unless there are some. Those that were revoked and are still there, because the revocation was killed before it removed
-// them or because the folder comes from a backup, are replaced: nobody would be let in with them.
+// them or because the folder comes from a backup, are replaced: nobody would be let in with them. Nor would anybody with what is damaged, or signed with
+// a key that is not the account's, which is an error.
 func ensureCreds(folder string, i *Identity) error {
 	content := func() ([]byte, error) {
 		account, err := readKey(filepath.Join(folder, accountKey))
 		if err != nil {
 			return nil, err
 		}
+		if err := checkAccountKey(folder, account); err != nil {
+			return nil, err
+		}
 		return issue(i, account, time.Time{})
 	}
-	if claims, err := userClaims(i.File); err == nil {
-		if is := parseName(claims.Name); is == nil || !is.Same(i) { // on a disk that does not tell large letters from small ones, their names are one
-			return fmt.Errorf("%s has the credentials of somebody else (%s): nobody else gets these; move it away, or choose another name", i.File, is)
-		}
-		if newRevocations(folder, claims.Issuer).have(claims) {
-			b, err := content()
-			if err != nil {
-				return err
-			}
-			return replace(i.File, b)
-		}
+	b, err := readFile(i.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ensureFile(i.File, content)
 	}
-	return ensureFile(i.File, content)
+	if err != nil {
+		return err
+	}
+	claims, err := claimsIn(b)
+	if err != nil {
+		return fmt.Errorf("%s: these are no NATS credentials: move the file away, and make them again", i.File)
+	}
+	if is := parseName(claims.Name); is == nil || !is.Same(i) { // on a disk that does not tell large letters from small ones, their names are one
+		return fmt.Errorf("%s has the credentials of somebody else (%s): nobody else gets these; move it away, or choose another name", i.File, is)
+	}
+	if !newRevocations(folder, claims.Issuer).have(claims) {
+		return ensureFile(i.File, content)
+	}
+	if b, err = content(); err != nil {
+		return err
+	}
+	return replace(i.File, b)
+}
+
+// checkAccountKey returns an error for a key that is not that of the account in a folder.
+func checkAccountKey(folder string, key nkeys.KeyPair) error {
+	account, err := readAccount(filepath.Join(folder, accountFile))
+	if err != nil {
+		return err
+	}
+	public, err := key.PublicKey()
+	if err == nil && public != account.Subject {
+		err = fmt.Errorf("%s: it is not the key of the account in %s", filepath.Join(folder, accountKey), accountFile)
+	}
+	return err
 }
 
 // ensureKey returns the key in a file and its public part. It makes the key if the file is missing.

@@ -45,7 +45,7 @@ func Load(dir string) (*Trust, error) {
 
 // add reads the JWT of an account and returns the account's id.
 func (t *Trust) add(file string) (id string, err error) {
-	b, err := readFile(file)
+	b, err := readAccountFile(file)
 	if err != nil {
 		return "", err
 	}

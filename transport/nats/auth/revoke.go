@@ -79,7 +79,11 @@ func userClaims(file string) (*jwt.UserClaims, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := jwt.ParseDecoratedJWT(b)
+	return claimsIn(b)
+}
+
+func claimsIn(creds []byte) (*jwt.UserClaims, error) {
+	token, err := jwt.ParseDecoratedJWT(creds)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +91,7 @@ func userClaims(file string) (*jwt.UserClaims, error) {
 }
 
 func readAccount(path string) (*jwt.AccountClaims, error) {
-	b, err := readFile(path)
+	b, err := readAccountFile(path)
 	if err != nil {
 		return nil, err
 	}

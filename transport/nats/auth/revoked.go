@@ -132,7 +132,7 @@ func (r Revocations) PutBack(dir string) error {
 	return writeResolver(dir)
 }
 
-// signAccount writes the file of an account.
+// signAccount writes the file of an account. One that nobody could read would let nobody in any more, and so is not written.
 func signAccount(dir, path string, account *jwt.AccountClaims) error {
 	signing, err := readKey(filepath.Join(dir, signingKey))
 	if err != nil {
@@ -141,6 +141,9 @@ func signAccount(dir, path string, account *jwt.AccountClaims) error {
 	b, err := encode(account, signing)
 	if err != nil {
 		return err
+	}
+	if len(b) > maxAccount {
+		return fmt.Errorf("%s would have %d bytes with %d revocations, and may have %d: revoke no more, but make new keys in another folder", path, len(b), len(account.Revocations), maxAccount)
 	}
 	return replace(path, b)
 }
