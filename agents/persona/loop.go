@@ -86,7 +86,7 @@ func (w *work) keep() error {
 	if err := w.forgotten(); err != nil {
 		return err
 	}
-	w.r.makeRoom()
+	w.makeRoom()
 	now := time.Now()
 	w.r.Worked += now.Sub(w.began)
 	w.began = now
@@ -155,7 +155,8 @@ func (w *work) bound(ctx context.Context) string {
 	return ""
 }
 
-// same returns how often the last call was made with the same input and nothing between that may have had an effect.
+// same returns how often the last call was made with the same input and nothing between that may have had an effect. Calls that the model was told to make
+// again are not counted.
 func (w *work) same() int {
 	n := 0
 	var last *call
@@ -165,7 +166,9 @@ func (w *work) same() int {
 			case last == nil:
 				last, n = &c, 1
 			case c.Tool == last.Tool && string(c.Input) == string(last.Input):
-				n++
+				if !c.Again {
+					n++
+				}
 			default:
 				if t := w.find(c.Tool); t != nil && t.effect != readOnly {
 					return n
@@ -248,7 +251,7 @@ func (w *work) repeated(last *step, i int) bool {
 	for _, s := range slices.Backward(steps) {
 		for _, before := range slices.Backward(s.Calls) {
 			if before.Tool == c.Tool && string(before.Input) == string(c.Input) {
-				return !before.Failed && !strings.HasSuffix(before.Result, leftBehind)
+				return !before.Failed && !before.Again
 			}
 			if t := w.find(before.Tool); t != nil && t.effect != readOnly {
 				return false

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -66,19 +67,28 @@ type call struct {
 	State  string          `json:"state,omitempty"`
 	Result string          `json:"result,omitempty"`
 	Failed bool            `json:"failed,omitempty"`
+	Again  bool            `json:"again,omitempty"` // the model was told that it may make the call again
 }
 
-// leftBehind ends a result that made room for later ones.
-const leftBehind = "\n[the rest is not kept any more, since later results took its room: make the call again if it is needed]"
+// What ends a result that made room for later ones, and what is added to it when the call changes nothing.
+const (
+	notKept   = "\n[the rest is not kept any more, since later results took its room"
+	callAgain = ": make the call again if it is needed"
+)
 
-// makeRoom bounds the results together. Of the oldest long ones no more is kept than a prompt shows.
-func (r *record) makeRoom() {
+// makeRoom bounds the results together. Of the oldest long ones only the beginning is kept.
+func (w *work) makeRoom() {
 	room := maxKept
-	for i := len(r.Steps) - 1; i >= 0; i-- {
-		for n := len(r.Steps[i].Calls) - 1; n >= 0; n-- {
-			c := &r.Steps[i].Calls[n]
+	for _, s := range slices.Backward(w.r.Steps) {
+		for i := range slices.Backward(s.Calls) {
+			c := &s.Calls[i]
 			if len(c.Result) > max(room, maxShown) {
-				c.Result = shorten.Marked(c.Result, firstBytes, leftBehind)
+				mark := notKept
+				if t := w.find(c.Tool); t != nil && t.effect == readOnly && !t.asks {
+					c.Again = true
+					mark += callAgain
+				}
+				c.Result = shorten.Marked(c.Result, firstBytes, mark+"]")
 			}
 			room = max(0, room-len(c.Result))
 		}

@@ -75,6 +75,9 @@ func newServer(name, path string) *sdk.Server {
 				return nil, nil, err
 			}
 			time.Sleep(2 * time.Millisecond) // a tool takes its time: kills hit it before its answer, too
+			if in.Text == "at length" {
+				in.Text = strings.Repeat("at length\n", 200_000)
+			}
 			return says("noted: " + in.Text)
 		})
 	sdk.AddTool(s, &sdk.Tool{Name: "crash", Description: "Notes a line, and ends the server", Annotations: &sdk.ToolAnnotations{DestructiveHint: &no}},
