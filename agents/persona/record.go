@@ -76,23 +76,39 @@ const (
 	callAgain = ": make the call again if it is needed"
 )
 
-// makeRoom bounds the results together. Of the oldest long ones only the beginning is kept.
+// makeRoom bounds the results together, as they are in the record. Of the oldest long ones only the beginning is kept.
 func (w *work) makeRoom() {
 	room := maxKept
 	for _, s := range slices.Backward(w.r.Steps) {
 		for i := range slices.Backward(s.Calls) {
 			c := &s.Calls[i]
-			if len(c.Result) > max(room, maxShown) {
+			n := escaped(c.Result)
+			if n > room && len(c.Result) > firstBytes {
 				mark := notKept
 				if t := w.find(c.Tool); t != nil && t.effect == readOnly && !t.asks {
 					c.Again = true
 					mark += callAgain
 				}
-				c.Result = shorten.Marked(c.Result, firstBytes, mark+"]")
+				c.Result = shorten.To(c.Result, firstBytes/2) + mark + "]" // of 16,000 that JSON makes six times as long, a record has room for these beginnings
+				n = escaped(c.Result)
 			}
-			room = max(0, room-len(c.Result))
+			room = max(0, room-n)
 		}
 	}
+}
+
+// escaped returns how many bytes a text has in JSON, at least nearly.
+func escaped(text string) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '\n' || c == '\t' || c == '"' || c == '\\':
+			n++
+		case c < ' ' || c == '<' || c == '>' || c == '&':
+			n += 5
+		}
+	}
+	return n
 }
 
 // asked is a question to the user.
