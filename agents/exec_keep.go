@@ -40,7 +40,7 @@ var _ Executor = (*Kept)(nil)
 // program, and starts it again with growing pauses when it ends; meanwhile the agent is draining.
 //
 // A task that the program had when it ended is given to the next one, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself
-// is lost. The last time it has a program of its own, since it may be the task of somebody else at which the others have ended. When its skill is to be
+// is lost. From then on it has a program of its own, since it may be the task of somebody else at which the first one has ended. When its skill is to be
 // done once by the card, the task fails instead, in both cases. A program that goes on with a canceled task is started again as soon as it has no other
 // tasks; one that has 16 such tasks gets no more, and ends when it has done the others, beside the next one. One that says nothing while the time of three
 // tasks in a row runs out is started again at once.
@@ -272,7 +272,7 @@ func (k *Kept) do(ctx context.Context, t *Task) (*Result, error) {
 	}
 	defer files.remove()
 	for n := 1; ; n++ {
-		program, done, err := k.programFor(ctx, n == MaxDeliveries)
+		program, done, err := k.programFor(ctx, n > 1)
 		if err != nil {
 			return nil, err
 		}
