@@ -39,11 +39,11 @@ var _ Executor = (*Kept)(nil)
 // Keep returns an Executor for a program that stays and gets all tasks, many at a time, in lines of JSON, as package jsonl says. [Kept.Run] runs the
 // program, and starts it again with growing pauses when it ends; meanwhile the agent is draining.
 //
-// A task that the program had when it ended is given to the next one, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself
-// is lost. From then on it has a program of its own, since it may be the task of somebody else at which the first one has ended. When its skill is to be
-// done once by the card, the task fails instead, in both cases. A program that goes on with a canceled task is started again as soon as it has no other
-// tasks; one that has 16 such tasks gets no more, and ends when it has done the others, beside the next one. One that says nothing while the time of three
-// tasks in a row runs out is started again at once.
+// A task that the program had when it ended is done again, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself is lost. It has a
+// program of its own then, since it may be the task of somebody else at which the first one has ended. When its skill is to be done once by the card, the
+// task fails instead, in both cases. A program that goes on with a canceled task is started again as soon as it has no other tasks; one that has 16 such
+// tasks gets no more, and ends when it has done the others, beside the next one, or when that one has 32 such tasks. One that says nothing while the time
+// of three tasks in a row runs out is started again at once.
 func Keep(o ExecOptions) (*Kept, error) {
 	p, err := newProgram(o)
 	if err != nil {
@@ -113,7 +113,8 @@ func (k *Kept) start(single bool) (*talk, error) {
 }
 
 // attend waits until the program that gets the tasks, first t, is not to be used any more, and returns it; nil: ctx has ended, or k is closed. Meanwhile
-// it starts another one in the place of one that is to be relieved, unless the one before that has not ended yet: so there are two at most.
+// it starts another one in the place of one that is to be relieved. When the one before that has not ended by then, it has to as soon as its successor has
+// twice as many canceled tasks: so there are two at most, and they go on with no more than these.
 func (k *Kept) attend(ctx context.Context, t *talk) *talk {
 	pace := time.NewTicker(process.Grace)
 	defer pace.Stop()
@@ -127,9 +128,10 @@ func (k *Kept) attend(ctx context.Context, t *talk) *talk {
 			return nil
 		case <-t.tired:
 			k.mu.Lock()
-			waits := k.old != nil
+			old := k.old
 			k.mu.Unlock()
-			if !waits {
+			switch {
+			case old == nil:
 				next, err := k.start(false)
 				switch {
 				case err != nil:
@@ -143,6 +145,8 @@ func (k *Kept) attend(ctx context.Context, t *talk) *talk {
 					t = next
 					continue
 				}
+			case t.stuck():
+				old.giveUp()
 			}
 			select {
 			case <-pace.C:

@@ -407,15 +407,24 @@ func (s *logged) log(line string) {
 // has waits until a line begins with want.
 func (s *logged) has(t *testing.T, want string) {
 	t.Helper()
+	s.hasTimes(t, want, 1)
+}
+
+// hasTimes waits until n lines begin with want.
+func (s *logged) hasTimes(t *testing.T, want string, n int) {
+	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		found := 0
 		s.mu.Lock()
 		for _, l := range s.lines {
 			if strings.HasPrefix(l, want) {
-				s.mu.Unlock()
-				return
+				found++
 			}
 		}
 		s.mu.Unlock()
+		if found >= n {
+			return
+		}
 	}
 	t.Fatalf("it does not say %q: %q", want, s.lines)
 }
@@ -710,6 +719,55 @@ func TestKeptCanceledAgain(t *testing.T) {
 		if strings.HasPrefix(l, "it is started again in ") {
 			t.Errorf("others have to wait: %q", l)
 		}
+	}
+}
+
+// Whoever cancels without end cannot have two programs go on with all that: the first one has to end, and what it still had is done by others.
+func TestKeptCanceledWithoutEnd(t *testing.T) {
+	t.Parallel()
+	log, released := &logged{}, filepath.Join(t.TempDir(), "released")
+	x := kept(t, agents.ExecOptions{Log: log.log})
+	do := func(ctx context.Context, id, text string) (got string) {
+		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
+			if err != nil {
+				return err.Error()
+			}
+			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
+		}
+		return got
+	}
+	patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var other, canceled sync.WaitGroup
+	hold := func(id, want string) {
+		other.Go(func() {
+			if got := do(patience, id, "until "+released); got != want {
+				t.Errorf("%s: %q, want %q", id, got, want)
+			}
+		})
+		log.has(t, "given "+id)
+	}
+	hold("first", "waited 2")
+	const relieved = "it goes on with canceled tasks: another one gets the next tasks"
+	for n := range 16 + 32 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		id := fmt.Sprintf("deaf%d.", n)
+		canceled.Go(func() { _ = do(ctx, id, "wait") })
+		log.has(t, "given "+id)
+		cancel(agents.ErrCanceled)
+		if n == 15 {
+			log.has(t, relieved)
+			hold("second", "waited 1")
+		}
+	}
+	canceled.Wait()
+	log.hasTimes(t, relieved, 2)
+	if err := os.WriteFile(released, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other.Wait()
+	if got := do(patience, "last", "echo again"); got != "again" {
+		t.Errorf("behind them: %q", got)
 	}
 }
 

@@ -255,7 +255,7 @@ func (k *talk) fail(bad *jsonl.BadLine) bool {
 	return true
 }
 
-// breaks ends a program that broke the protocol. A task for which it was started alone fails; others are given to the next program, for they may be of
+// breaks ends a program that broke the protocol. A task for which it was started alone fails; others are given to other programs, for they may be of
 // others than who had it say that.
 func (k *talk) breaks(err error) {
 	k.mu.Lock()
@@ -280,6 +280,23 @@ func (k *talk) relieve() {
 	if len(k.dialogs) == 0 {
 		k.finish()
 	}
+}
+
+// stuck reports whether the program goes on with so many canceled tasks that it is not to wait for its turn to be relieved.
+func (k *talk) stuck() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.late) >= 2*maxLate
+}
+
+// giveUp has a program that is relieved end before it has done the tasks that it has, which are given to others.
+func (k *talk) giveUp() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.isOver() {
+		k.log("it is ended before it has done its tasks, since the next one goes on with too many canceled tasks as well")
+	}
+	k.finish()
 }
 
 // failed reports whether it was the program that ended the work, and not who relieved it of canceled tasks.

@@ -67,6 +67,6 @@
 //
 // A line that is too long, is no JSON object, has an unknown type or lacks a field breaks the protocol: the task fails with the beginning of the line.
 // If the line does not say which task it is about (of one that is too long: before what is cut off, so the id should come first), what follows cannot be
-// trusted. A program for one task fails it. One that stays is ended, and its tasks are given to the next one.
+// trusted. A program for one task fails it. One that stays is ended, and each of its tasks is given to another one.
 // The beginning of a line that the program ended within is ignored.
 package jsonl
