@@ -66,20 +66,29 @@ func (f *Folder) Write(path string, b []byte) error {
 	if err := Write(path, b); err != nil {
 		return err
 	}
-	now := time.Now()
-	if !f.due(now, int64(len(b))) || !f.sweeps.TryLock() {
+	f.count(int64(len(b)))
+	if !f.sweeps.TryLock() { // then it counts for the next sweep
 		return nil
 	}
 	defer f.sweeps.Unlock()
-	return f.sweep(now)
+	if now := time.Now(); f.due(now) {
+		return f.sweep(now)
+	}
+	return nil
 }
 
-// due notes that a file of this size was written, and reports whether the folder is to be swept.
-func (f *Folder) due(now time.Time, size int64) bool {
+// count notes that a file of this size was written.
+func (f *Folder) count(size int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.written++
 	f.bytes += size
+}
+
+// due reports whether the folder is to be swept, for a caller that holds f.sweeps and does so.
+func (f *Folder) due(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.written < sweepAfter && (f.Bytes == 0 || f.bytes <= f.Bytes/sweepPart) && now.Sub(f.swept) < sweepEvery {
 		return false
 	}
