@@ -1,12 +1,14 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,7 +37,8 @@ type derivedReader struct {
 	tx       pgx.Tx
 	log      int64
 	position int64
-	retired  int64 // rows that have not changed since may have been dropped
+	retired  int64     // rows that have not changed since may have been dropped
+	from     time.Time // and so may those of a time before, if anything was
 	folder   *folder
 	seen     map[conversation.Key]bool // conversations with entries
 }
@@ -55,6 +58,15 @@ func (d *derivedReader) compare(ctx context.Context, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}
+	if d.retired > 0 { // then whole months of entries were dropped, and the rows of earlier times
+		var first *time.Time
+		if err := d.tx.QueryRow(ctx, "SELECT min(stored) FROM cortex.entries WHERE log = $1", d.log).Scan(&first); err != nil {
+			return fmt.Errorf("PostgreSQL: %w", err)
+		}
+		if first != nil {
+			d.from = monthOf(*first)
+		}
+	}
 	left := map[conversation.Key]bool{}
 	for _, key := range unread {
 		left[key] = true
@@ -64,7 +76,7 @@ func (d *derivedReader) compare(ctx context.Context, r *Report) error {
 		return strings.Compare(a.Tenant+"\x00"+a.ContextID, b.Tenant+"\x00"+b.ContextID)
 	})
 	for some := range slices.Chunk(keys, derivedAtOnce) {
-		want, damaged := map[string]int64{}, map[conversation.Key]bool{} // versions of rows, by their names
+		want, damaged := map[string]wanted{}, map[conversation.Key]bool{} // by the names of the rows
 		tenants, contexts := make([]string, len(some)), make([]string, len(some))
 		for i, key := range some {
 			p := newProjection()
@@ -81,7 +93,7 @@ func (d *derivedReader) compare(ctx context.Context, r *Report) error {
 			return fmt.Errorf("PostgreSQL: %w", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(want)) {
-			if _, ok := there[name]; !ok && want[name] > d.retired {
+			if _, ok := there[name]; !ok && !d.dropped(want[name]) {
 				r.MissingRows.add(name)
 			}
 		}
@@ -94,19 +106,30 @@ func (d *derivedReader) compare(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// names adds the versions of p's rows to all, by the names of the rows.
-func (p *projection) names(all map[string]int64) {
+// dropped reports whether a row may have been dropped since it is too old.
+func (d *derivedReader) dropped(w wanted) bool {
+	return d.retired > 0 && (w.version <= d.retired || w.at != nil && w.at.Before(d.from))
+}
+
+// wanted is the last version of what a row says, and the time by which retire drops it, which is one of entries, not the one at which they were stored.
+type wanted struct {
+	version int64
+	at      *time.Time
+}
+
+// names adds p's rows to all, by their names.
+func (p *projection) names(all map[string]wanted) {
 	for _, r := range p.conversations {
-		all[rowName("conversations", r.key, "")] = r.version
+		all[rowName("conversations", r.key, "")] = wanted{r.version, r.updated}
 	}
 	for _, r := range p.turns {
-		all[rowName("turns", r.key, r.id)] = r.version
+		all[rowName("turns", r.key, r.id)] = wanted{r.version, cmp.Or(r.answered, &r.asked)}
 	}
 	for _, r := range p.tasks {
-		all[rowName("tasks", r.key, r.id)] = r.version
+		all[rowName("tasks", r.key, r.id)] = wanted{r.version, cmp.Or(r.ended, &r.created)}
 	}
 	for _, r := range p.spending {
-		all[rowName("spending", r.key, spendingName(r.version, r.purpose))] = r.version
+		all[rowName("spending", r.key, spendingName(r.version, r.purpose))] = wanted{r.version, &r.spent}
 	}
 }
 

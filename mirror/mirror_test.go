@@ -557,23 +557,35 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestRetain drops a month that is too old, and takes rows out of the default partition.
+// TestRetain drops a month that is too old, and takes rows out of the default partition. Of conversations that go on, what is of that month is gone as well, also
+// where it changed later, as by a late result or in a turn that is still open: nothing of it is missing.
 func TestRetain(t *testing.T) {
 	w := newWorld(t)
 	if w == nil {
 		return
 	}
+	now := time.Now().UTC()
+	old := now.AddDate(0, -5, 0)
+	month := time.Date(old.Year(), old.Month(), 1, 0, 0, 0, 0, time.UTC)
+	w.at = month
 	w.say("", "a", "1")
+	late := w.delegate("late", "echo")
+	w.report("late", "echo", "turn of m1", late, a2a.TaskStateCompleted, &llm.Decision{Kind: llm.KindRespond, Say: "done", Model: "m", Usage: llm.Usage{Input: 7, Output: 3, Cost: 0.25}})
+	open := w.delegate("open", "echo")
+	w.at = now
+	w.report("late", "echo", "turn of m1", late, a2a.TaskStateCompleted, nil)
+	w.report("open", "echo", "turn of m1", open, a2a.TaskStateWorking, nil)
 	w.say("", "b", "1")
+	w.append("", "before", &conversation.Entry{ // stored after the month has ended, and decided before
+		Turn: "turn of m1", Cause: message("", "before", "m1", "1"), Time: month,
+		Decision: &llm.Decision{Kind: llm.KindRespond, Say: "yes", Model: "m", Usage: llm.Usage{Input: 7, Output: 3, Cost: 0.25}},
+	})
 	m := w.run(mirror.Options{})
 	w.complete()
 	m.stop()
-	old := time.Now().UTC().AddDate(0, -5, 0)
-	month := time.Date(old.Year(), old.Month(), 1, 0, 0, 0, 0, time.UTC)
 	for _, query := range []string{
 		fmt.Sprintf("CREATE TABLE cortex.entries_%s PARTITION OF cortex.entries FOR VALUES FROM ('%s') TO ('%s')", month.Format("2006_01"), month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339)),
-		fmt.Sprintf("UPDATE cortex.entries SET stored = '%s' WHERE context_id = 'a'", month.Format(time.RFC3339)),
-		fmt.Sprintf("UPDATE cortex.turns SET asked = '%[1]s', answered = '%[1]s' WHERE context_id = 'a'", month.Format(time.RFC3339)),
+		"UPDATE cortex.entries SET stored = entry_time WHERE context_id <> 'before'",
 	} {
 		if _, err := w.db.Exec(t.Context(), query); err != nil {
 			t.Fatalf("%s: %v", query, err)
@@ -581,15 +593,22 @@ func TestRetain(t *testing.T) {
 	}
 	m = w.run(mirror.Options{Retain: 90 * 24 * time.Hour})
 	w.await("the month is dropped", func() bool { return strings.Contains(m.log.String(), "dropped what is too old") })
-	r := w.complete()
-	if r.Retired != 1 || r.Entries != 1 {
-		t.Errorf("Check = %+v, want one entry, and one retired", r)
-	}
 	if got := w.rows("SELECT context_id FROM cortex.turns"); got != `["b"]` {
 		t.Errorf("the turns are those of %s", got)
 	}
+	r := w.complete()
+	if r.Retired != 4 || r.Entries != 4 {
+		t.Errorf("Check = %+v, want four entries, and four retired", r)
+	}
 	if got := w.rows("SELECT count(*) FROM cortex.entries_default"); got != "[0]" {
 		t.Errorf("%s rows are in the default partition", got)
+	}
+	m.stop()
+	if _, err := w.db.Exec(t.Context(), "DELETE FROM cortex.spending"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := mirror.Check(t.Context(), w.log, &mirror.Options{Postgres: w.url}, 0); err != nil || r.MissingRows.Count != 1 || !strings.Contains(fmt.Sprint(r.MissingRows.Some), `"b"`) {
+		t.Errorf("without what has been spent since: %+v, %v", r, err)
 	}
 }
 

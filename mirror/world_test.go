@@ -50,6 +50,7 @@ type world struct {
 	db   *pgx.Conn
 	stop func()       // ends the server of the log
 	read mirror.Store // what mirrors read; nil: log
+	at   time.Time    // of the next entries; zero: seconds after epoch
 
 	versions map[string]conversation.Version
 	seqs     map[string]uint64
@@ -107,6 +108,9 @@ func (w *world) append(tenant, contextID string, e *conversation.Entry) conversa
 	w.t.Helper()
 	key := tenant + "/" + contextID
 	e.Seq = w.seqs[key] + 1
+	if e.Time.IsZero() {
+		e.Time = w.at
+	}
 	if e.Time.IsZero() {
 		e.Time = epoch.Add(time.Duration(e.Seq) * time.Second)
 	}
