@@ -207,7 +207,7 @@ func newAuthClient(server *url.URL) *http.Client {
 	}
 }
 
-// inside reports whether a server is in this network: it is this machine, or shows its certificate at an address that is not of the internet. What its name
+// inside reports whether a server is in this network: it is this machine, or shows its certificate at an address of a private network. What its name
 // is resolved to says nothing, since its owner may answer each lookup as they like.
 func inside(ctx context.Context, server *url.URL, config *tls.Config) bool {
 	if server.Scheme != "https" { // which is for this machine only
@@ -221,5 +221,15 @@ func inside(ctx context.Context, server *url.URL, config *tls.Config) bool {
 	}
 	defer c.Close()
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	return err == nil && !publicnet.Is(at.Addr())
+	return err == nil && isInside(at.Addr())
+}
+
+// shared are the addresses of networks that share one of the internet (RFC 6598), as those of providers and some clouds.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// isInside reports whether an address is of a network such as this one. That it is none of the internet does not tell that: some of those hold another address,
+// and lead to the internet.
+func isInside(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	return ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || shared.Contains(ip)
 }

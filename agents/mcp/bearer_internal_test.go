@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -97,6 +98,19 @@ func TestNamesThatLeadElsewhere(t *testing.T) {
 		}
 		if (err == nil) != inside {
 			t.Errorf("%s: %v, want it to be inside: %v", host, err, inside)
+		}
+	}
+}
+
+// TestIsInside checks that addresses which hold another one, and may lead to the internet, are not taken for those of this network.
+func TestIsInside(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1": true, "::1": true, "10.1.2.3": true, "::ffff:10.1.2.3": true, "172.16.0.1": true, "192.168.1.1": true, "fd12:3456::1": true, "169.254.1.1": true,
+		"fe80::1%eth0": true, "100.64.0.1": true, "8.8.8.8": false, "2606:4700:4700::1111": false, "2002:808:808::1": false, "2001:0:808:808::1": false,
+		"64:ff9b::808:808": false, "64:ff9b:1::808:808": false, "198.18.0.1": false, "0.0.0.0": false,
+	} {
+		if got := isInside(netip.MustParseAddr(address)); got != want {
+			t.Errorf("isInside(%s) = %t, want %t", address, got, want)
 		}
 	}
 }
