@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/cenkalti/backoff/v5"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
@@ -204,13 +204,15 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 		return false
 	}
 	next := slices.IndexFunc(entries, func(e os.DirEntry) bool { return e.Name() > a.lastOrphan })
-	var all errgroup.Group
-	all.SetLimit(orphansAtOnce)
+	var all sync.WaitGroup
+	places := make(chan struct{}, orphansAtOnce)
 	var some, away atomic.Bool // are left; the peer is
 	for _, e := range slices.Concat(entries[max(next, 0):], entries[:max(next, 0)]) {
+		places <- struct{}{} // first: until there is one, the task may be taken up again
 		r := &record{}
 		ok, err := taskfile.ReadRecord(filepath.Join(a.journal.Dir, e.Name()), maxRecord, r)
 		if a.isBusy(e.Name()) || ok && time.Now().Before(r.Until) {
+			<-places
 			continue // it may be delivered again
 		}
 		if away.Load() || ctx.Err() != nil {
@@ -218,7 +220,8 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 			break
 		}
 		a.lastOrphan = e.Name()
-		all.Go(func() error {
+		all.Go(func() {
+			defer func() { <-places }()
 			done := !ok || err != nil
 			if !done {
 				calling, stop := context.WithTimeout(ctx, orphanTime)
@@ -230,16 +233,15 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 				if is, _ := isAway(err); is {
 					away.Store(true)
 				}
-				return nil
+				return
 			}
 			if err != nil {
 				a.log.Warn("task that was left is not canceled", "err", err)
 			}
 			a.drop(e.Name())
-			return nil
 		})
 	}
-	_ = all.Wait() // they return no errors
+	all.Wait()
 	return some.Load()
 }
 

@@ -347,6 +347,77 @@ func TestCancelsThatAreNotAnswered(t *testing.T) {
 	}
 }
 
+// TestTakenUpWhileItWaits takes tasks up again while the peer does not answer the cancellations of others: the one that waited for them is not canceled.
+func TestTakenUpWhileItWaits(t *testing.T) {
+	t.Parallel()
+	const tasks, atOnce = 5, 4
+	p, dir := newPeer(t, "JSONRPC 1.0", true), t.TempDir()
+	a := open(t, dir, &peers.Peer{URL: p.server.URL})
+	work := func(n, attempt int, deadline time.Time) (end func()) {
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := make(chan outcome, 1)
+		go func() {
+			ended <- give(ctx, a, given{id: fmt.Sprint(n), message: fmt.Sprint(n), text: "wait here", attempt: attempt, deadline: deadline})
+		}()
+		return func() { stop(agents.ErrStopping); <-ended }
+	}
+	for n := range tasks {
+		end := work(n, 1, time.Now().Add(-2*time.Hour))
+		eventually(t, "the task is named", func() bool { return named(t, dir) == n+1 })
+		end()
+	}
+	gate := make(chan struct{})
+	answer := sync.OnceFunc(func() { close(gate) })
+	defer answer()
+	var mu sync.Mutex
+	canceled, others := map[string]bool{}, map[string]bool{} // the tasks of calls
+	count := func(of map[string]bool) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(of)
+	}
+	next := p.handler
+	p.mu.Lock()
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		var call struct {
+			Method string
+			Params struct{ ID string }
+		}
+		if err != nil || json.Unmarshal(b, &call) != nil {
+			return
+		}
+		of := others
+		if call.Method == "CancelTask" {
+			of = canceled
+		}
+		mu.Lock()
+		of[call.Params.ID] = true
+		mu.Unlock()
+		if call.Method == "CancelTask" {
+			<-gate
+		}
+		next.ServeHTTP(w, r)
+	})
+	p.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.CancelDue(t.Context())
+	}()
+	eventually(t, "some are canceled", func() bool { return count(canceled) == atOnce })
+	for n := range tasks {
+		defer work(n, 2, time.Now().Add(2*time.Hour))()
+	}
+	eventually(t, "all are taken up again", func() bool { return count(others) == tasks })
+	answer()
+	<-ended
+	if n := count(canceled); n != atOnce {
+		t.Errorf("%d tasks are canceled, want the %d for which nobody waited then", n, atOnce)
+	}
+}
+
 // TestSearchOfTroubledPeer gives a task to a peer that is lost while it is asked, and cannot list its tasks then: it is not asked a second time.
 func TestSearchOfTroubledPeer(t *testing.T) {
 	t.Parallel()
