@@ -18,14 +18,19 @@ const nobody = 65534
 // at those that it is in, as programs that keep keys do.
 func Exposed(data string) string {
 	path, err := filepath.Abs(data)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
 	if err != nil {
 		return "" // whoever opens it says why
 	}
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
 	groups, _ := os.Getgroups() // without them, more is said
-	return exposed(path, os.Geteuid(), os.Getegid(), groups, os.Stat)
+	why := exposed(path, os.Geteuid(), os.Getegid(), groups, os.Stat)
+	if why == "" && resolved != path { // who may replace a link has another folder taken
+		why = exposed(resolved, os.Geteuid(), os.Getegid(), groups, os.Stat)
+	}
+	return why
 }
 
 func exposed(path string, user, group int, groups []int, stat func(string) (fs.FileInfo, error)) string {

@@ -65,4 +65,13 @@ func TestExposed(t *testing.T) {
 	if got := Exposed(link); !strings.Contains(got, "everybody may write to "+above) {
 		t.Errorf("in a folder that everybody may write to: %q", got)
 	}
+	// And one that is safe, by way of a link that is not.
+	shared, own := t.TempDir(), t.TempDir()
+	link = filepath.Join(shared, "link")
+	if err := errors.Join(os.Symlink(own, link), os.Chmod(shared, 0o777)); err != nil { //nolint:gosec // on purpose
+		t.Fatal(err)
+	}
+	if got := Exposed(link); !strings.Contains(got, "everybody may write to "+shared) {
+		t.Errorf("by a link in a folder that everybody may write to: %q", got)
+	}
 }
