@@ -103,6 +103,21 @@ func (d *derivedReader) compare(ctx context.Context, r *Report) error {
 			}
 		}
 	}
+	if d.retired > 0 {
+		return nil
+	}
+	for _, key := range keys {
+		left[rowKey(key)] = true // compared
+	}
+	there, err := d.query(ctx, "WHERE t.log = $1 AND NOT EXISTS (SELECT FROM cortex.entries e WHERE e.log = t.log AND e.tenant = t.tenant AND e.context_id = t.context_id)", d.log)
+	if err != nil {
+		return fmt.Errorf("PostgreSQL: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if !left[there[name]] {
+			r.ExtraRows.add(name)
+		}
+	}
 	return nil
 }
 
@@ -135,10 +150,14 @@ func (p *projection) names(all map[string]wanted) {
 
 // rows returns the conversations of the rows of some conversations, by the names of the rows.
 func (d *derivedReader) rows(ctx context.Context, tenants, contexts []string) (map[string]conversation.Key, error) {
+	return d.query(ctx, "JOIN unnest($2::text[], $3::text[]) AS k (tenant, context_id) ON t.tenant = k.tenant AND t.context_id = k.context_id WHERE t.log = $1", d.log, tenants, contexts)
+}
+
+// query is rows for the rows t that a query is about.
+func (d *derivedReader) query(ctx context.Context, which string, args ...any) (map[string]conversation.Key, error) {
 	there := map[string]conversation.Key{}
 	for table, id := range map[string]string{"conversations": "''", "turns": "t.turn_id", "tasks": "t.task_id", "spending": "t.version || '/' || t.purpose"} {
-		rows, err := d.tx.Query(ctx, "SELECT t.tenant, t.context_id, "+id+" FROM cortex."+table+` t
-			JOIN unnest($2::text[], $3::text[]) AS k (tenant, context_id) ON t.tenant = k.tenant AND t.context_id = k.context_id WHERE t.log = $1`, d.log, tenants, contexts)
+		rows, err := d.tx.Query(ctx, "SELECT t.tenant, t.context_id, "+id+" FROM cortex."+table+" t "+which, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -440,6 +440,12 @@ func TestCheckDerived(t *testing.T) {
 	if r, err := mirror.Check(t.Context(), w.log, &mirror.Options{Postgres: w.url}, 0); err != nil || r.ExtraRows.Count != 1 || !strings.HasPrefix(r.ExtraRows.Some[0], "spending ") {
 		t.Errorf("with a row of no entry: %+v, %v", r, err)
 	}
+	if _, err := w.db.Exec(t.Context(), "UPDATE cortex.spending SET context_id = 'erased'"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := mirror.Check(t.Context(), w.log, &mirror.Options{Postgres: w.url}, 0); err != nil || r.ExtraRows.Count != 1 || !strings.Contains(r.ExtraRows.Some[0], `"erased"`) {
+		t.Errorf("with a row of a conversation without entries: %+v, %v", r, err)
+	}
 }
 
 // TestPositionSetBack has somebody set the position back, while the mirror runs and while it does not: it says so, and goes on.
