@@ -36,6 +36,7 @@ const anonymous = "anonymous"
 type invocation struct {
 	b     *bridge
 	begun time.Time
+	keyed bool // and so may have been made before
 	turn  client.Turn
 }
 
@@ -56,7 +57,7 @@ func (b *bridge) serveCall(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx) // it ends when the call makes room for that of somebody else; the work goes on
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(b.times.answer + 10*time.Second))
 	i := &invocation{b: b, begun: time.Now()}
-	m, err := b.messageOf(r, body)
+	m, err := i.messageOf(r, body)
 	if err != nil {
 		writeJSON(w, i.failed("%v", err))
 		return
@@ -67,7 +68,8 @@ func (b *bridge) serveCall(w http.ResponseWriter, r *http.Request) {
 
 // messageOf returns the message that a call says to Cortex. The same call of the same client with the same key is the same message. Keys are small numbers
 // in some programs, and clients without a name are one: so another call is another message, and does not get what came of the first.
-func (b *bridge) messageOf(r *http.Request, body []byte) (*client.Message, error) {
+func (i *invocation) messageOf(r *http.Request, body []byte) (*client.Message, error) {
+	b := i.b
 	if nesting.Depth(body) > maxDepth || nesting.Weight(body) > maxHeavy {
 		return nil, errors.New("the call is nested too deep, or has too many values")
 	}
@@ -96,7 +98,7 @@ func (b *bridge) messageOf(r *http.Request, body []byte) (*client.Message, error
 	}
 	m := &client.Message{From: from, To: &transport.Direct{Agent: id, Skill: skill}, Metadata: map[string]any{transport.MetaOwn: true}}
 	m.Parts = partsOf(c.Input, cmp.Or(c.Capability, id))
-	if word == "" {
+	if i.keyed = word != ""; !i.keyed {
 		m.ContextID, m.ID = "rtfs-"+b.at.Client.NextID(), b.at.Client.NextID()
 		return m, b.at.Client.Check(m)
 	}
@@ -167,14 +169,15 @@ func (i *invocation) run(r *http.Request, m *client.Message) *outcome {
 	}
 	ctx, end := context.WithTimeout(r.Context(), i.b.times.answer)
 	defer end()
-	if at.Log != nil { // a call that is made again may have been answered
+	turn := asking.Follow(ctx, m)
+	switch {
+	case !i.keyed: // it is a new one
+	case i.isOpen(ctx):
+		turn = at.Watch(ctx, i.turn)
+	case at.Log != nil: // it may have been answered
 		if said, ok, err := at.Log(ctx, i.turn); err == nil && ok {
 			return i.outcome(context.WithoutCancel(r.Context()), said)
 		}
-	}
-	turn := asking.Follow(ctx, m)
-	if i.isOpen(ctx) {
-		turn = at.Watch(ctx, i.turn)
 	}
 	for e, err := range turn {
 		if err != nil {

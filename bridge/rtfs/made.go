@@ -120,7 +120,8 @@ func (m *made) forgetLost(ctx context.Context, now time.Time) {
 		if n.Value = value; err == nil {
 			_, err = m.notes.PutNote(ctx, m.at.Tenant, storage.NoteCall, n)
 		}
-		if m.at.Logger.Warn("the note of a call cannot be read: it counts as made now", "key", n.Key); err != nil && ctx.Err() == nil {
+		m.at.Logger.Warn("the note of a call cannot be read: it counts as made now", "key", n.Key)
+		if err != nil && ctx.Err() == nil {
 			m.at.Logger.Warn("the note of a call is still damaged", "err", err)
 		}
 	}
