@@ -14,7 +14,6 @@ import (
 
 	peers "github.com/cortex-orchestrator/cortex/agents/a2a"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
-	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -120,7 +119,6 @@ func (f *a2aFlags) peers(ctx context.Context, args []string, say func(string, ..
 
 // runPeers runs peers as agents, each with its own connection, until the command is interrupted.
 func (e *env) runPeers(cmd *cobra.Command, args []string, f *a2aFlags) error {
-	e.stderr = screen.OneAtATime(e.stderr)
 	say := e.speaker()
 	all, listed, err := f.peers(cmd.Context(), args, say)
 	if err != nil && cmd.Context().Err() != nil {

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
-	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -187,7 +186,6 @@ func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
 	if err != nil {
 		return err
 	}
-	e.stderr = screen.OneAtATime(e.stderr)
 	log, starts := e.commandLog(slog.LevelWarn), newMCPStarts(len(servers))
 	running, ctx := errgroup.WithContext(cmd.Context())
 	for _, s := range servers {

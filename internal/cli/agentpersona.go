@@ -19,7 +19,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents/persona"
 	"github.com/cortex-orchestrator/cortex/internal/datadir"
 	"github.com/cortex-orchestrator/cortex/internal/llms"
-	"github.com/cortex-orchestrator/cortex/internal/screen"
 	"github.com/cortex-orchestrator/cortex/internal/usage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -123,7 +122,6 @@ func (e *env) runPersonas(cmd *cobra.Command, path string, f *personaFlags) erro
 		}
 		skills = append(skills, some...)
 	}
-	e.stderr = screen.OneAtATime(e.stderr)
 	log := e.commandLog(slog.LevelWarn)
 	models := &models{env: e, aliases: map[string]string{}, log: log, byName: map[string]*llm.Asker{}}
 	for _, alias := range f.aliases {

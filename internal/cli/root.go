@@ -87,6 +87,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	stdout, out := checked(stdout, end)
+	stderr = screen.OneAtATime(stderr) // a file that keeps its reader waiting is told at any time
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr, log: logs.NewPatient(stderr)}
 	e.settings.program, e.settings.node, e.interrupted = p, new(nodeSettings), func() bool { return false }
 	root := e.newRoot()

@@ -13,18 +13,12 @@ import (
 
 // IsTerminal reports whether a stream of a command is a terminal.
 func IsTerminal(stream any) bool {
-	if one, ok := stream.(*locked); ok {
-		stream = one.w
-	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Width returns the width of a terminal in columns, or 0 when w is not a terminal.
 func Width(w io.Writer) int {
-	if one, ok := w.(*locked); ok {
-		w = one.w
-	}
 	if f, ok := w.(*os.File); ok && IsTerminal(f) {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return max(width, 0)
@@ -46,8 +40,13 @@ func Fit(w io.Writer, text string) string {
 	return text
 }
 
-// OneAtATime makes w safe for concurrent use.
-func OneAtATime(w io.Writer) io.Writer { return &locked{w: w} }
+// OneAtATime makes w safe for concurrent use. Files are.
+func OneAtATime(w io.Writer) io.Writer {
+	if f, ok := w.(*os.File); ok {
+		return f
+	}
+	return &locked{w: w}
+}
 
 // locked is a writer that is safe for concurrent use.
 type locked struct {
