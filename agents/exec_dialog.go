@@ -35,6 +35,7 @@ type dialog struct {
 	files *folder
 	notes *questions
 	given *jsonl.Task
+	since uint64 // how often the program had said something when it got the task; guarded by k.mu
 
 	done chan struct{} // closed when the task has ended
 	has  chan struct{} // receives when there is a line, or a failure

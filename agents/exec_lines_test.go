@@ -771,6 +771,46 @@ func TestKeptCanceledWithoutEnd(t *testing.T) {
 	}
 }
 
+// Tasks that run out at the same moment, as those of one sender do, end none of others while the program is at work: it said something in their time.
+func TestKeptRunsOut(t *testing.T) {
+	t.Parallel()
+	log, released := &logged{}, filepath.Join(t.TempDir(), "released")
+	x := kept(t, agents.ExecOptions{Log: log.log})
+	do := func(ctx context.Context, id, text string) (got string) {
+		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
+			if err != nil {
+				return err.Error()
+			}
+			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
+		}
+		return got
+	}
+	patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var other, over sync.WaitGroup
+	other.Go(func() {
+		if got := do(patience, "other", "until "+released); got != "waited 1" {
+			t.Errorf("the other: %q", got)
+		}
+	})
+	log.has(t, "given other")
+	ctx, end := context.WithCancelCause(t.Context())
+	for n := range 5 {
+		id := fmt.Sprintf("deaf%d.", n)
+		over.Go(func() { _ = do(ctx, id, "wait") })
+		log.has(t, "given "+id)
+	}
+	if got := do(patience, "at work", "echo this"); got != "this" {
+		t.Errorf("meanwhile: %q", got)
+	}
+	end(context.DeadlineExceeded)
+	over.Wait()
+	if err := os.WriteFile(released, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other.Wait()
+}
+
 // A task at which a program ends, or with which it breaks the protocol, ends it once, and fails alone; who has others is told nothing of it.
 func TestKeptOnlyTheGuilty(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,8 @@ type talk struct {
 	dialogs  map[string]*dialog // by the ids of their tasks
 	past     memory[struct{}]   // tasks that have ended
 	late     map[string]bool    // tasks that were canceled, and which the program has not ended
-	silent   int                // tasks whose time was over since the program said something
+	said     uint64             // how often the program said something
+	silent   int                // tasks during whose whole time the program said nothing, since it said something
 	broke    error              // how it broke the protocol
 	over     chan struct{}      // closed when it is not to be used any more
 	tired    chan struct{}      // closed when another one is to be started for new tasks, since it goes on with too many that were canceled
@@ -213,6 +214,7 @@ func (k *talk) read() {
 func (k *talk) dialogOf(l *jsonl.Line) (d *dialog, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.said++
 	k.silent = 0
 	if k.single && l.ID == "" {
 		for _, d := range k.dialogs {
@@ -343,7 +345,7 @@ func (k *talk) open(d *dialog) error {
 	}
 	k.past.Take(taskKey(d.id))
 	delete(k.late, d.id)
-	k.dialogs[d.id] = d
+	k.dialogs[d.id], d.since = d, k.said
 	return nil
 }
 
@@ -359,7 +361,7 @@ func (k *talk) leave(d *dialog, ended, overdue bool) {
 	if !ended {
 		k.late[d.id] = true
 	}
-	if overdue {
+	if overdue && d.since == k.said { // tasks of one sender run out at the same moment, and the program may be at work for others
 		k.silent++
 	}
 	switch {
