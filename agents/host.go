@@ -142,7 +142,7 @@ func (h *Host) Remove(id string) {
 }
 
 // Serve serves the agents until its context ends, and then returns nil after [Options].Grace for present tasks, as the function Serve does. It
-// returns an error when the transport was closed. It is called once.
+// returns an error when the transport was closed. The agents leave then, unless [Options].HandOver says that they stay for a while. It is called once.
 func (h *Host) Serve(asked context.Context) error {
 	ctx, cancel := context.WithCancel(asked)
 	defer cancel()
@@ -174,7 +174,11 @@ func (h *Host) Serve(asked context.Context) error {
 	h.watch = nil
 	h.mu.Unlock()
 	h.wg.Wait()
-	h.leave()
+	if h.o.HandOver > 0 {
+		h.handOver()
+	} else {
+		h.leave()
+	}
 	return ended(asked, fmt.Errorf("host %s: %w", h.self.id, err))
 }
 
@@ -302,6 +306,13 @@ func (h *Host) announce(ctx context.Context, agents ...*agent) error {
 
 func (h *Host) goodbye() *transport.Card {
 	return &transport.Card{Gone: transport.GoneLeft}
+}
+
+// handOver announces the host a last time. Whatever is decided before another process announces the agents would otherwise be told that there are none.
+func (h *Host) handOver() {
+	ttl := max(h.o.HandOver, time.Second)
+	h.self.publishCard(context.Background(), &transport.Card{Host: h.self.id, TTL: ttl, Heartbeat: min(ttl/3, transport.MaxHeartbeat)})
+	h.self.log.Info("host handed over", "for", ttl)
 }
 
 // leave announces that the host has left, which includes its agents, and removes the agents' own cards as far as announceTimeout allows.

@@ -106,6 +106,59 @@ func TestHost(t *testing.T) {
 	})
 }
 
+// The agents of a host that hands over count as present until another one has announced them, or for as long as it says. A task waits for the other one.
+func TestHostHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		r := registry.New(registry.Config{})
+		go r.Run(t.Context(), b.bus.Dial()) //nolint:errcheck // it ends with the test
+		serve := func() (end func()) {
+			h, err := agents.NewHost(b.bus.Dial(), "bridge", &agents.Options{Grace: -1, HandOver: 30 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Add(t.Context(), &a2a.AgentCard{Name: "a1"}, agents.Handler(shout)); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- h.Serve(ctx) }()
+			synctest.Wait()
+			return func() {
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+			}
+		}
+		there := func() bool {
+			is, ok := r.Snapshot().Get("a1")
+			return ok && is.Card != nil
+		}
+		end := serve()
+		end()
+		pass(20 * time.Second)
+		if !there() {
+			t.Fatal("its agent has left with the host")
+		}
+		if err := b.bus.Publish(t.Context(), transport.Inbox("", "a1"), task("t1", "a1", nil)); err != nil {
+			t.Fatal(err)
+		}
+		end = serve()
+		b.want("t1 COMPLETED: A1")
+		pass(10 * time.Minute)
+		if !there() {
+			t.Error("its agent is not that of the other host")
+		}
+		end()
+		pass(2 * time.Minute)
+		if there() {
+			t.Error("its agent is there, and no host")
+		}
+	})
+}
+
 // The agents of a killed host are gone after three of its heartbeats, although their cards expire later.
 func TestHostKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,6 +60,9 @@ type Options struct {
 	Heartbeat time.Duration
 	// Grace is how long tasks may continue after the context of Serve has ended; 0 means DefaultGrace, less than 0 none.
 	Grace time.Duration
+	// HandOver is for how long the agents of a [Host] count as present after its Serve has ended, for another process to take them over; 0: they leave
+	// at once. Without a host it has no effect.
+	HandOver time.Duration
 	// Deliveries is how often a task is started before it is given up; 0 means MaxDeliveries, less than 0 no limit: for an agent
 	// that only waits for others, whose tasks continue when it is restarted.
 	Deliveries int

@@ -74,6 +74,14 @@ func (n *Names) Taken(id string, letIn bool, instead string) error {
 	return nil
 }
 
+// Announced reports whether others than the bridge's host have announced an agent with that id. All that is announced besides is the bridge's, also by a
+// process that led before this one.
+func (n *Names) Announced(id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.by(id, false) != ""
+}
+
 // by returns who has announced an agent with that id, a host or an instance; "" if nobody has. n.mu is held.
 func (n *Names) by(id string, letIn bool) string {
 	if letIn {

@@ -43,13 +43,14 @@ type times struct {
 	progress time.Duration    // between two reports of progress
 	pause    time.Duration    // before something is tried again
 	lead     time.Duration    // between two looks at who leads
+	handOver time.Duration    // for which the agents count as present when this process leads no more, or ends
 }
 
 // usual are the times in production.
 var usual = times{
 	pauses: [2]time.Duration{2 * time.Second, 30 * time.Second}, announce: 2 * time.Minute, change: 2 * time.Second, silent: 6 * time.Minute,
 	stale: 5 * time.Minute, unrouted: time.Second, look: 15 * time.Second, soonest: 50 * time.Millisecond, progress: time.Second, pause: time.Second,
-	lead: 500 * time.Millisecond,
+	lead: 500 * time.Millisecond, handOver: 30 * time.Second,
 }
 
 // bridge is what is between Cortex and RockBot, while this process leads.
@@ -77,8 +78,8 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	}
 	b := &bridge{at: at, o: o, times: t, stray: &rate.Sometimes{First: 1, Interval: time.Minute}, blots: &rate.Sometimes{First: 1, Interval: time.Hour}}
 	var err error
-	// The agents only wait for others: a restart of this process says nothing of them.
-	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atWork, Deliveries: -1, Grace: -1}); err != nil {
+	// The agents only wait for others: neither a restart of this process nor that another one leads says anything of them.
+	if b.host, err = at.Host(hostName, &agents.Options{Concurrency: atWork, Deliveries: -1, Grace: -1, HandOver: t.handOver}); err != nil {
 		return nil, transport.Permanent(err)
 	}
 	b.line = newLine(o.url, at.Logger, t.pauses, at.Waits)

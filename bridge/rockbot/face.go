@@ -76,8 +76,8 @@ func (fs *faces) wanted() map[string]*face {
 	}
 	for _, c := range fs.b.at.Agents() {
 		id, err := transport.AgentID(c.Name)
-		if err != nil || !fs.isShown(id) || fs.b.guests.known(id) != nil {
-			continue // RockBot's own agents are not shown to it
+		if err != nil || !fs.isShown(id) || fs.b.guests.known(id) != nil || !fs.b.names.Announced(id) {
+			continue // RockBot's own agents are not shown to it, those included that a process has announced which led before
 		}
 		switch err := checkName(id); {
 		case err != nil:

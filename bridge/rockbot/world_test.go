@@ -85,6 +85,7 @@ func newWorld(t *testing.T) *world {
 	w.o = options{url: rabbit.URL(), name: w.name("Cortex"), announce: []string{transport.Cortex}}
 	w.times.pauses = [2]time.Duration{50 * time.Millisecond, 400 * time.Millisecond}
 	w.times.change, w.times.unrouted, w.times.pause, w.times.lead = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond
+	w.times.handOver = time.Hour // however slow the machine is
 	w.leads.Store(true)
 	return w
 }

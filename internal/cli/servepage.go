@@ -39,7 +39,7 @@ func (e *env) newServing() *serving {
 }
 
 // asides are messages that are not for people: what the server within notes, and what a person is told in other words.
-var asides = []string{"nats server", "agent joined", "agent left", "host joined", "host left"}
+var asides = []string{"nats server", "agent joined", "agent left", "host joined", "host left", "host handed over"}
 
 // isAside reports whether a record is not for people: one of the asides, or what goes well with a single conversation or task.
 func isAside(message string, level slog.Level, attrs []slog.Attr) bool {
