@@ -3,6 +3,7 @@ package cortex_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -240,6 +241,39 @@ func TestChainIsItsSenders(t *testing.T) {
 		w.publish(e)
 		if got := w.orch.Trouble(); len(got) != 1 || !strings.HasSuffix(got[0], "most are of user: 1 wait, 1 are made") {
 			t.Errorf("trouble %q, want both to be the user's", got)
+		}
+	})
+}
+
+// computer is a slowModel that computes.
+type computer struct{ slowModel }
+
+func (*computer) Computes() bool { return true }
+
+// TestComputedDecisionsAreBounded has two senders ask for much of a decider that computes: few decisions are made at a time, and the next one is of a sender who comes
+// then, whatever the others asked before.
+func TestComputedDecisionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model, most := new(computer), max(1, runtime.GOMAXPROCS(0)/2)
+		w := newWorld(t, model)
+		w.restart(cortex.Config{Decider: model, DecideTimeout: 48 * 61 * time.Minute})
+		for i := range 4 * most {
+			w.publish(requestOf("mallory", i))
+			w.publish(requestOf("eve", i))
+		}
+		pass(90 * time.Minute)
+		w.publish(requestOf("ada", 0))
+		before := len(model.asked())
+		pass(time.Hour)
+		if got := model.asked()[before:]; len(got) == 0 || got[0] != "ada0" {
+			t.Errorf("then decided about %q, want ada0 first", got)
+		}
+		pass(24 * time.Hour)
+		if got := answerIn(t, w.store, fmt.Sprint("eve", 4*most-1)); got == "" {
+			t.Error("not all are answered")
+		}
+		if model.most != most {
+			t.Errorf("%d decisions at a time, want %d", model.most, most)
 		}
 	})
 }

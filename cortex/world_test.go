@@ -168,6 +168,9 @@ func (w *world) recorded(d llm.Decider) llm.Decider {
 		j.decideFunc = decide
 		return j
 	}
+	if c, ok := d.(llm.Computing); ok && c.Computes() {
+		return computing{decide}
+	}
 	return decide
 }
 

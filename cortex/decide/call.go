@@ -119,8 +119,13 @@ func within[T any](ctx context.Context, d *decision, f func() (T, error), cost f
 		defer recovered(&o.err)
 		o.value, o.err = f()
 	}
-	if c, ok := m.cfg.Decider.(llm.Computing); ok && c.Computes() {
+	if m.computing != nil {
+		leave, _, err := m.computing.enter(ctx, d.conv.Requester(d.turn), d.entry.Cause, m.cfg.Now())
+		if err != nil {
+			return none, err
+		}
 		call()
+		leave()
 	} else {
 		m.callers.do(d.stop, call)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -34,8 +36,8 @@ const (
 )
 
 // inFlight bounds the concurrent decisions, since each may need a connection to a model. The others wait in the handlers of their events, which keep
-// the order of their conversations and hold no files. When one ends, the next is of the sender with the fewest decisions, and among equals to the one that has
-// waited longest. It is safe for concurrent use.
+// the order of their conversations and hold no files. When one ends, the next is of the sender with the fewest decisions, and among equals of the one whose last
+// decision began before those of the others: nobody waits for all that others asked before. It is safe for concurrent use.
 type inFlight struct {
 	most    int
 	affords func(deciding int) bool // whether the day's budget may hold one more decision
@@ -48,7 +50,8 @@ type inFlight struct {
 	bySender  map[string]*share
 	deciding  int
 	undecided int
-	bytes     int // of the undecided events
+	bytes     int    // of the undecided events
+	begun     uint64 // decisions
 }
 
 // share is what one sender has in flight.
@@ -57,6 +60,7 @@ type share struct {
 	deciding  int
 	undecided int
 	bytes     int
+	last      uint64    // of the decisions that have begun, its last one
 	waiting   []*flight // in order of arrival
 }
 
@@ -71,6 +75,17 @@ type flight struct {
 func newInFlight(cfg *Config) *inFlight {
 	told := func() rate.Sometimes { return rate.Sometimes{First: 1, Interval: inFlightTold} }
 	return &inFlight{most: cfg.Decisions, affords: cfg.Spending.Affords, refuses: cfg.Authenticated, log: cfg.Logger, waits: told(), refuse: told(), bySender: map[string]*share{}}
+}
+
+// newComputing bounds the decisions that are being computed in this process, to half of its processors: all else in it, such as the store, would wait behind
+// hundreds of them, each of which can take a tenth of a second. It returns nil for a decider that waits for a model.
+func newComputing(cfg *Config) *inFlight {
+	if c, ok := cfg.Decider.(llm.Computing); !ok || !c.Computes() {
+		return nil
+	}
+	return &inFlight{
+		most: max(1, runtime.GOMAXPROCS(0)/2), affords: func(int) bool { return true }, log: slog.New(slog.DiscardHandler), bySender: map[string]*share{},
+	}
 }
 
 // enter waits until a decision about the event e may be made, in a turn whose chain sender began. The caller then calls leave when the decision is
@@ -140,6 +155,8 @@ func (f *inFlight) may(s *share) bool { return s.deciding < oneShare*(f.most-f.d
 // begin lets the first waiting turn of s begin.
 func (f *inFlight) begin(s *share) {
 	s.deciding, f.deciding = s.deciding+1, f.deciding+1
+	f.begun++
+	s.last = f.begun
 	close(s.waiting[0].begun)
 	s.waiting = s.waiting[1:]
 }
@@ -193,7 +210,7 @@ func (f *inFlight) end(t *flight) {
 
 // before reports whether s precedes o for the next free place.
 func (s *share) before(o *share) bool {
-	return cmp.Or(cmp.Compare(s.deciding, o.deciding), s.waiting[0].since.Compare(o.waiting[0].since)) < 0
+	return cmp.Or(cmp.Compare(s.deciding, o.deciding), cmp.Compare(s.last, o.last), s.waiting[0].since.Compare(o.waiting[0].since)) < 0
 }
 
 // trouble describes the turns that wait, or returns "".

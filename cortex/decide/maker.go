@@ -51,6 +51,7 @@ type Maker struct {
 	taskLimits *taskLimits
 	interrupts *interrupts
 	inFlight   *inFlight
+	computing  *inFlight // nil: the decider waits for a model
 	callers    callers
 	late       error // the cause with which the time limit ends a decision
 	stuck      stuck
@@ -76,7 +77,7 @@ type Denied struct {
 // New returns a Maker. It does no I/O.
 func New(cfg Config) *Maker {
 	return &Maker{
-		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: &interrupts{deciding: map[conversation.Key]deciding{}}, inFlight: newInFlight(&cfg),
+		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: &interrupts{deciding: map[conversation.Key]deciding{}}, inFlight: newInFlight(&cfg), computing: newComputing(&cfg),
 		callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }

@@ -162,10 +162,21 @@ const maxJoined = 6
 
 // joinCalculations joins spans that are one calculation together, and not each for itself: "3 + 4" and "times 5", "add 5" and "7".
 func joinCalculations(text string, spans []span) []span {
+	known := make(map[span]bool) // each of which takes long
+	single := func(s span) bool {
+		is, ok := known[s]
+		if !ok {
+			is = understood(text[s.start:s.end]) != ""
+			known[s] = is
+		}
+		return is
+	}
 	for i := 0; i < len(spans); i++ {
 		for j := min(len(spans), i+maxJoined) - 1; j > i; j-- {
-			single := func(s span) bool { return understood(text[s.start:s.end]) != "" }
-			if understood(text[spans[i].start:spans[j].end]) != "" && slices.ContainsFunc(spans[i:j+1], func(s span) bool { return !single(s) }) {
+			if !slices.ContainsFunc(spans[i:j+1], func(s span) bool { return !single(s) }) {
+				continue
+			}
+			if understood(text[spans[i].start:spans[j].end]) != "" {
 				spans[i].end = spans[j].end
 				spans = slices.Delete(spans, i+1, j+1)
 				break
