@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -216,6 +217,72 @@ func TestFilesReplaced(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestFilesCut damages a file of a running server, which then cuts it off where it cannot read on, and goes on with the rest. What was lost is told, once, also by the
+// next start: files and server agree by then.
+func TestFilesCut(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"a flipped bit of a length": func(path string) error {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			second := binary.LittleEndian.Uint32(b) &^ (1 << 31) // the first bit says that there are headers
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte{b[second+1] ^ 0x40}, int64(second)+1)
+			return errors.Join(err, f.Close())
+		},
+		"halved": func(path string) error {
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			return os.Truncate(path, info.Size()/2)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log textLog
+			n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			b := n.dial(t, nil)
+			inbox := transport.Inbox("", "away")
+			for i := range 6 {
+				if err := b.Publish(t.Context(), inbox, message(inbox, "c1", fmt.Sprint("hello ", i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			n.Restart(t) // the server has read nothing of the file now
+			n.srv.files.look()
+			if err := eachBlock(filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream), damage); err != nil {
+				t.Fatal(err)
+			}
+			b = n.dial(t, nil)
+			lost := func(f storecheck.Finding) bool {
+				return f.Stream == inboxStream && f.Level == storecheck.Lost && !f.Running && strings.Contains(f.What, "while the server ran")
+			}
+			eventually(t, "the loss is told", func() bool {
+				_, _ = b.find(t.Context(), inboxStream, inboxPrefix+">", 1) // it reads the file
+				n.srv.files.look()
+				return slices.ContainsFunc(n.srv.Found(), lost)
+			})
+			for range 3 {
+				n.srv.files.look()
+			}
+			if n := strings.Count(log.String(), "messages of a stream are lost while the server runs"); n != 1 {
+				t.Errorf("it is told %d times, want once:\n%s", n, log.String())
+			}
+			n.Restart(t)
+			if !slices.ContainsFunc(n.srv.Found(), lost) {
+				t.Errorf("the next start knows of %+v, want that messages of %s are gone", n.srv.Found(), inboxStream)
+			}
+		})
 	}
 }
 

@@ -187,6 +187,20 @@ func (m *memory) noteFiles(name, wrong string) {
 	}
 }
 
+// noteLost records what a stream has lost while the server has it open. No check can find it: the files have all that the server has.
+func (m *memory) noteLost(name, what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gaveUp() {
+		return // it could not write them, and nobody was told that they are stored
+	}
+	account, stream, _ := strings.Cut(name, "/")
+	m.find(append(slices.Clone(m.keeps.Found), storecheck.Finding{Account: account, Stream: stream, What: what, Level: storecheck.Lost}))
+	if m.ends(time.Now()) == nil { // otherwise the server is shutting down
+		m.write()
+	}
+}
+
 // found returns the known damage.
 func (m *memory) found() []storecheck.Finding { return slices.Clone(*m.known.Load()) }
 

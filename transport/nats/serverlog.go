@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,10 +26,13 @@ type serverLog struct {
 	cause error
 	since time.Time // start of the window in which lines about connections are counted
 	lines int
+	cut   []string // files of which the server has said that they are damaged, since takeCut
 }
 
 const (
 	maxServerLine = 1 << 10 // bytes of a line; clients determine parts of many lines
+
+	maxCut = 100 // files that are damaged, between two looks
 
 	connLines  = 20 // lines about connections per connWindow
 	connWindow = 10 * time.Second
@@ -110,6 +114,24 @@ func (l *serverLog) Warnf(format string, v ...any) {
 		l.logger.Info("nats server", "text", text)
 		l.giveUp(format, text)
 	}
+	if strings.Contains(format, "indexCacheBuf corrupt") && len(v) > 0 { // it has locks of the store: whoever asks it tells later
+		if path, ok := v[0].(string); ok {
+			l.mu.Lock()
+			if len(l.cut) < maxCut && !slices.Contains(l.cut, path) {
+				l.cut = append(l.cut, path)
+			}
+			l.mu.Unlock()
+		}
+	}
+}
+
+// takeCut returns the files of which the server has said since the last call that it cannot read them to their ends, so that it cuts them off.
+func (l *serverLog) takeCut() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cut := l.cut
+	l.cut = nil
+	return cut
 }
 
 // tooOften reports whether a line is about a connection and exceeds connLines in connWindow; strangers can cause any number of such lines. It logs

@@ -97,7 +97,7 @@ func (s *server) Damage() []string {
 		}
 	}
 	if len(streams) > 0 {
-		lines = append(lines, fmt.Sprintf("damaged: what was found in %s at a start was set aside; see `cortex doctor`", strings.Join(streams, ", ")))
+		lines = append(lines, fmt.Sprintf("damaged: some of %s is lost or was set aside; see `cortex doctor`", strings.Join(streams, ", ")))
 	}
 	return lines
 }
