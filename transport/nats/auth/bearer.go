@@ -13,10 +13,11 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// bearerPurpose is signed in a bearer token, so that the signature is of no use elsewhere. It begins with a byte that is in no text: a client of NATS signs
-// whatever text its server names, so that a server could else have tokens made. earlierPurpose is a text, and what tokens were signed with before.
+// bearerPurpose is signed in a bearer token, so that the signature is of no use elsewhere. A client of NATS signs whatever text its server names, so that a
+// server could else have tokens made. Clients whose texts are UTF-8 have none with the first byte; nats.c signs any bytes, but only those before a zero.
+// earlierPurpose is a text, and what tokens were signed with before.
 const (
-	bearerPurpose  = "\xffcortex bearer token 2\n"
+	bearerPurpose  = "\xff\x00cortex bearer token 2\n"
 	earlierPurpose = "cortex bearer token\n"
 )
 

@@ -95,7 +95,7 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-// TestBearerIsNoText checks that what is signed in a token is no text, since a NATS client signs any text that a server names, and that a token of such a text,
+// TestBearerIsNoText checks that what is signed in a token is no text, in Go or in C, since a NATS client signs any text that a server names, and that a token of such a text,
 // which an earlier Cortex has made, is refused by its name.
 func TestBearerIsNoText(t *testing.T) {
 	dir := t.TempDir()
@@ -122,13 +122,15 @@ func TestBearerIsNoText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A server names its nonce in JSON, where a byte that is no text arrives as another one.
+	// A server names its nonce in JSON, where a byte that is no text arrives as another one. A client in C may take it as it is, and reads up to a zero.
 	for _, nonce := range []string{bearerPurpose + token, earlierPurpose + token} {
 		info, err := json.Marshal(map[string]string{"nonce": nonce})
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw := []byte(`{"nonce":"` + strings.ReplaceAll(nonce, "\n", `\n`) + `"}`)
+		raw := []byte(`{"nonce":"` + strings.NewReplacer("\n", `\n`, "\x00", `\u0000`).Replace(nonce) + `"}`)
+		inC, _, _ := strings.Cut(nonce, "\x00")
+		all := []string{inC}
 		for _, said := range [][]byte{info, raw} {
 			var heard struct {
 				Nonce string `json:"nonce"`
@@ -136,7 +138,10 @@ func TestBearerIsNoText(t *testing.T) {
 			if err := json.Unmarshal(said, &heard); err != nil {
 				t.Fatal(err)
 			}
-			sig, err := key.Sign([]byte(heard.Nonce))
+			all = append(all, heard.Nonce)
+		}
+		for _, heard := range all {
+			sig, err := key.Sign([]byte(heard))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +151,7 @@ func TestBearerIsNoText(t *testing.T) {
 				want = ErrEarlier
 			}
 			if i, err := b.Identify(forged); i != nil || !errors.Is(err, ErrBearer) || err.Error() != want.Error() {
-				t.Errorf("a signed nonce %.30q: Identify = %v, %v, want %v", heard.Nonce, i, err, want)
+				t.Errorf("a signed nonce %.30q: Identify = %v, %v, want %v", heard, i, err, want)
 			}
 		}
 	}
