@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"math"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -9,29 +10,41 @@ import (
 )
 
 // Cortex's own work ends long before a disk is full, but whoever has the credentials of a tenant's orchestrator may store what they like, in streams of their own
-// as well. So while the disk has less free than files leave, the server bounds what each account has, whatever is stored: an account may grow until the disk has
-// half of that free with which no work is done. What is left is for deleting what is too much. All tenants then wait, and go on when there is room.
+// as well. So while the disk of a server that tenants share has less free than files leave, the server bounds what each account has, whatever is stored: it may
+// grow until the disk has half of that free with which no work is done. What is left is for deleting what is too much. All tenants then wait, and go on when there
+// is room.
 //
-// The bound is not there all the time, and not for an account that has next to nothing: a server takes it for a promise, and makes no stream when the bounds of all
-// are larger, such as Cortex's first ones on a small disk.
+// Bytes are not bounded all the time, and not for an account that has next to nothing: the server takes a bound for a promise, and makes no stream that may become
+// larger, such as Cortex's first ones.
 
-// fewStreams bounds the streams of an account, since the files of empty ones are not counted. Cortex has fewer.
-const fewStreams = 32
+const (
+	fewStreams   = 32      // an account has then, since the files of empty ones are not counted; Cortex has fewer
+	smallAccount = 1 << 20 // bytes of one whose bytes are not bounded
+
+	// eraseSlack is how many bytes an account may grow by where another has taken the rest: what is taken while no work is done, and what erasing writes before
+	// it frees anything, a piece of rollBytes and notes.
+	eraseSlack = maxHeldAccount + 2*rollPiece
+)
 
 // bound is what an account may have.
 type bound struct {
 	was, is server.JetStreamAccountLimits
-	least   int64 // bytes: a little more than there was, so that deleting, and a start, are possible where another account has the rest
+	most    int64 // bytes
 }
 
 // leaves returns how many bytes of a disk of this size no account takes.
 func leaves(size uint64) uint64 { return max(talkOf(size)/2, leastToErase) / 2 }
 
-// boundAccounts bounds all accounts while the disk is nearly full, and returns how long it takes at least until they are to be bounded. The caller holds r.mu.
+// boundAccounts bounds all accounts while the disk is nearly full, and returns how long it takes at least until they are to be bounded. An account that is alone
+// takes nothing from others. The caller holds r.mu.
 func (r *diskRoom) boundAccounts(all *server.JSInfo, free, size uint64) time.Duration {
 	low := reserveOf(size)
 	if r.bounds != nil {
 		low += low / 4 // hysteresis
+	}
+	if len(all.AccountDetails) < 2 {
+		r.freeAccounts()
+		return diskEvery
 	}
 	if free >= low {
 		r.freeAccounts()
@@ -40,37 +53,37 @@ func (r *diskRoom) boundAccounts(all *server.JSInfo, free, size uint64) time.Dur
 	if r.bounds == nil {
 		r.bounds = map[string]*bound{}
 	}
-	r.most = biggest(all)
-	next := diskEvery
+	next, biggest := diskEvery, uint64(0)
 	room := int64(free - min(free, leaves(size)))
 	for _, detail := range all.AccountDetails {
+		if detail.Store >= biggest {
+			biggest, r.most = detail.Store, detail.Name+" with "+transport.SizeText(int64(detail.Store))
+		}
 		account, err := r.ns.LookupAccount(detail.Id)
 		if err != nil {
 			continue // it was removed
 		}
-		if r.bounds[detail.Id] == nil && detail.Store < maxHeldAccount {
-			next = diskSoon
-			continue
-		}
-		now := account.JetStreamUsage().Limits
-		b := r.bounds[detail.Id]
-		if b == nil || b.is != now { // it is new, or its JWT has changed
-			least := int64(detail.Store) + maxHeldAccount
-			if b != nil {
-				least = b.least
-			}
-			b = &bound{was: now, least: least}
+		b, store := r.bounds[detail.Id], int64(detail.Store)
+		if b == nil {
+			b = &bound{most: math.MaxInt64}
 			r.bounds[detail.Id] = b
 		}
-		b.is = b.was
-		if most := max(int64(detail.Store)+room, b.least); b.was.MaxStore < 0 || most < b.was.MaxStore {
-			b.is.MaxStore = most
+		if now := account.JetStreamUsage().Limits; now != b.is { // it is new, or its JWT has changed
+			b.was = now
 		}
+		if room > eraseSlack {
+			b.most = store + max(room/int64(len(all.AccountDetails)), eraseSlack)
+		} else {
+			b.most = min(b.most, store+eraseSlack) // it falls when the account deletes
+		}
+		b.is = b.was
 		if b.was.MaxStreams <= 0 || fewStreams < b.was.MaxStreams {
 			b.is.MaxStreams = fewStreams
 		}
-		if room == 0 {
-			b.is.MaxConsumers = 1 // of each stream, beside those that are there: neither are theirs
+		if store < smallAccount {
+			next = diskSoon
+		} else if b.was.MaxStore < 0 || b.most < b.was.MaxStore {
+			b.is.MaxStore = b.most
 		}
 		if err := account.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": b.is}); err != nil {
 			r.log.Warn("what an account may store cannot be bounded while the disk is nearly full", "account", detail.Id, "err", err)
@@ -90,19 +103,5 @@ func (r *diskRoom) freeAccounts() {
 			r.log.Warn("an account keeps its bound of when the disk was nearly full, until the next start", "account", id, "err", err)
 		}
 	}
-	r.bounds = nil
-}
-
-// biggest names the account with most in the store, "" where there is only one.
-func biggest(all *server.JSInfo) (tenant string) {
-	var most *server.AccountDetail
-	for _, detail := range all.AccountDetails {
-		if most == nil || detail.Store > most.Store {
-			most = detail
-		}
-	}
-	if len(all.AccountDetails) < 2 {
-		return ""
-	}
-	return most.Name + " with " + transport.SizeText(int64(most.Store))
+	r.bounds, r.most = nil, ""
 }

@@ -11,8 +11,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// rollBytes exceeds the size of a block of the inbox's files.
-const rollBytes = 4 << 20
+const (
+	// rollBytes exceeds the size of a block of the inbox's files.
+	rollBytes = 4 << 20
+	// rollPiece is how much of it an account must have room for, since each piece replaces the previous one: see eraseSlack.
+	rollPiece = 512 << 10
+)
 
 // rollSubject is for messages that fill a block. Like keep's subject, it belongs to no timer.
 const rollSubject = timerPrefix + "_roll"
@@ -77,9 +81,8 @@ func (b *Bus) beginNewBlock(ctx context.Context) error {
 			return nil
 		}
 	}
-	size := min(rollBytes, int(b.nc.MaxPayload())-1024)
+	size := min(rollPiece, int(b.nc.MaxPayload())-1024)
 	for left := rollBytes; left > 0; left -= size {
-		// Each message replaces the previous one.
 		m := &natsgo.Msg{Subject: rollSubject, Header: natsgo.Header{natsgo.MsgRollup: {"sub"}}, Data: make([]byte, size)}
 		if err := b.store(ctx, m); err != nil {
 			return err
