@@ -212,7 +212,7 @@ func lookUp(ctx context.Context, js jetstream.JetStream, name string) (jetstream
 const (
 	errNotClustered jetstream.ErrorCode = 10074 // replicas asked of a server outside a cluster
 	errNoPeers      jetstream.ErrorCode = 10005 // too few servers, perhaps only now
-	errNoBytes      jetstream.ErrorCode = 10047 // the account may have no such stream now: see boundAccounts
+	errNoBytes      jetstream.ErrorCode = 10047 // the server or the account may store no more
 )
 
 // placementError is streamError for a request that sets the number of replicas.
@@ -237,7 +237,7 @@ func streamError(name string, err error) error {
 		return fmt.Errorf("%w: stream %s: %s (%w)", transport.ErrUnavailable, name, takesNoWrite("the NATS server"), err)
 	}
 	if errors.As(err, &api) && api.ErrorCode == errNoBytes {
-		return fmt.Errorf("%w: stream %s: the server has no room for it: make some on its disk (%w)", transport.ErrUnavailable, name, err)
+		return fmt.Errorf("%w: stream %s: the server or the account may store no more (%w)", transport.ErrUnavailable, name, err)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) { // the stream was there, or was just made: a cluster elects its leaders
 		return fmt.Errorf("%w: stream %s: %w", transport.ErrUnavailable, name, err)
