@@ -169,7 +169,11 @@ func (k *Kept) retire(t *talk) {
 		case <-t.gone:
 		case <-t.over:
 		}
+		failed := t.failed()
 		t.end(true)
+		if failed {
+			k.p.log(fmt.Sprintf("the one that went on with canceled tasks has failed: %v", t.why()))
+		}
 		k.mu.Lock()
 		k.old = nil
 		k.mu.Unlock()

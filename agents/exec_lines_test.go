@@ -722,6 +722,36 @@ func TestKeptCanceledAgain(t *testing.T) {
 	}
 }
 
+// A program that ends of its own is told as that, whatever it goes on with: it has its pause, and its reason is in the log.
+func TestKeptDiesWithCanceled(t *testing.T) {
+	t.Parallel()
+	for n := range 8 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			log := &logged{}
+			x := kept(t, agents.ExecOptions{Log: log.log})
+			give := func(ctx context.Context, id, text string) (wait func()) {
+				var ends sync.WaitGroup
+				ends.Go(func() {
+					for range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
+					}
+				})
+				log.has(t, "given "+id)
+				return ends.Wait
+			}
+			other := give(t.Context(), "other", "wait1")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			deaf := give(ctx, "deaf", "wait")
+			cancel(agents.ErrCanceled)
+			deaf()
+			last := give(t.Context(), "last", "die1")
+			log.has(t, "it is started again in ")
+			other()
+			last()
+		})
+	}
+}
+
 // Whoever cancels without end cannot have two programs go on with all that: the first one has to end, and what it still had is done by others.
 func TestKeptCanceledWithoutEnd(t *testing.T) {
 	t.Parallel()

@@ -301,11 +301,16 @@ func (k *talk) giveUp() {
 	k.finish()
 }
 
-// failed reports whether it was the program that ended the work, and not who relieved it of canceled tasks.
+// failed reports, before the program is made to end, whether it was the program that ended the work, and not who relieved it of canceled tasks.
 func (k *talk) failed() bool {
+	select {
+	case <-k.Ended:
+		return true
+	default:
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.broke != nil || k.silent >= maxSilent || !k.isOver()
+	return k.broke != nil || k.silent >= maxSilent
 }
 
 // finish marks the program as one that is not to be used any more; k.mu is held.
