@@ -31,7 +31,6 @@ type Kept struct {
 	away   error         // why talk is nil
 	old    *talk         // goes on with its tasks beside talk
 	closed bool
-	alone  chan struct{} // held by a task that has a program of its own
 }
 
 var _ Executor = (*Kept)(nil)
@@ -49,7 +48,7 @@ func Keep(o ExecOptions) (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), alone: make(chan struct{}, DefaultConcurrency), away: errors.New("it was not started yet")}, nil
+	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), away: errors.New("it was not started yet")}, nil
 }
 
 // Changes returns the channel for [Options].
@@ -240,27 +239,17 @@ func (k *Kept) await(ctx context.Context) (*talk, error) {
 	}
 }
 
-// programFor returns a program for a task, and what is to be called when that has ended: the running one, or one of the task's own, of which there are few at
-// a time.
+// programFor returns a program for a task, and what is to be called when that has ended: the running one, or one of the task's own.
 func (k *Kept) programFor(ctx context.Context, own bool) (_ *talk, done func(), err error) {
 	if !own {
 		t, err := k.await(ctx)
 		return t, func() {}, err
 	}
-	select {
-	case k.alone <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
-	}
 	t, err := k.start(true)
 	if err != nil {
-		<-k.alone
 		return nil, nil, err
 	}
-	return t, func() {
-		t.end(true)
-		<-k.alone
-	}, nil
+	return t, func() { t.end(true) }, nil
 }
 
 // Execute implements [Executor].
