@@ -26,7 +26,7 @@ const (
 	maxCalls  = 16       // in one reply
 	maxAtOnce = 4        // calls at the same time
 	maxResult = 4 << 20  // bytes of a result that are kept
-	maxKept   = 16 << 20 // bytes of all results of a task in its record, beside the beginnings of those that made room: tasks are in memory several at a time, and their records are written whole
+	maxKept   = 16 << 20 // bytes of all results of a task in its record: tasks are in memory several at a time, and their records are written whole
 	maxSame   = 3        // equal calls, the last of which ends the work
 )
 
