@@ -120,12 +120,7 @@ func within[T any](ctx context.Context, d *decision, f func() (T, error), cost f
 		o.value, o.err = f()
 	}
 	if m.computing != nil {
-		leave, _, err := m.computing.enter(ctx, d.conv.Requester(d.turn), d.entry.Cause, m.cfg.Now())
-		if err != nil {
-			return none, err
-		}
 		call()
-		leave()
 	} else {
 		m.callers.do(d.stop, call)
 	}

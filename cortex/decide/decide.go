@@ -92,7 +92,7 @@ func (d *decision) decide(ctx context.Context) error {
 	defer interrupt(nil)
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
 
-	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
+	leave, waited, err := m.enter(dctx, conv.Requester(turn), entry.Cause)
 	switch words := conversation.Failure(""); {
 	case errors.As(err, &words):
 		entry.Failure = string(words)

@@ -37,7 +37,7 @@ const (
 
 // inFlight bounds the concurrent decisions, since each may need a connection to a model. The others wait in the handlers of their events, which keep
 // the order of their conversations and hold no files. When one ends, the next is of the sender with the fewest decisions, and among equals of the one whose last
-// decision began before those of the others: nobody waits for all that others asked before. It is safe for concurrent use.
+// decision began before those of the others: nobody waits for all that another asked before. It is safe for concurrent use.
 type inFlight struct {
 	most    int
 	affords func(deciding int) bool // whether the day's budget may hold one more decision
@@ -60,7 +60,7 @@ type share struct {
 	deciding  int
 	undecided int
 	bytes     int
-	last      uint64    // of the decisions that have begun, its last one
+	last      uint64    // of the decisions that have begun, its last one; at first, the last one of all
 	waiting   []*flight // in order of arrival
 }
 
@@ -86,6 +86,21 @@ func newComputing(cfg *Config) *inFlight {
 	return &inFlight{
 		most: max(1, runtime.GOMAXPROCS(0)/2), affords: func(int) bool { return true }, log: slog.New(slog.DiscardHandler), bySender: map[string]*share{},
 	}
+}
+
+// enter waits until both bounds let a decision about e be made. waited reports that the decision has to be made anew, since much may have changed.
+func (m *Maker) enter(ctx context.Context, sender string, e *transport.Event) (leave func(), waited bool, err error) {
+	came := m.cfg.Now()
+	made, waited, err := m.inFlight.enter(ctx, sender, e, came)
+	if err != nil || m.computing == nil {
+		return made, waited, err
+	}
+	computed, _, err := m.computing.enter(ctx, sender, e, m.cfg.Now())
+	if err != nil {
+		made()
+		return nil, false, err
+	}
+	return func() { computed(); made() }, waited || m.cfg.Now().Sub(came) > time.Second, nil
 }
 
 // enter waits until a decision about the event e may be made, in a turn whose chain sender began. The caller then calls leave when the decision is
@@ -121,7 +136,7 @@ func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event,
 func (f *inFlight) add(t *flight, sender string, again bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	t.of = cmp.Or(f.bySender[sender], &share{sender: sender})
+	t.of = cmp.Or(f.bySender[sender], &share{sender: sender, last: f.begun}) // behind who waits already, however many new senders come
 	s := t.of
 	full := s.undecided >= oneShare*(maxUndecided-f.undecided) || s.bytes >= oneShare*(maxUndecidedBytes-f.bytes)
 	if f.refuses && full && !again && s.undecided > 0 {
