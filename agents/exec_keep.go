@@ -19,11 +19,15 @@ import (
 // keptPatience is how long a task waits for a program that is being started again.
 const keptPatience = 30 * time.Second
 
+// mostAlone bounds the programs that are started for single tasks, beside the two that have many.
+const mostAlone = 4
+
 // Kept is an [Executor] that has one program do all tasks, see [Keep].
 type Kept struct {
 	p       *program
 	notes   *questions
 	changes chan Change
+	alone   chan struct{} // has one for each program of a single task
 
 	mu     sync.Mutex
 	talk   *talk         // nil while the program does not run
@@ -39,7 +43,7 @@ var _ Executor = (*Kept)(nil)
 // program, and starts it again with growing pauses when it ends; meanwhile the agent is draining.
 //
 // A task that the program had when it ended is done again, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself is lost. It has a
-// program of its own then, since it may be the task of somebody else at which the first one has ended. When its skill is to be done once by the card, the
+// program of its own then, four at a time, since it may be the task of somebody else at which the first one has ended. When its skill is to be done once by the card, the
 // task fails instead, in both cases. A program that goes on with a canceled task is started again as soon as it has no other tasks; one that has 16 such
 // tasks gets no more, and ends when it has done the others, beside the next one, or when that one has 32 such tasks. One that says nothing while the time
 // of three tasks in a row runs out is started again at once.
@@ -48,7 +52,7 @@ func Keep(o ExecOptions) (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), up: make(chan struct{}), away: errors.New("it was not started yet")}, nil
+	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), alone: make(chan struct{}, mostAlone), up: make(chan struct{}), away: errors.New("it was not started yet")}, nil
 }
 
 // Changes returns the channel for [Options].
@@ -239,17 +243,35 @@ func (k *Kept) await(ctx context.Context) (*talk, error) {
 	}
 }
 
-// programFor returns a program for a task, and what is to be called when that has ended: the running one, or one of the task's own.
-func (k *Kept) programFor(ctx context.Context, own bool) (_ *talk, done func(), err error) {
-	if !own {
+// programFor returns a program for the nth try of a task, and what is to be called when that has ended: the running one, or one of the task's own. While there are
+// many of those, since one that ends has had many tasks, only a last try waits for one of them to end.
+func (k *Kept) programFor(ctx context.Context, n int) (_ *talk, done func(), err error) {
+	own := false
+	if n > 1 {
+		select {
+		case k.alone <- struct{}{}:
+			own = true
+		default:
+		}
+	}
+	switch {
+	case own:
+	case n < MaxDeliveries:
 		t, err := k.await(ctx)
 		return t, func() {}, err
+	default:
+		select {
+		case k.alone <- struct{}{}:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
 	}
 	t, err := k.start(true)
 	if err != nil {
+		<-k.alone
 		return nil, nil, err
 	}
-	return t, func() { t.end(true) }, nil
+	return t, func() { t.end(true); <-k.alone }, nil
 }
 
 // Execute implements [Executor].
@@ -269,7 +291,7 @@ func (k *Kept) do(ctx context.Context, t *Task) (*Result, error) {
 	}
 	defer files.remove()
 	for n := 1; ; n++ {
-		program, done, err := k.programFor(ctx, n > 1)
+		program, done, err := k.programFor(ctx, n)
 		if err != nil {
 			return nil, err
 		}

@@ -831,6 +831,50 @@ func TestKeptRunsOut(t *testing.T) {
 	other.Wait()
 }
 
+// When a program with many tasks ends, few of them have one of their own at a time; the others are done by the one that is started again.
+func TestKeptAloneAreFew(t *testing.T) {
+	t.Parallel()
+	log, dir := &logged{}, t.TempDir()
+	starts, released := filepath.Join(dir, "starts"), filepath.Join(dir, "released")
+	c := agentstest.Serve(t, kept(t, agents.ExecOptions{Log: log.log, Env: []string{"STARTS=" + starts}}))
+	var all sync.WaitGroup
+	const tasks = 8
+	for range tasks {
+		all.Go(func() {
+			if got := c.Do("until " + released); got.Text != "waited 2" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	log.hasTimes(t, "given ", tasks)
+	pids := func() []string {
+		b, err := os.ReadFile(starts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(b))
+	}
+	pid, err := strconv.Atoi(pids()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	log.hasTimes(t, "given ", 2*tasks)
+	if n := len(pids()); n != 2+4 {
+		t.Errorf("%d programs were started, want two for many tasks and four for one each", n)
+	}
+	if err := os.WriteFile(released, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+}
+
 // A task at which a program ends, or with which it breaks the protocol, ends it once, and fails alone; who has others is told nothing of it.
 func TestKeptOnlyTheGuilty(t *testing.T) {
 	t.Parallel()
