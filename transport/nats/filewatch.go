@@ -40,8 +40,8 @@ type fileWatch struct {
 	note func(name, what string)
 	// cut returns the paths of files of which the server has said since the last call that they are damaged.
 	cut func() []string
-	// lost receives what the server has given up of a stream, which is in its files no more.
-	lost func(name, what string)
+	// lost receives what the server has given up of a stream, which is in its files no more, and reports whether that is new.
+	lost func(name, what string) bool
 	// broken receives why the server can never go on.
 	broken func(error)
 
@@ -164,13 +164,13 @@ func (w *fileWatch) look() { w.quiet.ask(w.check) }
 // check checks the files of all streams. It reports only what two checks in a row find, since the server may just be removing all messages of a
 // stream.
 func (w *fileWatch) check() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	all, err := w.streams()
 	if err != nil {
 		return // the server is shutting down
 	}
 	cut := w.cut()
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	now := map[string]*watched{}
 	for name, s := range all {
 		was := w.watched[name]
@@ -229,8 +229,9 @@ func (w *fileWatch) fewer(s watchedStream, was *watched, cut []string) bool {
 	if storecheck.Convenient(streamOf(s.name)) {
 		level = slog.LevelWarn
 	}
-	w.log.Log(context.Background(), level, "messages of a stream are lost while the server runs", "stream", streamOf(s.name), "what", text, "messages", s.state.Msgs)
-	w.lost(s.name, text)
+	if w.lost(s.name, text) {
+		w.log.Log(context.Background(), level, "messages of a stream are lost while the server runs", "stream", streamOf(s.name), "what", text, "messages", s.state.Msgs)
+	}
 	return true
 }
 

@@ -187,18 +187,24 @@ func (m *memory) noteFiles(name, wrong string) {
 	}
 }
 
-// noteLost records what a stream has lost while the server has it open. No check can find it: the files have all that the server has.
-func (m *memory) noteLost(name, what string) {
+// noteLost records what a stream has lost while the server has it open, and reports whether that is new. No check can find it: the files have all that the server
+// has.
+func (m *memory) noteLost(name, what string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.gaveUp() {
-		return // it could not write them, and nobody was told that they are stored
-	}
 	account, stream, _ := strings.Cut(name, "/")
-	m.find(append(slices.Clone(m.keeps.Found), storecheck.Finding{Account: account, Stream: stream, What: what, Level: storecheck.Lost}))
+	lost := storecheck.Finding{Account: account, Stream: stream, What: what, Level: storecheck.Lost}
+	known := slices.ContainsFunc(m.keeps.Found, func(f storecheck.Finding) bool {
+		return f.Account == account && f.Stream == stream && f.What == what
+	})
+	if m.gaveUp() || known { // what it could not write, nobody was told to be stored; what it cannot cut off, it reads again
+		return false
+	}
+	m.find(append(slices.Clone(m.keeps.Found), lost))
 	if m.ends(time.Now()) == nil { // otherwise the server is shutting down
 		m.write()
 	}
+	return true
 }
 
 // found returns the known damage.
@@ -311,6 +317,10 @@ func (m *memory) ends(now time.Time) error {
 				m.keeps.Streams[name] = r
 			}
 			r.Last, r.Had, m.holds[name] = s.State.LastSeq, nil, s.State.Msgs > 0
+			r.Durable = min(r.Durable, r.Last) // it falls where the server has cut off a file, see noteLost
+			if p, ok := m.before[name]; ok && p.last > r.Last {
+				delete(m.before, name)
+			}
 			end, placed := places[name]
 			if placed || m.wrong[name] {
 				r.Had = &storecheck.Had{Messages: s.State.Msgs, First: s.State.FirstSeq, Place: end}

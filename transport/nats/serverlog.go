@@ -114,7 +114,7 @@ func (l *serverLog) Warnf(format string, v ...any) {
 		l.logger.Info("nats server", "text", text)
 		l.giveUp(format, text)
 	}
-	if strings.Contains(format, "indexCacheBuf corrupt") && len(v) > 0 { // it has locks of the store: whoever asks it tells later
+	if strings.Contains(format, "corrupt record state") && len(v) > 0 { // it has locks of the store: whoever asks it tells later
 		if path, ok := v[0].(string); ok {
 			l.mu.Lock()
 			if len(l.cut) < maxCut && !slices.Contains(l.cut, path) {
