@@ -76,14 +76,18 @@ func (r *diskRoom) boundAccounts(all *server.JSInfo, free, size uint64) time.Dur
 		} else {
 			b.most = min(b.most, store+eraseSlack) // it falls when the account deletes
 		}
+		most := b.most
+		if free < leaves(size)/2 {
+			most = min(most, store) // files may take more of the disk than what is stored, such as what was removed from their last blocks
+		}
 		b.is = b.was
 		if b.was.MaxStreams <= 0 || fewStreams < b.was.MaxStreams {
 			b.is.MaxStreams = fewStreams
 		}
 		if store < smallAccount {
 			next = diskSoon
-		} else if b.was.MaxStore < 0 || b.most < b.was.MaxStore {
-			b.is.MaxStore = b.most
+		} else if b.was.MaxStore < 0 || most < b.was.MaxStore {
+			b.is.MaxStore = most
 		}
 		if err := account.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": b.is}); err != nil {
 			r.log.Warn("what an account may store cannot be bounded while the disk is nearly full", "account", detail.Id, "err", err)

@@ -84,8 +84,13 @@ func (r *diskRoom) hold(free, size uint64) {
 		}
 		return
 	}
-	why := fmt.Sprintf("no work is done, and what was accepted waits: the disk of the store has %s free, and %s are needed: make room there, or delete conversations (`cortex conversations delete`)",
-		transport.SizeText(int64(free)), transport.SizeText(int64(least)))
+	advice := "or delete"
+	if r.most != "" { // what others have filled may have no room for what deletes
+		advice = "and then delete"
+	}
+	advice += " conversations (`cortex conversations delete`)"
+	why := fmt.Sprintf("no work is done, and what was accepted waits: the disk of the store has %s free, and %s are needed: make room there, %s",
+		transport.SizeText(int64(free)), transport.SizeText(int64(least)), advice)
 	if few && free >= least {
 		why = "no work is done, and what was accepted waits: the store has " + disk.InodesText(inodes)
 	}
@@ -98,7 +103,7 @@ func (r *diskRoom) hold(free, size uint64) {
 	default:
 		attrs := []any{
 			"free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(least)),
-			"do", "make room on the disk, or delete conversations (`cortex conversations delete`)",
+			"do", "make room on the disk, " + advice,
 		}
 		if r.most != "" {
 			attrs = append(attrs, "most", r.most)
