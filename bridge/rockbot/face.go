@@ -76,8 +76,8 @@ func (fs *faces) wanted() map[string]*face {
 	}
 	for _, c := range fs.b.at.Agents() {
 		id, err := transport.AgentID(c.Name)
-		if err != nil || !fs.isShown(id) || fs.b.guests.known(id) != nil || !fs.b.names.Announced(id) {
-			continue // RockBot's own agents are not shown to it, those included that a process has announced which led before
+		if err != nil || !fs.isShown(id) || fs.b.guests.known(id) != nil || !fs.has(id) && !fs.b.names.Announced(id) {
+			continue // RockBot's own agents are not shown to it, those included that a process has announced which led before; what is shown may be silent for a while
 		}
 		switch err := checkName(id); {
 		case err != nil:
@@ -92,6 +92,9 @@ func (fs *faces) wanted() map[string]*face {
 	}
 	return all
 }
+
+// has reports whether an agent is shown to RockBot.
+func (fs *faces) has(id string) bool { f := fs.by[id]; return f != nil && f.agent == id }
 
 func (fs *faces) isShown(id string) bool {
 	return slices.ContainsFunc(fs.b.o.announce, func(glob string) bool {
