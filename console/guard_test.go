@@ -161,14 +161,14 @@ func TestKeys(t *testing.T) {
 			if who, ok := valid[token]; ok {
 				return console.Person{User: who}, nil
 			}
-			return console.Person{}, fmt.Errorf("no")
+			return console.Person{}, fmt.Errorf("nobody has this token")
 		}
 	})
 	anyone := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	in := func(token string) []string {
 		return []string{"Cookie", "cortex_" + must1(url.Parse(w.url))(t).Port() + "=" + token}
 	}
-	if code, text := status(t, anyone, "POST", w.url+"login", "token=wrong"); code != http.StatusForbidden || !strings.Contains(text, "not valid") {
+	if code, text := status(t, anyone, "POST", w.url+"login", "token=wrong"); code != http.StatusForbidden || !strings.Contains(text, ">Nobody has this token.<") {
 		t.Errorf("a wrong token answers %d:\n%s", code, text)
 	}
 	r, err := anyone.PostForm(w.url+"login", url.Values{"token": {"ada-token"}, "to": {"/c/x"}})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
@@ -337,7 +339,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		tooOften(w)
 	case err != nil || who.User == "":
 		why := refused(err)
-		c.loginWith(w, r, http.StatusForbidden, strings.ToUpper(why[:1])+why[1:]+".")
+		first, n := utf8.DecodeRuneInString(why)
+		c.loginWith(w, r, http.StatusForbidden, string(unicode.ToUpper(first))+why[n:]+".")
 	case len(token) > maxToken:
 		c.loginWith(w, r, http.StatusBadRequest, "This token is too long for a browser.")
 	default:

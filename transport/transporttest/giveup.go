@@ -154,6 +154,7 @@ func (e *env) giveUp(t transport.Topic, o *transport.SubscribeOptions) {
 		}
 	}
 	e.wantDead(t, 1, fmt.Sprintf("bad for the %d. time", transport.MaxFailures))
+	e.eventually("it counts as given up", func() bool { return e.trouble(d.sub).GivenUp > 0 }) // behind its dead letter
 	if got := e.trouble(d.sub); got.GivenUp != 1 || got.Last.ContextID != "c1" || !strings.Contains(fmt.Sprint(got.Last.Err), "bad for the") {
 		e.Errorf("trouble %+v, want the one that was given up", got)
 	}
