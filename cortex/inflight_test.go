@@ -245,8 +245,12 @@ func TestChainIsItsSenders(t *testing.T) {
 	})
 }
 
-// computer is a slowModel that computes.
+// computer is a slowModel that computes, and knows of no time limit.
 type computer struct{ slowModel }
+
+func (c *computer) Decide(ctx context.Context, t *llm.Turn, say func(string)) (*llm.Decision, error) {
+	return c.slowModel.Decide(context.WithoutCancel(ctx), t, say)
+}
 
 func (*computer) Computes() bool { return true }
 

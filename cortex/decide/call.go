@@ -119,8 +119,10 @@ func within[T any](ctx context.Context, d *decision, f func() (T, error), cost f
 		defer recovered(&o.err)
 		o.value, o.err = f()
 	}
-	if m.computing != nil {
-		call()
+	if d.compute != nil {
+		if err := d.compute(call); err != nil {
+			return none, err
+		}
 	} else {
 		m.callers.do(d.stop, call)
 	}

@@ -18,7 +18,8 @@ import (
 // decision is one decision in the making.
 type decision struct {
 	m          *Maker
-	stop       <-chan struct{} // closed when the orchestrator stops
+	stop       <-chan struct{}      // closed when the orchestrator stops
+	compute    func(f func()) error // calls f when there is a place for one more decision that is computed; nil: the decider waits for a model
 	conv       *conversation.Conversation
 	turn       *conversation.Turn
 	entry      *conversation.Entry
@@ -92,7 +93,7 @@ func (d *decision) decide(ctx context.Context) error {
 	defer interrupt(nil)
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
 
-	leave, waited, err := m.enter(dctx, conv.Requester(turn), entry.Cause)
+	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
 	switch words := conversation.Failure(""); {
 	case errors.As(err, &words):
 		entry.Failure = string(words)
@@ -108,6 +109,18 @@ func (d *decision) decide(ctx context.Context) error {
 		ended := d.ended
 		d = m.newDecision(ctx, conv, turn, entry) // agents and rules may have changed while the turn waited
 		d.ended = ended
+	}
+	if m.computing != nil {
+		patient := dctx // the time for the decision is not for what waits to be computed
+		d.compute = func(f func()) error {
+			leave, _, err := m.computing.enter(patient, conv.Requester(turn), entry.Cause, m.cfg.Now())
+			if err != nil {
+				return err
+			}
+			defer leave()
+			f()
+			return nil
+		}
 	}
 	dctx, cancel := context.WithTimeoutCause(dctx, m.cfg.DecideTimeout, m.late)
 	defer cancel()

@@ -88,21 +88,6 @@ func newComputing(cfg *Config) *inFlight {
 	}
 }
 
-// enter waits until both bounds let a decision about e be made. waited reports that the decision has to be made anew, since much may have changed.
-func (m *Maker) enter(ctx context.Context, sender string, e *transport.Event) (leave func(), waited bool, err error) {
-	came := m.cfg.Now()
-	made, waited, err := m.inFlight.enter(ctx, sender, e, came)
-	if err != nil || m.computing == nil {
-		return made, waited, err
-	}
-	computed, _, err := m.computing.enter(ctx, sender, e, m.cfg.Now())
-	if err != nil {
-		made()
-		return nil, false, err
-	}
-	return func() { computed(); made() }, waited || m.cfg.Now().Sub(came) > time.Second, nil
-}
-
 // enter waits until a decision about the event e may be made, in a turn whose chain sender began. The caller then calls leave when the decision is
 // made; waited reports that time has passed. enter returns the cause of ctx when ctx ends first, and a [conversation.Failure] when the sender has too
 // much in flight, except for a redelivered event, which was admitted before.
