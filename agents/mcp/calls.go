@@ -155,6 +155,11 @@ func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitRe
 	one.parked = true
 	c.changed()
 	c.mu.Unlock()
+	defer func() { // also when the server withdraws its question: what it asks then could be shown to the user of another call
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		one.parked = false
+	}()
 	q := &live{params: r.Params, reply: make(chan *sdk.ElicitResult, 1)}
 	select {
 	case one.asked <- q:
@@ -163,9 +168,6 @@ func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitRe
 	}
 	select {
 	case answer := <-q.reply:
-		c.mu.Lock()
-		one.parked = false
-		c.mu.Unlock()
 		return answer, nil
 	case <-one.done:
 	case <-ctx.Done():

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -20,5 +22,26 @@ func TestStrayQuestions(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 {
 		t.Errorf("the log has %d lines, want 1:\n%.300s", n, log.String())
+	}
+}
+
+// TestWithdrawnQuestion has a server withdraw its question: the call counts as one that may ask, so that no other one begins beside it.
+func TestWithdrawnQuestion(t *testing.T) {
+	c := &calls{log: slog.New(slog.DiscardHandler)}
+	one := &call{token: "one", asked: make(chan *live, 1), done: make(chan struct{})}
+	if err := c.enter(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	ctx, withdraw := context.WithCancel(t.Context())
+	withdraw()
+	if got, err := c.elicit(ctx, &sdk.ElicitRequest{Params: &sdk.ElicitParams{Message: "sure?"}}); err != nil || got.Action != "cancel" {
+		t.Errorf("a withdrawn question: %+v, %v", got, err)
+	}
+	if err := c.enter(ctx, &call{token: "other"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("another call begins beside it: %v", err)
+	}
+	c.leave(one)
+	if err := c.enter(ctx, &call{token: "other"}); err != nil {
+		t.Errorf("behind it: %v", err)
 	}
 }
