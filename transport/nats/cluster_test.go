@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,12 +54,17 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// freeAddresses returns n local addresses on which nothing listens.
+// freeAddresses returns n local addresses on which nothing listens. On Linux they are of a host of this process: while a server is away, a server of another
+// test could get its port, and take what is meant for it.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
+	host := "127.0.0.1"
+	if pid := os.Getpid(); runtime.GOOS == "linux" {
+		host = fmt.Sprintf("127.%d.%d.%d", 1+pid>>14&0x7f, pid>>7&0x7f, 1+pid&0x7f)
+	}
 	var addresses []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", host+":0")
 		if err != nil {
 			t.Fatal(err)
 		}
