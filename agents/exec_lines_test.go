@@ -209,6 +209,19 @@ func lines(t *testing.T, o agents.ExecOptions) agents.Handler {
 	return h
 }
 
+// doing returns a function that has x do a task, and returns what it says last, or its error.
+func doing(x *agents.Kept) func(ctx context.Context, id, text string) (got string) {
+	return func(ctx context.Context, id, text string) (got string) {
+		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
+			if err != nil {
+				return err.Error()
+			}
+			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
+		}
+		return got
+	}
+}
+
 // kept returns an executor whose program is the talker.
 func kept(t *testing.T, o agents.ExecOptions) *agents.Kept {
 	t.Helper()
@@ -621,15 +634,7 @@ func TestLinesHang(t *testing.T) {
 	t.Parallel()
 	log := &logged{}
 	x := kept(t, agents.ExecOptions{Log: log.log})
-	do := func(ctx context.Context, id, text string) (got string) {
-		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
-			if err != nil {
-				return err.Error()
-			}
-			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
-		}
-		return got
-	}
+	do := doing(x)
 	patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var all sync.WaitGroup
@@ -659,15 +664,7 @@ func TestKeptCanceledAgain(t *testing.T) {
 	t.Parallel()
 	log, starts, released := &logged{}, filepath.Join(t.TempDir(), "starts"), filepath.Join(t.TempDir(), "released")
 	x := kept(t, agents.ExecOptions{Log: log.log, Env: []string{"STARTS=" + starts}})
-	do := func(ctx context.Context, id, text string) (got string) {
-		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
-			if err != nil {
-				return err.Error()
-			}
-			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
-		}
-		return got
-	}
+	do := doing(x)
 	patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var other, canceled sync.WaitGroup
@@ -747,15 +744,7 @@ func TestKeptCanceledWithoutEnd(t *testing.T) {
 	t.Parallel()
 	log, released := &logged{}, filepath.Join(t.TempDir(), "released")
 	x := kept(t, agents.ExecOptions{Log: log.log})
-	do := func(ctx context.Context, id, text string) (got string) {
-		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
-			if err != nil {
-				return err.Error()
-			}
-			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
-		}
-		return got
-	}
+	do := doing(x)
 	patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var other, canceled sync.WaitGroup
@@ -796,15 +785,7 @@ func TestKeptRunsOut(t *testing.T) {
 	t.Parallel()
 	log, released := &logged{}, filepath.Join(t.TempDir(), "released")
 	x := kept(t, agents.ExecOptions{Log: log.log})
-	do := func(ctx context.Context, id, text string) (got string) {
-		for e, err := range x.Execute(ctx, &agents.Task{ID: a2a.TaskID(id), Message: message(text), Delivery: 1}) {
-			if err != nil {
-				return err.Error()
-			}
-			got = transport.Text(e.(*a2a.TaskStatusUpdateEvent).Status.Message.Parts)
-		}
-		return got
-	}
+	do := doing(x)
 	patience, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var other, over sync.WaitGroup
