@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 var _ storage.Journal = (*Store)(nil)
@@ -30,6 +31,9 @@ func (s *Store) Journal(ctx context.Context) (storage.JournalInfo, error) {
 		return storage.JournalInfo{}, fmt.Errorf("stream %s: %w", Stream, away(ctx, err))
 	}
 	info := stream.CachedInfo()
+	if info.Cluster != nil && info.Cluster.Leader == "" { // another server may have more
+		return storage.JournalInfo{}, fmt.Errorf("stream %s: %w: the servers have not chosen its leader yet", Stream, transport.ErrUnavailable)
+	}
 	return storage.JournalInfo{Name: Stream, Created: info.Created.UTC(), Last: conversation.Version(info.State.LastSeq)}, nil
 }
 

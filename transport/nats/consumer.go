@@ -43,6 +43,10 @@ const (
 	maxCounts  = 1000 // entries; further events are counted from 0 again
 )
 
+// errLeaderless is the error of a consumer whose servers have not chosen a leader. One that has just been started describes it as if nothing had been
+// delivered and nothing were waiting.
+var errLeaderless = fmt.Errorf("%w: the servers have not chosen the consumer's leader yet", transport.ErrUnavailable)
+
 // consumer returns the server's description of a partition's consumer, or nil when there is none.
 func (b *Bus) consumer(ctx context.Context, s partitionID) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -54,7 +58,11 @@ func (b *Bus) consumer(ctx context.Context, s partitionID) (*jetstream.ConsumerI
 	if err != nil {
 		return nil, err
 	}
-	return c.CachedInfo(), nil
+	info := c.CachedInfo()
+	if b.nc.ConnectedClusterName() != "" && (info.Cluster == nil || info.Cluster.Leader == "") {
+		return nil, errLeaderless
+	}
+	return info, nil
 }
 
 // consumerConfig returns the configuration of a partition's consumer, which depends on the partition alone.
@@ -205,12 +213,13 @@ func (b *Bus) ensurePartition(ctx context.Context, s partitionID) (*jetstream.Co
 
 // claim prepares the consumer of a partition for its owner, which must have no pull outstanding. Unacknowledged events are then delivered again at
 // once and in order. Otherwise the events of a killed subscriber or a lost connection would come only after AckWait, behind later events of the
-// same conversations. Returning the events would not do: the server does not keep their order while nobody pulls.
-func (p *partition) claim(ctx context.Context) error {
+// same conversations. Returning the events would not do: the server does not keep their order while nobody pulls. claim returns the number of the
+// next delivery; another one says that the server has delivered something since, to a request that was on its way.
+func (p *partition) claim(ctx context.Context) (next uint64, err error) {
 	b := p.in.bus
 	info, err := b.ensurePartition(ctx, p.partitionID)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p.carry(parseCounts(info.Config.Metadata[metaCounts]))
 	asking, cancel := b.asking(ctx)
@@ -218,15 +227,16 @@ func (p *partition) claim(ctx context.Context) error {
 	if info.NumWaiting > 0 {
 		// An earlier owner is paused or disconnected, and the server would deliver to its pull requests. They end with the consumer.
 		if err := b.deleteConsumer(asking, info.Name); err != nil {
-			return err
+			return 0, err
 		}
 		_, err = b.putConsumer(asking, p.partitionID, info.Config.Metadata[metaCounts])
-		return err
+		return 1, err
 	}
 	if info.NumAckPending > 0 {
 		_, err = b.js.ResetConsumer(asking, inboxStream, info.Name)
+		return 1, err
 	}
-	return err
+	return info.Delivered.Consumer + 1, nil
 }
 
 // formatCounts formats how often events were handled, for metaCounts.

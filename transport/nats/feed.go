@@ -43,7 +43,7 @@ type feed struct {
 
 	// For an ordered inbox.
 	failed atomic.Bool // an event may be missing before those that arrive now
-	next   uint64      // consumer sequence of the next message; 0: any. Only receive uses it
+	next   uint64      // consumer sequence of the next message. Only receive uses it, once events arrive
 }
 
 // feeds runs one feed after the other until ctx ends.
@@ -84,7 +84,8 @@ func (p *partition) feed(ctx context.Context, lost <-chan struct{}) error {
 		if err := p.confirm(ctx); err != nil {
 			return err
 		}
-		if err := p.claim(ctx); err != nil {
+		var err error
+		if f.next, err = p.claim(ctx); err != nil {
 			return err
 		}
 		p.own()
@@ -188,7 +189,7 @@ func (f *feed) inOrder(meta *natsgo.MsgMetadata) bool {
 		return false
 	}
 	// A consumer's new leader does not send what the previous leader counted as delivered but could not send any more.
-	if f.next != 0 && meta.Sequence.Consumer != f.next {
+	if meta.Sequence.Consumer != f.next {
 		f.fail(fmt.Errorf("delivery %d came, want %d", meta.Sequence.Consumer, f.next))
 		return false
 	}

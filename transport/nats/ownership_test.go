@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -499,7 +503,7 @@ func TestGapEndsTheFeed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // events are held but not handled
 	g.ctx, g.held, g.queues = ctx, map[uint64]*delivery{}, map[string][]*delivery{}
-	f := &feed{p: g, conn: b.nc.Stats().Reconnects, asked: 9, broken: make(chan error, 1)}
+	f := &feed{p: g, conn: b.nc.Stats().Reconnects, asked: 9, broken: make(chan error, 1), next: 7}
 	deliver := func(consumer uint64) {
 		f.receive(&natsgo.Msg{
 			Sub: &natsgo.Subscription{}, Subject: "cortex.v1.inbox._.cortex.0.c1.user",
@@ -522,6 +526,95 @@ func TestGapEndsTheFeed(t *testing.T) {
 	}
 	if len(g.held) != 2 || g.held[107] == nil || g.held[108] == nil {
 		t.Errorf("%d events are held, want the two before the gap", len(g.held))
+	}
+}
+
+// TestDeliveredMeanwhile has an event delivered to another request between the claim of a partition and the first pull, as to one of a former owner that was
+// on its way: nothing behind that event is handled before it.
+func TestDeliveredMeanwhile(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b, other := n.dial(t, nil), n.dial(t, nil)
+	for i := range 3 {
+		if err := b.Publish(t.Context(), orchestratorInbox, message(orchestratorInbox, "c", strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	its := partitionID{orchestratorInbox, transport.Partition("", "c")}
+	steal := sync.OnceFunc(func() {
+		m, err := other.nc.Request(jsAPI+"CONSUMER.MSG.NEXT."+inboxStream+"."+its.consumer(), []byte(`{"batch":1,"no_wait":true}`), patience)
+		if err != nil || statusOf(m) != "" {
+			t.Errorf("the other request got %v, %v", m, err)
+		}
+	})
+	sub, err := b.Subscribe(t.Context(), orchestratorInbox, &transport.SubscribeOptions{OnOwned: func(owned []int) {
+		if slices.Contains(owned, its.partition) {
+			steal()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	handled := make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- sub.Serve(ctx, func(_ context.Context, e *transport.Event) error {
+			handled <- text(e)
+			return nil
+		})
+	}()
+	for i := range 3 {
+		select {
+		case got := <-handled:
+			if got != strconv.Itoa(i) {
+				t.Fatalf("event %s is handled, want %d", got, i)
+			}
+		case <-time.After(patience):
+			t.Fatalf("event %d is not handled", i)
+		}
+	}
+	cancel()
+	<-ended
+}
+
+// TestLeaderless asks a cluster for a consumer whose leader is not chosen yet. A server that was just started describes it as if nothing had been
+// delivered and nothing were waiting: that is no answer.
+func TestLeaderless(t *testing.T) {
+	srv := clustered(t, server.Options{DontListen: true})
+	nc := connect(t, srv)
+	respond(t, nc, "$JS.API.INFO", func(*natsgo.Msg) any { return jetstream.AccountInfo{API: jetstream.APIStats{Level: minLevel}} })
+	respond(t, nc, "$JS.API.STREAM.INFO.*", func(m *natsgo.Msg) any {
+		for _, config := range streams(1) {
+			if strings.HasSuffix(m.Subject, "."+config.Name) {
+				return jetstream.StreamInfo{Config: config}
+			}
+		}
+		return nil
+	})
+	respond(t, nc, sentinelSubject, func(*natsgo.Msg) any { return jetstream.PubAck{Stream: inboxStream, Sequence: 1} })
+	var cluster atomic.Pointer[jetstream.ClusterInfo]
+	respond(t, nc, "$JS.API.CONSUMER.INFO.*.*", func(*natsgo.Msg) any {
+		return jetstream.ConsumerInfo{Stream: inboxStream, Cluster: cluster.Load(), NumPending: 3}
+	})
+	b, err := Dial(t.Context(), &Options{Server: srv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	for _, without := range []*jetstream.ClusterInfo{nil, {Name: "cluster"}} {
+		cluster.Store(without)
+		if n, err := b.Waiting(t.Context(), orchestratorInbox); !errors.Is(err, transport.ErrUnavailable) {
+			t.Errorf("Waiting = %d, %v without a leader, want ErrUnavailable", n, err)
+		}
+		g := newPartitions(b, transport.SubscribeOptions{}).partitions[0]
+		if _, err := g.claim(t.Context()); !errors.Is(err, transport.ErrUnavailable) {
+			t.Errorf("claim = %v without a leader, want ErrUnavailable", err)
+		}
+	}
+	cluster.Store(&jetstream.ClusterInfo{Name: "cluster", Leader: "a"})
+	if n, err := b.Waiting(t.Context(), orchestratorInbox); n != 3*transport.Partitions || err != nil {
+		t.Errorf("Waiting = %d, %v, want 3 of each partition", n, err)
 	}
 }
 
