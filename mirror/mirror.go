@@ -49,6 +49,9 @@ func New(store Store, o *Options) (*Mirror, error) {
 	if m.opts.Waits == nil {
 		m.opts.Waits = func(error) {}
 	}
+	if m.opts.now == nil {
+		m.opts.now = time.Now
+	}
 	var err error
 	m.db, err = parse(o.Postgres)
 	return m, err
@@ -171,7 +174,7 @@ func (m *Mirror) once(ctx context.Context) error {
 	}
 	c := &copier{
 		store: m.store, conn: conn, log: m.log, content: !m.opts.NoContent, retain: m.opts.Retain,
-		folder: folder{store: m.store, content: !m.opts.NoContent}, now: time.Now, again: m.waited(), alive: alive,
+		folder: folder{store: m.store, content: !m.opts.NoContent}, now: m.opts.now, again: m.waited(), alive: alive,
 		works: func() {
 			alive()
 			m.goesOn()

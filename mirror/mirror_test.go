@@ -597,6 +597,15 @@ func TestRetain(t *testing.T) {
 			t.Fatalf("%s: %v", query, err)
 		}
 	}
+	ahead := mirror.Options{Retain: 365 * 24 * time.Hour}
+	ahead.At(func() time.Time { return time.Now().Add(400 * 24 * time.Hour) })
+	m = w.run(ahead)
+	w.await("it is told that the clocks differ", func() bool { return strings.Contains(m.log.String(), "clocks differ") })
+	w.complete()
+	m.stop()
+	if strings.Contains(m.log.String(), "dropped what is too old") {
+		t.Errorf("a clock that is wrong has rows dropped:\n%s", m.log)
+	}
 	m = w.run(mirror.Options{Retain: 90 * 24 * time.Hour})
 	w.await("the month is dropped", func() bool { return strings.Contains(m.log.String(), "dropped what is too old") })
 	if got := w.rows("SELECT context_id FROM cortex.turns"); got != `["b"]` {

@@ -40,7 +40,8 @@ type Options struct {
 	// Waits, unless nil, is called with the reason each time that the mirror has to wait for the database or the log, and with nil when it copies again.
 	Waits func(error)
 
-	patience time.Duration // 0 is silentAfter
+	patience time.Duration    // 0 is silentAfter
+	now      func() time.Time // nil is time.Now
 }
 
 // maxRetain bounds Options.Retain, in days.

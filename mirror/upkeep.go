@@ -9,11 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // erasedFor is how long an entry that is said to be erased is looked at. A deletion that was interrupted is finished within seconds of the next start, and says
 // so again; and some versions are said ahead, which then are those of others.
 const erasedFor = time.Hour
+
+// clocksDiffer is how much is told.
+const clocksDiffer = 10 * time.Minute
 
 // maxErasing bounds the entries that are looked at in one transaction.
 const maxErasing = 1000
@@ -113,7 +117,11 @@ func (c *copier) keep(ctx context.Context) error {
 		return fmt.Errorf("PostgreSQL: %w", err)
 	}
 	if c.retain > 0 {
-		dropped, err := c.parts.retire(ctx, c.conn, c.retain, now)
+		earliest, err := c.earliest(ctx, now)
+		if err != nil {
+			return err
+		}
+		dropped, err := c.parts.retire(ctx, c.conn, c.retain, earliest)
 		if err != nil {
 			return fmt.Errorf("PostgreSQL: drop what is too old: %w", err)
 		}
@@ -123,4 +131,32 @@ func (c *copier) keep(ctx context.Context) error {
 	}
 	c.kept = now
 	return nil
+}
+
+// earliest returns the time by which rows are too old: the earliest of now, PostgreSQL's clock and that of the store. What one wrong clock drops
+// nothing brings back.
+func (c *copier) earliest(ctx context.Context, now time.Time) (time.Time, error) {
+	var postgres, store time.Time
+	if err := c.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&postgres); err != nil {
+		return time.Time{}, fmt.Errorf("PostgreSQL: %w", err)
+	}
+	if by, ok := c.store.(storage.Clock); ok {
+		var err error
+		if store, _, err = by.Clock(ctx); err != nil {
+			return time.Time{}, fmt.Errorf("the log: %w", err)
+		}
+	}
+	first := now
+	for whose, at := range map[string]time.Time{"PostgreSQL": postgres, "the store's server": store} {
+		if at.IsZero() {
+			continue
+		}
+		if by := now.Sub(at); by.Abs() >= clocksDiffer {
+			c.log.Warn("clocks differ: what is too old is dropped by the earliest of them; set the wrong one right", "now", now, "other", at, "of", whose)
+		}
+		if at.Before(first) {
+			first = at
+		}
+	}
+	return first, nil
 }

@@ -298,6 +298,20 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	return err
 }
 
+// removed is a line of the file to which removed entries are written.
+type removed struct {
+	Version uint64 `json:"version"`
+	Entry   string `json:"entry,omitempty"`
+	Base64  []byte `json:"base64,omitempty"` // instead of Entry, when that is not UTF-8, which JSON could not give back
+}
+
+func removedEntry(version uint64, data []byte) removed {
+	if utf8.Valid(data) {
+		return removed{Version: version, Entry: string(data)}
+	}
+	return removed{Version: version, Base64: data}
+}
+
 // repairOne repairs a conversation, and writes the removed entries to a file.
 func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, dir string) (r repaired, err error) {
 	r = repaired{Tenant: c.Tenant, ContextID: c.ContextID}
@@ -316,10 +330,7 @@ func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, d
 	if err == nil {
 		r.Good, err = store.Repair(ctx, c.Tenant, c.ContextID, func(version uint64, data []byte) error {
 			r.Removed++
-			line, err := json.Marshal(struct {
-				Version uint64 `json:"version"`
-				Entry   string `json:"entry"`
-			}{version, string(data)})
+			line, err := json.Marshal(removedEntry(version, data))
 			if err == nil {
 				_, err = fmt.Fprintf(f, "%s\n", line)
 			}
