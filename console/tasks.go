@@ -1,6 +1,8 @@
 package console
 
 import (
+	"context"
+	"iter"
 	"net/http"
 	"time"
 
@@ -30,31 +32,44 @@ func (c *Console) tasks(w http.ResponseWriter, r *http.Request, who Person) erro
 		return err
 	}
 	defer leave()
-	d := &tasksData{All: r.URL.Query().Has("all"), Alike: c.alike(c.cfg.Agents()).named, Now: c.cfg.Now(), Rows: []view.Task{}}
-	if d.All {
-		d.Rows, d.More, d.Damaged, err = view.LastTasks(r.Context(), c.reader(), maxTasks)
+	all, asJSON := r.URL.Query().Has("all"), wantsJSON(r)
+	if asJSON && !all {
+		return answerList(w, c.openTasks(r.Context()))
+	}
+	d := &tasksData{All: all, Alike: c.alike(c.cfg.Agents()).named, Now: c.cfg.Now(), Rows: []view.Task{}}
+	if all {
+		d.Rows, d.More, d.Damaged, err = view.LastTasks(r.Context(), c.reader(), maxTasks, false)
 	} else {
 		d.Damaged, err = view.OpenTasks(r.Context(), c.reader(), func(t view.Task) bool {
 			if len(d.Rows) == maxTasks {
 				d.More = true
 				return false
 			}
-			d.Rows = append(d.Rows, t)
+			d.Rows = append(d.Rows, t.Brief())
 			return true
 		})
 	}
 	if err != nil {
 		return err
 	}
-	if wantsJSON(r) {
-		return answerList(w, func(yield func(view.Task, error) bool) { // all at once, their texts can be a gigabyte
-			for _, t := range d.Rows {
-				if !yield(t, nil) {
-					return
-				}
-			}
-		})
+	if asJSON {
+		return answerList(w, view.Whole(r.Context(), c.reader(), d.Rows))
 	}
 	c.show(w, r, http.StatusOK, &page{Name: "tasks", Title: "Tasks", Section: "tasks", Data: d})
 	return nil
+}
+
+// openTasks reads the first open tasks, one after the other.
+func (c *Console) openTasks(ctx context.Context) iter.Seq2[view.Task, error] {
+	return func(yield func(view.Task, error) bool) {
+		n, stopped := 0, false
+		_, err := view.OpenTasks(ctx, c.reader(), func(t view.Task) bool {
+			n++
+			stopped = n > maxTasks || !yield(t, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(view.Task{}, err)
+		}
+	}
 }

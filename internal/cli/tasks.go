@@ -72,7 +72,7 @@ func (e *env) listTasks(ctx context.Context, b *backend, most limit, all, asJSON
 	var damaged int
 	var err error
 	if all {
-		list, more, damaged, err = view.LastTasks(ctx, b.reader(), n)
+		list, more, damaged, err = view.LastTasks(ctx, b.reader(), n, asJSON)
 	} else {
 		damaged, err = view.OpenTasks(ctx, b.reader(), func(t view.Task) bool { list = append(list, t); return true })
 		list, more = list[:min(n, len(list))], n < len(list)

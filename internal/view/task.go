@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -10,10 +11,13 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// scanned bounds the conversations that are searched for tasks, the latest first.
-const scanned = 1000
+const (
+	scanned  = 1000    // conversations at most are searched for tasks, the latest first
+	maxBrief = 4 << 10 // bytes at most of a text that a list shows the beginning of
+)
 
 // Task is a task of a conversation in JSON output. One that waits for consent has not been sent.
 type Task struct {
@@ -36,6 +40,12 @@ func newTask(contextID string, t *conversation.Task) Task {
 		j.Tried = append(j.Tried, a.Agent)
 	}
 	return j
+}
+
+// Brief returns t as lists show it: with the beginnings of its text and its result, so that the whole ones are not kept in memory.
+func (t Task) Brief() Task {
+	t.Text, t.Result = shorten.To(t.Text, maxBrief), shorten.To(t.Result, maxBrief)
+	return t
 }
 
 // openOf lists the tasks that are with their agents or wait for the user.
@@ -124,18 +134,46 @@ func OpenTasks(ctx context.Context, r *Reader, f func(Task) bool) (damaged int, 
 	})
 }
 
-// LastTasks returns the tasks that were sent last, done or not, the last one first: most of them, and whether there are more.
-func LastTasks(ctx context.Context, r *Reader, most int) (list []Task, more bool, damaged int, err error) {
+// LastTasks returns the tasks that were sent last, done or not, the last one first: most of them, and whether there are more. Without whole they are
+// brief, see [Whole].
+func LastTasks(ctx context.Context, r *Reader, most int, whole bool) (list []Task, more bool, damaged int, err error) {
 	list = []Task{}
 	damaged, err = Latest(ctx, r, func(conv *conversation.Conversation, updated time.Time) bool {
 		if len(list) > most && list[most].Sent.After(updated) {
 			return false // all others were sent earlier
 		}
-		list = append(list, Remembered(conv)...)
+		for _, t := range Remembered(conv) {
+			if !whole {
+				t = t.Brief()
+			}
+			list = append(list, t)
+		}
 		slices.SortStableFunc(list, func(a, b Task) int { return b.Sent.Compare(a.Sent) })
 		list = list[:min(len(list), max(most, most+1))] // one more shows that there are more; without a limit there is no such number
 		return true
 	})
 	more = len(list) > most
 	return list[:min(len(list), most)], more, damaged, err
+}
+
+// Whole reads brief tasks again, with their whole texts and results, without those that are forgotten by now. It keeps one conversation at a time.
+func Whole(ctx context.Context, r *Reader, brief []Task) iter.Seq2[Task, error] {
+	return func(yield func(Task, error) bool) {
+		var read []Task // of one conversation
+		for i, b := range brief {
+			if i == 0 || b.ContextID != brief[i-1].ContextID {
+				read = nil
+				conv, err := storage.Load(ctx, r.Store, r.Tenant, b.ContextID)
+				if err != nil {
+					yield(Task{}, err)
+					return
+				}
+				read = Remembered(conv)
+			}
+			at := slices.IndexFunc(read, func(t Task) bool { return t.TaskID == b.TaskID })
+			if at >= 0 && !yield(read[at], nil) {
+				return
+			}
+		}
+	}
 }

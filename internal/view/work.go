@@ -79,7 +79,7 @@ func WorkOf(ctx context.Context, r *Reader, since time.Time, most int) (work map
 	return work, all, err
 }
 
-// TasksOf returns the tasks of an agent in the conversations that changed last, the last one first, a bounded number.
+// TasksOf returns the tasks of an agent in the conversations that changed last, brief, the last one first, a bounded number.
 func TasksOf(ctx context.Context, r *Reader, agent string, since time.Time, most int) (list []Task, err error) {
 	_, err = Latest(ctx, r, func(conv *conversation.Conversation, updated time.Time) bool {
 		if updated.Before(since) || len(list) >= most && list[most-1].Sent.After(updated) {
@@ -87,7 +87,7 @@ func TasksOf(ctx context.Context, r *Reader, agent string, since time.Time, most
 		}
 		for _, t := range Remembered(conv) {
 			if t.Agent == agent {
-				list = append(list, t)
+				list = append(list, t.Brief())
 			}
 		}
 		slices.SortStableFunc(list, func(a, b Task) int { return b.Sent.Compare(a.Sent) })
