@@ -125,9 +125,10 @@ func sweepRetained(
 			continue
 		}
 		if err == nil {
-			var about bool
-			if about, err = files.stores(ctx, info.ContextID); about {
-				continue // somebody is storing files for a message in it
+			var from string
+			if from, err = files.storedBy(ctx, conv); from != "" {
+				log.Info("an old conversation stays for now: the message for a file that was just stored may still come", "context_id", info.ContextID, "from", from)
+				continue
 			}
 		}
 		if err == nil {
@@ -188,32 +189,40 @@ type uploads struct {
 	files  map[string][]transport.Object // by conversation
 }
 
-// stores reports whether a chunk of a file was stored in a conversation so recently that the message about it may still come.
-func (u *uploads) stores(ctx context.Context, contextID string) (bool, error) {
+// storedBy returns who has stored a chunk of a file in a conversation so recently that the message about it may still come; else "". The message of
+// somebody who may not speak in it would be refused.
+func (u *uploads) storedBy(ctx context.Context, conv *conversation.Conversation) (from string, err error) {
 	keeper, ok := u.bus.(transport.FileKeeper)
 	if !ok {
-		return false, nil
+		return "", nil
 	}
 	if u.files == nil || time.Since(u.listed) > uploadsKnown {
 		u.files, u.listed = map[string][]transport.Object{}, time.Now()
 		for o, err := range keeper.Objects(ctx, u.tenant) {
 			if err != nil {
-				return false, err
+				return "", err
 			}
 			u.files[o.ContextID] = append(u.files[o.ContextID], o)
 		}
 	}
-	for _, o := range u.files[contextID] {
+	authenticated := ""
+	if who, ok := u.bus.(transport.Sender); ok {
+		_, authenticated = who.Sender()
+	}
+	for _, o := range u.files[conv.ContextID] {
+		if authenticated != "" && !conv.Admits(o.From) {
+			continue
+		}
 		at, _, err := keeper.Stored(ctx, o)
 		switch {
 		case errors.Is(err, transport.ErrNotFound):
 		case err != nil:
-			return false, err
+			return "", err
 		case u.clock.read().Sub(u.clock.dated(at)) < erase.LooseFor:
-			return true, nil
+			return o.From, nil
 		}
 	}
-	return false, nil
+	return "", nil
 }
 
 const (

@@ -251,6 +251,39 @@ func TestRetainedWhileFilesCome(t *testing.T) {
 	})
 }
 
+// proven is a transport that knows who sends.
+type proven struct{ *memory.Bus }
+
+func (proven) Sender() (tenant, from string) { return "", transport.Cortex }
+
+// TestRetainedWhileFilesOfItsPeopleCome stores files in old conversations where senders are known: those of who may not speak there keep none from being
+// deleted, and go with it, and it is said which one stays, and whose file that is for.
+func TestRetainedWhileFilesOfItsPeopleCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, bus := memstore.New(), memory.New(nil)
+		defer bus.Close()
+		for id, from := range map[string]string{"own": "user", "others": "user:mallory", "agents": "worker"} {
+			addTurn(t, store, id, time.Now().Add(-31*day), true)
+			if _, err := transport.PutFile(t.Context(), bus, "", id, from, strings.NewReader("words"), 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log strings.Builder
+		n, err := sweepRetained(t.Context(), store, proven{bus}, "", t.TempDir(), quartz(time.Now, 30*day), slog.New(slog.NewTextHandler(&log, nil)))
+		if left := contextIDs(t, store); n != 2 || err != nil || len(left) != 1 || !left["own"] {
+			t.Errorf("sweepRetained = %d, %v, and %v are left, want own", n, err, left)
+		}
+		if said := log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "context_id=own from=user\n") {
+			t.Errorf("the log says:\n%s", said)
+		}
+		for o, err := range bus.Objects(t.Context(), "") {
+			if err != nil || o.ContextID != "own" {
+				t.Errorf("%+v is left, %v", o, err)
+			}
+		}
+	})
+}
+
 // TestKeepRetained lets months pass.
 func TestKeepRetained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
