@@ -256,7 +256,8 @@ func (e *env) newAuthRevoke(folder func() (string, error)) *cobra.Command {
 		Use:   "revoke NAME|agent:ID|FILE",
 		Short: "Make the credentials of a person or an agent worthless",
 		Long: `Make the credentials of a person or an agent worthless, and with them every copy and the bearer token. A service with --auth ends their
-connections within seconds, and need not be started again. New ones can be made for the same name.`,
+connections within seconds, and need not be started again. New ones can be made for the same name. Credentials are told by their file: where
+it is not in the folder any more, give a copy. Those of which nobody has a copy cannot be revoked, and new ones for the name leave them as they are.`,
 		Example: "  cortex auth revoke ada\n  cortex auth revoke agent:weather\n  cortex auth revoke copy.creds",
 		Args:    typed.Exact("NAME|agent:ID|FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -266,7 +267,7 @@ connections within seconds, and need not be started again. New ones can be made 
 			}
 			file, err := e.credsOf(args[0], folder)
 			if err != nil {
-				return err
+				return fmt.Errorf("%w; where their file is lost, give a copy of it, such as the one that was handed out: `cortex auth revoke FILE`", err)
 			}
 			who, err := auth.Revoke(dir, file)
 			if err != nil {
