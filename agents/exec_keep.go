@@ -16,8 +16,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
-// keptPatience is how long a task waits for a program that is being started again.
-const keptPatience = 30 * time.Second
+// keptPatience is how long a task waits for a program that is being started again, before it may have one of its own.
+const keptPatience = 3 * time.Second
 
 // mostAlone bounds the programs that are started for single tasks, beside the two that have many.
 const mostAlone = 4
@@ -32,7 +32,6 @@ type Kept struct {
 	mu     sync.Mutex
 	talk   *talk         // nil while the program does not run
 	up     chan struct{} // closed when talk is set
-	away   error         // why talk is nil
 	old    *talk         // goes on with its tasks beside talk
 	closed bool
 }
@@ -43,8 +42,8 @@ var _ Executor = (*Kept)(nil)
 // program, and starts it again with growing pauses when it ends; meanwhile the agent is draining.
 //
 // A task that the program had when it ended is done again, with a higher delivery, up to [MaxDeliveries] times, as when the agent itself is lost. It has a
-// program of its own then, four at a time, since it may be the task of somebody else at which the first one has ended. When its skill is to be done once by the card, the
-// task fails instead, in both cases. A program that goes on with a canceled task is started again as soon as it has no other tasks; one that has 16 such
+// program of its own then, four at a time, since it may be the task of somebody else at which the first one has ended; so has a task that comes during a
+// long pause. When its skill is to be done once by the card, the task fails instead, in both cases. A program that goes on with a canceled task is started again as soon as it has no other tasks; one that has 16 such
 // tasks gets no more, and ends when it has done the others, beside the next one, or when that one has 32 such tasks. One that says nothing while the time
 // of three tasks in a row runs out is started again at once.
 func Keep(o ExecOptions) (*Kept, error) {
@@ -52,7 +51,7 @@ func Keep(o ExecOptions) (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), alone: make(chan struct{}, mostAlone), up: make(chan struct{}), away: errors.New("it was not started yet")}, nil
+	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), alone: make(chan struct{}, mostAlone), up: make(chan struct{})}, nil
 }
 
 // Changes returns the channel for [Options].
@@ -77,10 +76,8 @@ func (k *Kept) Run(ctx context.Context) error {
 		switch {
 		case err != nil && first:
 			return err
-		case err != nil:
-			k.set(nil, err)
-		default:
-			if !k.set(t, nil) {
+		case err == nil:
+			if !k.set(t) {
 				t.end(true)
 				return nil
 			}
@@ -92,12 +89,10 @@ func (k *Kept) Run(ctx context.Context) error {
 				return nil
 			}
 			failed := t.failed()
-			k.set(nil, errors.New("it is started again"))
+			k.set(nil)
 			k.tell(Change{Draining: true})
 			t.end(true)
-			err = t.why()
-			k.set(nil, t.how())
-			if !failed { // whoever cancels tasks is not to have others wait
+			if err = t.why(); !failed { // whoever cancels tasks is not to have others wait
 				k.p.log("it is started again, since it goes on with canceled tasks")
 				continue
 			}
@@ -139,7 +134,7 @@ func (k *Kept) attend(ctx context.Context, t *talk) *talk {
 				switch {
 				case err != nil:
 					k.p.log(fmt.Sprintf("it goes on with canceled tasks, and another one cannot be started: %v", err))
-				case !k.set(next, nil):
+				case !k.set(next):
 					next.end(true)
 					return nil
 				default:
@@ -183,8 +178,8 @@ func (k *Kept) retire(t *talk) {
 	}()
 }
 
-// set sets the running program, or why there is none. It returns false when k is closed.
-func (k *Kept) set(t *talk, away error) bool {
+// set sets the running program, nil when there is none. It returns false when k is closed.
+func (k *Kept) set(t *talk) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed && t != nil {
@@ -193,7 +188,7 @@ func (k *Kept) set(t *talk, away error) bool {
 	if k.talk != nil {
 		k.up = make(chan struct{})
 	}
-	if k.talk, k.away = t, away; t != nil {
+	if k.talk = t; t != nil {
 		close(k.up)
 	}
 	return true
@@ -214,13 +209,15 @@ func (k *Kept) Close() {
 	ending.Wait()
 }
 
-// await returns the running program, and waits up to keptPatience for it.
+// await returns the running program; nil when the task has a place for one of its own instead, for which it waits when the pause before the next start
+// is long: those grow, and whose tasks end a program may not have those of others fail.
 func (k *Kept) await(ctx context.Context) (*talk, error) {
 	patience := time.NewTimer(keptPatience)
 	defer patience.Stop()
+	var alone chan<- struct{}
 	for {
 		k.mu.Lock()
-		t, up, away := k.talk, k.up, k.away
+		t, up := k.talk, k.up
 		k.mu.Unlock()
 		poll := (<-chan time.Time)(nil)
 		if t != nil {
@@ -238,7 +235,9 @@ func (k *Kept) await(ctx context.Context) (*talk, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-patience.C:
-			return nil, fmt.Errorf("%s is away: %w", k.p.name, away)
+			alone = k.alone
+		case alone <- struct{}{}:
+			return nil, nil //nolint:nilnil // see above
 		}
 	}
 }
@@ -257,8 +256,9 @@ func (k *Kept) programFor(ctx context.Context, n int) (_ *talk, done func(), err
 	switch {
 	case own:
 	case n < MaxDeliveries:
-		t, err := k.await(ctx)
-		return t, func() {}, err
+		if t, err := k.await(ctx); t != nil || err != nil {
+			return t, func() {}, err
+		}
 	default:
 		select {
 		case k.alone <- struct{}{}:

@@ -856,6 +856,23 @@ func TestKeptAloneAreFew(t *testing.T) {
 	all.Wait()
 }
 
+// A task that comes while the program is not to be started again soon has one of its own.
+func TestKeptLongPause(t *testing.T) {
+	t.Parallel()
+	k, err := agents.Keep(agents.ExecOptions{Argv: []string{os.Args[0]}, Env: []string{asProgram + "=talker"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	c := agentstest.Serve(t, k) // without Run, as in a pause that does not end
+	if got := c.Do("echo well"); got.Text != "well" {
+		t.Errorf("got %+v", got)
+	}
+	if got := c.Do("die"); got.State != a2a.TaskStateFailed || !strings.Contains(got.Text, "ended 3 times while it worked on this: exit status 3: ") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // A task at which a program ends, or with which it breaks the protocol, ends it once, and fails alone; who has others is told nothing of it.
 func TestKeptOnlyTheGuilty(t *testing.T) {
 	t.Parallel()
