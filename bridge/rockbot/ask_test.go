@@ -375,3 +375,45 @@ func TestRefusedAnswer(t *testing.T) {
 		w.Until("the answer is given up", func() bool { return given() == n+1 })
 	}
 }
+
+// TestPace has callers with several names ask more at once than all may: their tasks wait in RabbitMQ until they may be asked, and each is answered once.
+func TestPace(t *testing.T) {
+	w := newWorld(t)
+	b, err := newBridge(w.site(), &w.o, w.times)
+	must(t, err)
+	var now, looks atomic.Int64
+	b.pace.Now = func() time.Time {
+		looks.Add(1)
+		return time.Unix(now.Load(), 0)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.run(ctx, func() bool { return false }) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	one, two := w.program(&rockbottest.Program{Name: "One"}), w.program(&rockbottest.Program{Name: "Two"})
+	_, err = one.Knows(w.soon(), w.o.name, true)
+	must(t, err)
+	for b.pace.Admit("user:"+hostName, 0) == nil {
+	}
+	before := looks.Load()
+	var tasks []string
+	for range 2 * inPrefetch {
+		tasks = append(tasks, one.Invoke(w.o.name, "", "hello"), two.Invoke(w.o.name, "", "hello"))
+	}
+	w.Until("one has waited, and waits again", func() bool { return looks.Load() >= before+4 }) // the bytes, and the task
+	for _, task := range tasks {
+		if len(one.Responses(task))+len(one.Statuses(task)) > 0 {
+			t.Error("a task is taken that is more than callers may ask")
+		}
+	}
+	now.Store(60)
+	for i, task := range tasks {
+		p := []*rockbottest.Program{one, two}[i%2]
+		if m := w.response(p, task, 1); m.Text() != "Cortex has heard it" || len(p.Responses(task)) != 1 {
+			t.Errorf("the answer is %v", m.Body)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -69,6 +70,7 @@ type bridge struct {
 	guests *guests
 	faces  *faces
 	asks   *asks
+	pace   client.Pace // of what callers ask: they choose their names, so that all have what one person has
 }
 
 func newBridge(at *role.Site, o *options, t times) (*bridge, error) {

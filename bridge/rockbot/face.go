@@ -246,6 +246,11 @@ func (b *bridge) take(ctx context.Context, s *session, f *face) error {
 		}
 	}
 	return s.consume(ctx, q, func(d *amqp.Delivery) {
+		for b.pace.Admit("user:"+hostName, min(len(d.Body), maxBody)) != nil { // the next ones wait behind it, in their order
+			if rest.For(ctx, b.times.pause) != nil {
+				return // RabbitMQ keeps it
+			}
+		}
 		s.wg.Go(func() { b.asks.request(ctx, d, f) })
 	})
 }
