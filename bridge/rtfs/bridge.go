@@ -47,11 +47,12 @@ type bridge struct {
 	poster *poster
 	calls  *kit.Places // of calls of Cortex's agents
 	room   *httpserver.Room
-	pace   client.Pace // of what is asked of them, by machine
+	turns  *httpserver.Room // for large requests that are decoded
+	pace   client.Pace      // of what is asked of them, by machine
 }
 
 func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
-	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(kit.IsLoopback(o.address), o.hosts), calls: kit.NewPlaces(maxCalls, maxCalls), room: httpserver.NewRoom(mostFinding, ownFinding)}
+	b := &bridge{at: at, prefix: o.prefix, public: o.public, times: t, poster: newPoster(kit.IsLoopback(o.address), o.hosts), calls: kit.NewPlaces(maxCalls, maxCalls), room: httpserver.NewRoom(mostFinding, ownFinding), turns: httpserver.NewTurns()}
 	b.leases, b.made = newLeases(b), newMade(at)
 	var err error
 	// A call whose outcome is not known is not made again, see made.

@@ -106,9 +106,15 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	q, fault := readRequest(body)
-	answer := &response{Version: "2.0", ID: json.RawMessage("null"), Error: fault}
-	if fault == nil {
+	var q *request
+	err := b.inTurn(r.Context(), r, body, func() (err error) {
+		q, err = readRequest(body)
+		return err
+	})
+	answer := &response{Version: "2.0", ID: json.RawMessage("null")}
+	if err != nil {
+		answer.Error = b.fault("", err)
+	} else {
 		var method string
 		_ = json.Unmarshal(q.Method, &method) // readRequest has looked
 		// A registration is not left half done when its client goes.
@@ -118,7 +124,10 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 		defer give()
 		var result any
 		if err == nil {
-			result, err = b.call(ctx, method, q.Params, r.RemoteAddr, b.base(r))
+			err = b.inTurn(ctx, r, q.Params, func() (err error) {
+				result, err = b.call(ctx, method, q.Params, r.RemoteAddr, b.base(r))
+				return err
+			})
 		}
 		if q.ID == nil { // a notification gets no response
 			w.WriteHeader(http.StatusNoContent)
@@ -130,6 +139,18 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	writeJSON(w, answer)
+}
+
+// inTurn calls what decodes a text of a client. Large ones of a machine are decoded one after the other, see [httpserver.NewTurns].
+func (b *bridge) inTurn(ctx context.Context, r *http.Request, text []byte, decode func() error) error {
+	if len(text) > httpserver.LargeBody {
+		from := kit.Host(r.RemoteAddr)
+		if !b.turns.Take(ctx, from, 1) {
+			return newError(codeFull, "too many large requests are under way: try again in a moment")
+		}
+		defer b.turns.Give(from, 1)
+	}
+	return decode()
 }
 
 // enter waits for room for the answer of a method, which give gives back when that is written.
@@ -145,7 +166,7 @@ func (b *bridge) enter(ctx context.Context, method string, r *http.Request) (giv
 }
 
 // readRequest reads a request.
-func readRequest(body []byte) (*request, *rpcError) {
+func readRequest(body []byte) (*request, error) {
 	body = bytes.TrimSpace(body)
 	switch {
 	case !utf8.Valid(body):

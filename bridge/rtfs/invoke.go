@@ -57,7 +57,11 @@ func (b *bridge) serveCall(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx) // it ends when the call makes room for that of somebody else; the work goes on
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(b.times.answer + 10*time.Second))
 	i := &invocation{b: b, begun: time.Now()}
-	m, err := i.messageOf(r, body)
+	var m *client.Message
+	err := b.inTurn(ctx, r, body, func() (err error) {
+		m, err = i.messageOf(r, body)
+		return err
+	})
 	if err != nil {
 		writeJSON(w, i.failed("%v", err))
 		return

@@ -247,3 +247,37 @@ func TestMachineAsksTooOften(t *testing.T) {
 		t.Error("another machine is refused")
 	}
 }
+
+// TestLargeRequests checks that large requests of one machine are decoded one after the other, those to the registry as calls, which keeps neither small ones nor
+// those of another machine waiting.
+func TestLargeRequests(t *testing.T) {
+	w := newWorld(t)
+	w.Join(ownCard("echo"), echo)
+	w.serve()
+	const one, other = "192.0.2.7:1000", "192.0.2.8:1000"
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for _, c := range []struct{ path, body, want string }{
+		{"/agents/echo", `{"capability_id":"say","input":"hello","metadata":{"more":%q}}`, "again: hello"},
+		{"/", `{"jsonrpc":"2.0","id":"1","method":"rtfs.registry.health","params":{"more":%q}}`, `"status":"ok"`},
+	} {
+		check := func(ctx context.Context, what, from string, n int, want string) {
+			t.Helper()
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, c.path, strings.NewReader(fmt.Sprintf(c.body, strings.Repeat("x", n))))
+			r.RemoteAddr = from
+			answered := httptest.NewRecorder()
+			w.b.handler().ServeHTTP(answered, r)
+			if said := answered.Body.String(); !strings.Contains(said, want) {
+				t.Errorf("POST %s: %s is answered %.200s, want %s", c.path, what, said, want)
+			}
+		}
+		if !w.b.turns.Take(t.Context(), "192.0.2.7", 1) {
+			t.Fatal("nothing is decoded, and there is no turn")
+		}
+		check(t.Context(), "a small one", one, 0, c.want)
+		check(t.Context(), "another machine's", other, 100_000, c.want)
+		check(gone, "one that waits no longer", one, 100_000, "too many large requests")
+		w.b.turns.Give("192.0.2.7", 1)
+		check(t.Context(), "the next one", one, 100_000, c.want)
+	}
+}
