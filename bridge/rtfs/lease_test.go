@@ -1,14 +1,24 @@
 package rtfs
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
@@ -208,5 +218,71 @@ func TestDamagedLeases(t *testing.T) {
 	}
 	if n := strings.Count(w.Log.String(), "cannot be read"); n != 3 {
 		t.Errorf("%d lines say so of 3 leases at 6 looks:\n%s", n, w.Log.String())
+	}
+}
+
+// slowNotes are notes that are deleted when the gate lets one through.
+type slowNotes struct {
+	*memstore.Store
+	gate chan struct{}
+}
+
+func (n *slowNotes) DeleteNote(ctx context.Context, tenant, kind, key string, version conversation.Version) error {
+	<-n.gate
+	return n.Store.DeleteNote(ctx, tenant, kind, key, version)
+}
+
+// Leases that end together, by their time or since another replica has ended them, are removed one by one: a heartbeat meanwhile waits for one of them.
+func TestHeartbeatBetweenRemovals(t *testing.T) {
+	for _, elsewhere := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store, gate := memstore.New(), make(chan struct{})
+			now := time.Now()
+			ls := newLeases(&bridge{at: &role.Site{Client: &client.Client{Now: func() time.Time { return now }}, Store: store, Logger: slog.New(slog.DiscardHandler)}})
+			ls.b.names = kit.NewNames(hostName, nil, nil)
+			for _, id := range []string{"a", "b", "c", "d"} {
+				l := &lease{Card: &card{AgentID: id, Name: id}, Expires: now.Add(time.Hour), TTL: time.Hour, id: id, known: &a2a.AgentCard{}}
+				if id != "d" && !elsewhere {
+					l.Expires = now
+				}
+				must(t, ls.keep.put(t.Context(), l, nil))
+				if id != "d" && elsewhere {
+					must(t, store.DeleteNote(t.Context(), "", storage.NoteLease, key(id), 0))
+				}
+				ls.set(l)
+				if id == "d" {
+					ls.served[id] = l.known
+				}
+			}
+			ls.keep.notes = &slowNotes{store, gate}
+			end := ls.settle
+			if elsewhere {
+				end = ls.read
+			}
+			ended, extended := make(chan error, 1), make(chan error, 1)
+			go func() { ended <- end(t.Context()) }()
+			synctest.Wait()
+			go func() {
+				l, err := ls.extend(t.Context(), "d", func(is time.Duration) time.Duration { return is })
+				if l == nil {
+					err = errors.Join(err, errors.New("there is no lease"))
+				}
+				extended <- err
+			}()
+			synctest.Wait()
+			gate <- struct{}{}
+			synctest.Wait()
+			select {
+			case err := <-extended:
+				must(t, err)
+			default:
+				t.Errorf("ended elsewhere %v: a heartbeat waits for a second removal", elsewhere)
+			}
+			close(gate)
+			must(t, <-ended)
+			if len(ls.all()) != 1 || ls.get("d") == nil {
+				t.Errorf("ended elsewhere %v: %d leases are left", elsewhere, len(ls.all()))
+			}
+		})
 	}
 }

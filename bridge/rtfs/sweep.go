@@ -50,6 +50,11 @@ func (ls *leases) plan(read time.Time) time.Duration {
 
 // settle ends what has expired, and serves what is left out if it can be now.
 func (ls *leases) settle(ctx context.Context) error {
+	for _, l := range ls.sorted() {
+		if err := ls.expire(ctx, l); err != nil {
+			return err
+		}
+	}
 	if err := ls.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -58,19 +63,32 @@ func (ls *leases) settle(ctx context.Context) error {
 	for _, l := range ls.sorted() {
 		if l.Expires.After(now) {
 			ls.serve(ctx, l)
-			continue
 		}
-		other, err := ls.keep.expire(ctx, l)
-		switch {
-		case err != nil:
-			ls.b.at.Logger.Warn("the registration of an RTFS agent that has expired is still stored", "agent", l.id, "err", err)
-			ls.remove(l) // read finds it again, and that it has expired
-		case other != nil && other.Expires.After(now): // another replica has extended it
-			ls.set(other)
-			ls.serve(ctx, other)
-		default:
-			ls.remove(l)
-		}
+	}
+	return nil
+}
+
+// expire ends a lease if it has expired. Each has a turn of its own: many may expire together, and who registers meanwhile waits for one of them.
+func (ls *leases) expire(ctx context.Context, l *lease) error {
+	if l.Expires.After(ls.b.now()) {
+		return nil
+	}
+	if err := ls.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer ls.turn.Release(1)
+	if ls.get(l.Card.AgentID) != l {
+		return nil // it has registered again, or has left
+	}
+	other, err := ls.keep.expire(ctx, l)
+	switch {
+	case err != nil:
+		ls.b.at.Logger.Warn("the registration of an RTFS agent that has expired is still stored", "agent", l.id, "err", err)
+		ls.remove(l) // read finds it again, and that it has expired
+	case other != nil && other.Expires.After(ls.b.now()): // another replica has extended it
+		ls.set(other)
+	default:
+		ls.remove(l)
 	}
 	return nil
 }
@@ -87,8 +105,10 @@ func (ls *leases) read(ctx context.Context) error {
 	stored, err := ls.keep.read(ctx, ls.all())
 	if err == nil && stored != nil {
 		for _, l := range ls.all() {
-			if stored[l.Card.AgentID] == nil { // another replica has ended it
-				ls.remove(l)
+			if stored[l.Card.AgentID] == nil { // another replica has ended it, and settle removes it
+				over := *l
+				over.Expires = time.Time{}
+				ls.set(&over)
 			}
 		}
 		for _, l := range stored {
