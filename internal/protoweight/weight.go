@@ -5,6 +5,7 @@ package protoweight
 import (
 	"errors"
 	"math"
+	"runtime"
 
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec
@@ -21,6 +22,9 @@ const (
 	fieldWeight   = 24
 )
 
+// large is the size, in bytes, up to which a message is decoded at once.
+const large = 64 << 10
+
 // maxDepth is as deep as protobuf decodes.
 const maxDepth = 10_000
 
@@ -29,11 +33,13 @@ type codec struct {
 	encoding.CodecV2
 	most    int
 	refusal error
+	turns   chan struct{} // holds one for each large message that is being decoded
 }
 
-// NewCodec returns the codec of messages, which refuses with an error those that would take more than most bytes, before it decodes them.
+// NewCodec returns the codec of messages, which refuses with an error those that would take more than most bytes, before it decodes them. Of large
+// ones, those that arrive together are decoded two at a time, or as many as there are processors: what is decoded takes far more memory, and all else waits behind it.
 func NewCodec(most int, refusal error) encoding.CodecV2 {
-	return &codec{encoding.GetCodecV2("proto"), most, refusal}
+	return &codec{encoding.GetCodecV2("proto"), most, refusal, make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
 }
 
 // ErrHeavy is an error for NewCodec.
@@ -44,6 +50,10 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
+	}
+	if data.Len() > large {
+		c.turns <- struct{}{}
+		defer func() { <-c.turns }()
 	}
 	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()

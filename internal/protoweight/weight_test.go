@@ -2,7 +2,9 @@ package protoweight
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
@@ -38,4 +40,41 @@ func TestHeavyIsNotReadToItsEnd(t *testing.T) {
 			t.Errorf("%s: at the bound: %v", name, err)
 		}
 	}
+}
+
+// TestLargeTakeTurns checks that large messages are decoded few at a time, which keeps no small one waiting.
+func TestLargeTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is, ok := NewCodec(1<<20, ErrHeavy).(*codec)
+		if !ok {
+			t.Fatal("it is another codec")
+		}
+		decode := func(n int) <-chan error {
+			over := make(chan error, 1)
+			b, err := proto.Marshal(structpb.NewStringValue(strings.Repeat("x", n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { over <- is.Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &structpb.Value{}) }()
+			return over
+		}
+		for range cap(is.turns) {
+			is.turns <- struct{}{}
+		}
+		waits := decode(2 * large)
+		if err := <-decode(1); err != nil {
+			t.Errorf("a small one: %v", err)
+		}
+		synctest.Wait()
+		select {
+		case err := <-waits:
+			t.Errorf("a large one is decoded beside %d others: %v", cap(is.turns), err)
+			return
+		default:
+		}
+		<-is.turns
+		if err := <-waits; err != nil {
+			t.Errorf("a large one: %v", err)
+		}
+	})
 }
