@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -38,10 +37,6 @@ type fileWatch struct {
 	log *slog.Logger
 	// note receives what is wrong with the files of a stream; "" when they are right again.
 	note func(name, what string)
-	// cut returns the paths of files of which the server has said since the last call that they are damaged.
-	cut func() []string
-	// lost receives what the server has given up of a stream, which is in its files no more, and reports whether that is new.
-	lost func(name, what string) bool
 	// broken receives why the server can never go on.
 	broken func(error)
 
@@ -58,7 +53,6 @@ type watched struct {
 	last    uint64            // sequence
 	trace   *storecheck.Trace // the files at the last check that found them to be the server's, as far as could be seen
 	next    time.Time         // the files are not counted again before this time
-	cut     bool              // the last check has told that the server cuts off a file
 
 	wrong string // what is wrong with its files; "" when nothing is
 	told  bool   // wrong was reported, after two checks in a row
@@ -170,7 +164,6 @@ func (w *fileWatch) check() {
 	if err != nil {
 		return // the server is shutting down
 	}
-	cut := w.cut()
 	now := map[string]*watched{}
 	for name, s := range all {
 		was := w.watched[name]
@@ -178,7 +171,6 @@ func (w *fileWatch) check() {
 			was = &watched{created: s.at}
 		}
 		now[name] = was
-		fewer := w.fewer(s, was, cut)
 		wrong := w.wrong(s, was)
 		again := wrong != "" && was.wrong != ""
 		switch {
@@ -190,10 +182,8 @@ func (w *fileWatch) check() {
 			w.log.Log(context.Background(), level, "the files of a stream were "+wrong+" while the server runs: what it holds ends with this process",
 				"stream", streamOf(name), "messages", s.state.Msgs, "do", missingAdvice)
 			w.note(name, "its files were "+wrong+" while the server ran")
-		case wrong == "" && was.told && fewer: // what was lost is told; the files have all that the server still has
-			w.note(name, "")
-		case wrong == "" && was.told:
-			w.log.Info("the files of a stream are back", "stream", streamOf(name))
+		case wrong == "" && was.told: // they are back, or the server has no more than they have: see memory.lose
+			w.log.Info("the files of a stream have again what the server has", "stream", streamOf(name))
 			w.note(name, "")
 		}
 		was.wrong, was.told, was.last = wrong, again, s.state.LastSeq
@@ -206,43 +196,6 @@ func (w *fileWatch) check() {
 		}
 	}
 	w.told.Store(&told)
-}
-
-// fewer tells when the server has less of a stream than it had, and reports whether it has. When it reads a file that is damaged or cut short, it cuts off what is
-// behind the damage, and goes on with the rest as if nothing else had been there: it gives sequences once more, and files and server agree again.
-func (w *fileWatch) fewer(s watchedStream, was *watched, cut []string) bool {
-	text := ""
-	for _, path := range cut {
-		if account, stream := blockOf(path); account+"/"+stream == s.name {
-			text = "the file " + filepath.Base(path) + " was damaged while the server ran, which has cut it off there: what was behind is gone"
-		}
-	}
-	told := was.cut // the server says it first, and then has less
-	was.cut = text != "" && s.state.LastSeq >= was.last
-	if text == "" && !told && s.state.LastSeq < was.last {
-		text = fmt.Sprintf("messages up to %d are gone behind %d: a file was damaged while the server ran, which has cut it off there", was.last, s.state.LastSeq)
-	}
-	if text == "" {
-		return false
-	}
-	level := slog.LevelError
-	if storecheck.Convenient(streamOf(s.name)) {
-		level = slog.LevelWarn
-	}
-	if w.lost(s.name, text) {
-		w.log.Log(context.Background(), level, "messages of a stream are lost while the server runs", "stream", streamOf(s.name), "what", text, "messages", s.state.Msgs)
-	}
-	return true
-}
-
-// blockOf returns the account and the stream of a file .../jetstream/ACCOUNT/streams/STREAM/msgs/FILE.
-func blockOf(path string) (account, stream string) {
-	parts := strings.Split(filepath.ToSlash(path), "/")
-	if len(parts) < 5 {
-		return "", ""
-	}
-	parts = parts[len(parts)-5:]
-	return parts[0], parts[2]
 }
 
 // wrong returns what is wrong with the files of a stream, or "".

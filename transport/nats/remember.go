@@ -38,6 +38,8 @@ type memory struct {
 	// gaveUp reports whether the server has given up a store. Its state then has what it could not write, such as a message that nobody was told is
 	// stored: it is no witness any more.
 	gaveUp func() bool
+	// cut returns the files of which the server has said since the last call that it cuts them off.
+	cut func() []cutFile
 
 	known atomic.Pointer[[]storecheck.Finding] // keeps.Found: whoever asks does not wait for a disk
 
@@ -45,7 +47,7 @@ type memory struct {
 	keeps  *storecheck.Memory
 	totals [2]uint64        // messages and bytes in the store at the last write
 	asked  time.Time        // when the server was asked where its streams end
-	holds  map[string]bool  // streams that had messages at the last look
+	stood  map[string]stood // what the server had of the streams at the last look
 	before map[string]place // where streams ended; durable when enough time has passed
 	wrong  map[string]bool  // streams whose files were removed or replaced
 	failed bool             // the last write failed; logged once
@@ -55,6 +57,15 @@ type memory struct {
 type place struct {
 	last uint64
 	at   time.Time
+}
+
+// stood is what the server had of a stream.
+type stood struct {
+	created  time.Time
+	messages uint64
+	last     uint64 // sequence
+	told     bool   // it has told of a file that it cuts off, since the look before
+	cut      string // what was told of it, while no message has come since
 }
 
 // memoryFile returns the path of the memory of the store in dir.
@@ -187,24 +198,44 @@ func (m *memory) noteFiles(name, wrong string) {
 	}
 }
 
-// noteLost records what a stream has lost while the server has it open, and reports whether that is new. No check can find it: the files have all that the server
-// has.
-func (m *memory) noteLost(name, what string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// lose records and logs that the server has less of a stream than at the last look: when it reads a file that is damaged or cut short, it cuts off what is behind the
+// damage, and goes on with the rest as if nothing else had been there. Files and server agree then, and sequences are given once more. The finding is written
+// together with where the stream ends now: until then, what is remembered tells a check that something is gone. The caller holds m.mu.
+func (m *memory) lose(name string, was stood, is *stood, cut []cutFile) {
 	account, stream, _ := strings.Cut(name, "/")
-	lost := storecheck.Finding{Account: account, Stream: stream, What: what, Level: storecheck.Lost}
-	known := slices.ContainsFunc(m.keeps.Found, func(f storecheck.Finding) bool {
-		return f.Account == account && f.Stream == stream && f.What == what
-	})
-	if m.gaveUp() || known { // what it could not write, nobody was told to be stored; what it cannot cut off, it reads again
-		return false
+	if is.last <= was.last {
+		is.cut = was.cut // what it cannot cut off, it reads again
 	}
-	m.find(append(slices.Clone(m.keeps.Found), lost))
-	if m.ends(time.Now()) == nil { // otherwise the server is shutting down
-		m.write()
+	what := ""
+	for _, c := range cut {
+		if of, s := blockOf(c.path); of == account && s == stream {
+			what = fmt.Sprintf("the file %s was damaged while the server ran, which cannot read on behind %d bytes and has cut it off: what was there is gone", filepath.Base(c.path), c.size)
+		}
 	}
-	return true
+	switch is.told = what != "" && what != is.cut; {
+	case is.told:
+		is.cut = what
+	case what == "" && is.last < was.last && !was.told: // it says that it cuts off a file, if it does, before it has less
+		what = fmt.Sprintf("messages up to %d are gone behind %d: a file was damaged while the server ran, which has cut it off there", was.last, is.last)
+	default:
+		return
+	}
+	level := slog.LevelError
+	if storecheck.Convenient(stream) {
+		level = slog.LevelWarn
+	}
+	m.log.Log(context.Background(), level, "messages of a stream are lost while the server runs", "stream", stream, "what", what, "messages", is.messages)
+	m.find(append(slices.Clone(m.keeps.Found), storecheck.Finding{Account: account, Stream: stream, What: what, Level: storecheck.Lost}))
+}
+
+// blockOf returns the account and the stream of a file .../jetstream/ACCOUNT/streams/STREAM/msgs/FILE.
+func blockOf(path string) (account, stream string) {
+	parts := strings.Split(filepath.ToSlash(path), "/")
+	if len(parts) < 5 {
+		return "", ""
+	}
+	parts = parts[len(parts)-5:]
+	return parts[0], parts[2]
 }
 
 // found returns the known damage.
@@ -243,12 +274,12 @@ func (m *memory) look(now time.Time) {
 	if same && now.Sub(m.asked) < rememberIdle {
 		return // nothing to write: let the disk sleep
 	}
-	before := m.lasts()
+	before, found := m.lasts(), len(m.keeps.Found)
 	if err := m.ends(now); err != nil {
 		return
 	}
 	m.totals, m.asked = totals, now
-	if !same || !maps.Equal(before, m.lasts()) {
+	if !same || !maps.Equal(before, m.lasts()) || len(m.keeps.Found) != found {
 		m.write()
 	}
 }
@@ -304,7 +335,9 @@ func (m *memory) ends(now time.Time) error {
 	if m.gaveUp() { // meanwhile
 		return errGaveUp
 	}
-	m.holds = map[string]bool{}
+	cut := m.cut() // behind the places: whatever is missing there was said before
+	stands := m.stood
+	m.stood = map[string]stood{}
 	for _, account := range all.AccountDetails {
 		for _, s := range account.Streams {
 			if !storecheck.Ours(s.Name) || s.Config == nil || s.Config.Storage != server.FileStorage {
@@ -316,8 +349,14 @@ func (m *memory) ends(now time.Time) error {
 				r = &storecheck.Remembered{}
 				m.keeps.Streams[name] = r
 			}
-			r.Last, r.Had, m.holds[name] = s.State.LastSeq, nil, s.State.Msgs > 0
-			r.Durable = min(r.Durable, r.Last) // it falls where the server has cut off a file, see noteLost
+			is := stood{created: s.Created, messages: s.State.Msgs, last: s.State.LastSeq}
+			was := stands[name]
+			if !was.created.Equal(is.created) {
+				was = stood{}
+			}
+			m.lose(name, was, &is, cut)
+			r.Last, r.Had, m.stood[name] = is.last, nil, is
+			r.Durable = min(r.Durable, r.Last) // it falls where the server has cut off a file, see lose
 			if p, ok := m.before[name]; ok && p.last > r.Last {
 				delete(m.before, name)
 			}
@@ -364,8 +403,8 @@ func (m *memory) write() {
 // the next start has to find what is lost.
 func (m *memory) missed() (some bool) {
 	some = len(m.wrong) > 0
-	for name, holds := range m.holds {
-		if holds && !storecheck.Stored(filepath.Dir(m.path), name) {
+	for name, had := range m.stood {
+		if had.messages > 0 && !storecheck.Stored(filepath.Dir(m.path), name) {
 			m.keeps.Streams[name].Durable = m.keeps.Streams[name].Last
 			some = true
 		}

@@ -146,12 +146,12 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	asked := &inspected{Server: ns}
 	s.memory = &memory{
 		ns: asked, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
-		wrong: map[string]bool{}, gaveUp: log.gaveUp.Load,
+		wrong: map[string]bool{}, gaveUp: log.gaveUp.Load, cut: log.takeCut,
 	}
 	s.memory.find(report.Memory.Found)
 	s.memory.look(time.Now()) // the process may be killed soon
 	s.every(rememberEvery, s.memory.look)
-	s.files = &fileWatch{ns: asked, dir: o.Dir, log: log.logger, note: s.memory.noteFiles, cut: log.takeCut, lost: s.memory.noteLost, broken: log.giveUpFor}
+	s.files = &fileWatch{ns: asked, dir: o.Dir, log: log.logger, note: s.memory.noteFiles, broken: log.giveUpFor}
 	s.files.look() // files that are replaced from now on are noticed
 	s.every(filesEvery, func(time.Time) { s.files.look() })
 	s.every(filesEvery, s.files.listen)

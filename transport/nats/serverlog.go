@@ -26,7 +26,13 @@ type serverLog struct {
 	cause error
 	since time.Time // start of the window in which lines about connections are counted
 	lines int
-	cut   []string // files of which the server has said that they are damaged, since takeCut
+	cut   []cutFile // since takeCut
+}
+
+// cutFile is a file of which the server has said that it is damaged, so that it cuts it off.
+type cutFile struct {
+	path string
+	size int // bytes that it keeps
 }
 
 const (
@@ -114,11 +120,13 @@ func (l *serverLog) Warnf(format string, v ...any) {
 		l.logger.Info("nats server", "text", text)
 		l.giveUp(format, text)
 	}
-	if strings.Contains(format, "corrupt record state") && len(v) > 0 { // it has locks of the store: whoever asks it tells later
-		if path, ok := v[0].(string); ok {
+	if strings.Contains(format, "corrupt record state") && len(v) > 3 { // it has locks of the store: whoever asks it tells later
+		path, ok := v[0].(string)
+		at, is := v[3].(uint32)
+		if ok && is {
 			l.mu.Lock()
-			if len(l.cut) < maxCut && !slices.Contains(l.cut, path) {
-				l.cut = append(l.cut, path)
+			if c := (cutFile{path, int(at)}); len(l.cut) < maxCut && !slices.Contains(l.cut, c) {
+				l.cut = append(l.cut, c)
 			}
 			l.mu.Unlock()
 		}
@@ -126,7 +134,7 @@ func (l *serverLog) Warnf(format string, v ...any) {
 }
 
 // takeCut returns the files of which the server has said since the last call that it cannot read them to their ends, so that it cuts them off.
-func (l *serverLog) takeCut() []string {
+func (l *serverLog) takeCut() []cutFile {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cut := l.cut
