@@ -80,18 +80,20 @@ func (r *diskRoom) boundAccounts(all *server.JSInfo, free, size uint64) time.Dur
 		if free < leaves(size)/2 {
 			most = min(most, store) // files may take more of the disk than what is stored, such as what was removed from their last blocks
 		}
-		b.is = b.was
+		is := b.was
 		if b.was.MaxStreams <= 0 || fewStreams < b.was.MaxStreams {
-			b.is.MaxStreams = fewStreams
+			is.MaxStreams = fewStreams
 		}
 		if store < smallAccount {
 			next = diskSoon
 		} else if b.was.MaxStore < 0 || most < b.was.MaxStore {
-			b.is.MaxStore = most
+			is.MaxStore = most
 		}
-		if err := account.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": b.is}); err != nil {
+		if err := account.UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": is}); err != nil {
 			r.log.Warn("what an account may store cannot be bounded while the disk is nearly full", "account", detail.Id, "err", err)
+			continue // it has what it had: b.was and b.is hold
 		}
+		b.is = is
 	}
 	return next
 }

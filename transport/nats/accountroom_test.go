@@ -1,9 +1,11 @@
 package nats
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -71,6 +73,43 @@ func TestAccountsAreBounded(t *testing.T) {
 			if got.MaxConsumers != was.MaxConsumers {
 				t.Errorf("%s: account %d may have %d consumers, which makes room of those of others", test.name, i, got.MaxConsumers)
 			}
+		}
+	}
+}
+
+// TestReservedAccountsAreBounded has a tenant make a stream for which the server promises as much as it promises at all: what accounts have is bounded nevertheless.
+func TestReservedAccountsAreBounded(t *testing.T) {
+	trust := keys(t, "", "acme")
+	n := newNode(t, ServerOptions{Auth: trust})
+	n.dial(t, &Options{Creds: auth.Admin(trust, "")})
+	b := n.dial(t, &Options{Creds: auth.Admin(trust, "acme")})
+	made := 0
+	for size := int64(1) << 62; size >= 1<<20; size /= 2 { // all that is left of it, but for a megabyte
+		if _, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: fmt.Sprint("S", size), Subjects: []string{fmt.Sprint("s.", size)}, MaxBytes: size}); err == nil {
+			made++
+		}
+	}
+	if made == 0 {
+		t.Fatal("no stream is made")
+	}
+	r := n.srv.room
+	r.mu.Lock() // the real disk is not looked at
+	defer r.mu.Unlock()
+	all, err := r.ns.Jsz(&server.JSzOptions{Accounts: true})
+	if err != nil || len(all.AccountDetails) != 2 {
+		t.Fatalf("%d accounts, %v, want 2", len(all.AccountDetails), err)
+	}
+	for _, detail := range all.AccountDetails {
+		detail.Store = 500 << 20
+	}
+	r.boundAccounts(all, 30<<20, 40<<30)
+	for _, detail := range all.AccountDetails {
+		a, err := r.ns.LookupAccount(detail.Id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.JetStreamUsage().Limits.MaxStore; got < 0 || got > 502<<20 {
+			t.Errorf("%s, which has 500 MiB, may have %d bytes", detail.Name, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ import (
 
 const (
 	maxServerPayload = 8 << 20         // above transport.MaxPayload with its headers, within the server's recommended maximum
-	unlimited        = 1 << 50         // bytes; the disk is the limit
+	unlimited        = math.MaxInt64   // bytes; the disk is the limit, and no stream for which as much as possible is promised keeps accounts from being bounded
 	tlsTimeout       = 5 * time.Second // for a client's handshake
 	serverStart      = 5 * time.Minute // how long StartServer waits when ctx has no deadline: reading a large store takes long
 )
