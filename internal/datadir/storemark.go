@@ -1,7 +1,9 @@
 package datadir
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -52,7 +54,10 @@ func MarkStore(data string, log *slog.Logger) {
 	case err != nil:
 	case werr == nil && before == mark:
 		return
-	case werr == nil && before != "":
+	case werr == nil && before == "", werr != nil && !errors.Is(werr, fs.ErrNotExist):
+		log.Warn("the file that says which store the data folder had was damaged: it is written again", "file", markFile(data), "err", werr,
+			"do", "see whether the store is the one that was there")
+	case werr == nil:
 		log.Warn("the store in the data folder is another one than the last time", "store", Store(data), "was", before, "is", mark)
 	}
 	if err == nil {

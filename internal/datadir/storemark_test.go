@@ -33,6 +33,18 @@ func TestMarkStore(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("the log has %s, want nothing", &log)
 	}
+	if err := os.Truncate(markFile(data), 0); err != nil {
+		t.Fatal(err)
+	}
+	mark()
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "was damaged: it is written again") {
+		t.Errorf("the log has %s, want that the mark was damaged", got)
+	}
+	log.Reset()
+	mark()
+	if log.Len() > 0 {
+		t.Errorf("the log has %s, want nothing: the mark is written again", &log)
+	}
 	if err := os.RemoveAll(Store(data)); err != nil {
 		t.Fatal(err)
 	}
