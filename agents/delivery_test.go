@@ -390,6 +390,94 @@ func TestCancelOfQuestion(t *testing.T) {
 	})
 }
 
+// slowlyTold is an agent that takes its time when it is told of a canceled task.
+type slowlyTold struct {
+	agents.Handler
+	told, on chan struct{}
+}
+
+func (s slowlyTold) Canceled(string, string, a2a.TaskID) {
+	s.told <- struct{}{}
+	<-s.on
+}
+
+// TestCanceledTakesTime has an agent that is told of a canceled task take its time, as for a slow disk: others of its tasks go on, and a later attempt at the
+// canceled one begins behind it. It has no bubble: who waits for a mutex would stop its time.
+func TestCanceledTakesTime(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	began := make(chan a2a.TaskID, 4)
+	x := slowlyTold{func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+		began <- t.ID
+		return agents.Text("done"), nil
+	}, make(chan struct{}), make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- agents.Serve(ctx, bus, card(), x, nil) }()
+	defer func() {
+		stop()
+		<-served
+	}()
+	defer close(x.on)
+	say := func(to transport.Topic, e *transport.Event) {
+		t.Helper()
+		if err := bus.Publish(t.Context(), to, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait := func(want a2a.TaskID) {
+		t.Helper()
+		select {
+		case got := <-began:
+			if got != want {
+				t.Fatalf("%s begins, want %s", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s does not begin", want)
+		}
+	}
+	inbox := transport.Inbox("", "agent_x")
+	say(inbox, task("t0", "hello", nil))
+	wait("t0") // it listens for cancellations by then
+	say(transport.Control("", "agent_x"), &transport.Event{
+		ID: "cancel", Time: time.Now().Add(-time.Second), From: transport.Cortex, ContextID: "ctx", Payload: &transport.Cancel{TaskID: "t1"},
+	})
+	<-x.told
+	say(inbox, attempt(2)) // of t1
+	for i := range 20 {    // by then it would have begun
+		id := fmt.Sprint("other", i)
+		say(inbox, task(id, "hello", nil))
+		wait(a2a.TaskID(id))
+	}
+	x.on <- struct{}{}
+	wait("t1")
+}
+
+// TestCancelOfNextAttempt cancels a task whose next attempt waits for the end of one that has run out of time: it does not begin.
+func TestCancelOfNextAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := newHold()
+		defer b.serve(func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+			_, err := h.handle(ctx, t)
+			<-h.release
+			return nil, err
+		}, nil)()
+		b.give(attempt(1))
+		pass(2 * time.Minute)
+		b.give(attempt(2))
+		pass(time.Second)
+		b.cancel(&transport.Cancel{TaskID: "t1"})
+		close(h.release)
+		if diff := cmp.Diff([]string{"t1 CANCELED: the task was canceled", "t1 FAILED: the agent was not done at the deadline"}, slices.Sorted(slices.Values(b.got()))); diff != "" {
+			t.Errorf("results (-want +got):\n%s", diff)
+		}
+		if n := h.started.Load(); n != 1 {
+			t.Errorf("the task was started %d times", n)
+		}
+	})
+}
+
 // A handler that ignores its cancellation does not change that the task is canceled.
 func TestCanceledWhateverTheHandlerSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -274,10 +274,10 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 	defer a.mu.Unlock()
 	if c.TaskID != "" {
 		switch r, ok := a.running[c.TaskID]; {
-		case !ok: // it has asked, or may still arrive
+		case !ok || r.ctx.Err() != nil: // it has asked, or an attempt may still arrive, or waits for the end of the one before
 			a.canceled.put(c.TaskID, cancellation{e.ContextID, cause.Error(), e.Time}, len(e.ContextID)+len(cause.Error()))
-			if x, ok := a.x.(Canceler); ok {
-				x.Canceled(e.Tenant, e.ContextID, c.TaskID)
+			if x, is := a.x.(Canceler); is && !ok {
+				a.tellCanceled(x, e, c.TaskID)
 			}
 		case r.event.ContextID == e.ContextID && !isOlder(e.Time, r.event, r.task):
 			r.cancel(cause)
@@ -290,4 +290,20 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 		}
 	}
 	return nil
+}
+
+// tellCanceled tells the executor that a task is canceled that is not worked on. a.mu is held, but not meanwhile: the executor may write to a disk or a network.
+// The task counts as one that is worked on, so that no later attempt at it begins before.
+func (a *agent) tellCanceled(x Canceler, e *transport.Event, id a2a.TaskID) {
+	r := &run{event: e, task: &a2a.Message{}, done: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancelCause(a.work)
+	r.cancel(ErrCanceled)
+	a.running[id] = r
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		delete(a.running, id)
+		close(r.done)
+	}()
+	x.Canceled(e.Tenant, e.ContextID, id)
 }
