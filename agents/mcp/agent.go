@@ -55,7 +55,7 @@ type Agent struct {
 	card    *a2a.AgentCard
 	doubted []string // tools that are not what they were, or of which that is not known
 	closed  bool
-	parked  map[string]*parked // calls that wait for the user, by the paths of their tasks' records
+	parked  map[string]*parked // calls that wait for the user, by the paths of their tasks' records; at most maxParked
 
 	listPause time.Duration
 	told      map[string]bool // tools of which the log has said that they have changed; of Open and then Run only

@@ -62,7 +62,18 @@ func (c *call) cutOff(cause error) (*sdk.CallToolResult, error) {
 // live is a question whose answer the server waits for during the call.
 type live struct {
 	params *sdk.ElicitParams
-	reply  chan *sdk.ElicitResult // buffered
+	reply  chan *sdk.ElicitResult
+	over   chan struct{} // closed when the server does not wait any more
+}
+
+// answer passes the reply to the server. It returns false if the server does not wait for it any more.
+func (q *live) answer(reply *sdk.ElicitResult) bool {
+	select {
+	case q.reply <- reply:
+		return true
+	case <-q.over:
+		return false
+	}
 }
 
 // begin starts a call, which may outlive ctx: it runs until it has a result, is stopped, or the session ends. ctx bounds the wait for its turn.
@@ -155,12 +166,13 @@ func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitRe
 	one.parked = true
 	c.changed()
 	c.mu.Unlock()
+	q := &live{params: r.Params, reply: make(chan *sdk.ElicitResult), over: make(chan struct{})}
+	defer close(q.over)
 	defer func() { // also when the server withdraws its question: what it asks then could be shown to the user of another call
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		one.parked = false
 	}()
-	q := &live{params: r.Params, reply: make(chan *sdk.ElicitResult, 1)}
 	select {
 	case one.asked <- q:
 	default: // it already waits for an answer

@@ -36,7 +36,16 @@ const (
 // unknown is the error for an interrupted call that must not be repeated.
 const unknown = "the outcome is unknown: the call of %s was cut off, and it is not made a second time, since it may have been done: look whether it was, and ask again if not"
 
-var _ agents.Executor = (*Agent)(nil)
+// late is said beside what comes of a call whose server has withdrawn a question before it was answered.
+const late = "The server did not wait for your answer, and has gone on without it."
+
+// errUnasked is wrapped by the error for a call that was stopped since its question cannot wait for the user.
+var errUnasked = errors.New("the server has asked something that cannot be passed on. Its call was stopped, and what it had done until then is unknown")
+
+var (
+	_ agents.Executor = (*Agent)(nil)
+	_ agents.Canceler = (*Agent)(nil)
+)
 
 // Execute implements [agents.Executor].
 func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
@@ -221,13 +230,19 @@ func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record,
 			return one.result, one.err
 		case q := <-one.asked:
 			shown, err := words(a.server.Name, q.params)
-			if err != nil || !a.park(t, one, q) {
-				q.reply <- &sdk.ElicitResult{Action: "cancel"}
+			if err != nil {
+				q.answer(&sdk.ElicitResult{Action: "cancel"})
 				continue
 			}
 			r.Question = &question{Requests: sdk.InputRequestMap{"": q.params}, Answers: sdk.InputResponseMap{}, Live: true, Shown: shown}
 			r.State = asking
-			return nil, a.keep(t, of, r)
+			if err = a.park(t, one, q); err == nil {
+				if err = a.keep(t, of, r); err == nil {
+					return nil, nil
+				}
+				a.take(a.journal.File(t))
+			}
+			return one.cutOff(fmt.Errorf("%w: %w", errUnasked, err))
 		case <-ctx.Done():
 			return one.cutOff(context.Cause(ctx))
 		}
@@ -253,6 +268,8 @@ func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record,
 		r.State, r.Failure = done, shorten.To(a.server.hide(answered.Message), 4<<10)
 		r.Failure = cmp.Or(r.Failure, fmt.Sprintf("the server gives the error %d", answered.Code))
 		return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
+	case errors.Is(err, errUnasked):
+		return err // the server is not to blame
 	case ctx.Err() != nil && (of.repeatable() || errors.Is(err, agents.ErrCanceled)):
 		return err // nobody waits for the outcome, or the call may be repeated
 	}
@@ -302,7 +319,11 @@ func (a *Agent) outcome(ctx context.Context, t *agents.Task, of *tool, r *record
 	if res.IsError {
 		return nil, errors.New(failure(res))
 	}
-	return resultOf(ctx, t, of, res)
+	said, err := resultOf(ctx, t, of, res)
+	if err == nil && r.Late {
+		said.Parts = append(a2a.ContentParts{a2a.NewTextPart(late)}, said.Parts...)
+	}
+	return said, err
 }
 
 // ask asks the user the next question of a record, or continues the call if all are answered.
@@ -344,6 +365,8 @@ func (a *Agent) asked(r *record) *agents.Result {
 	text := r.Question.Shown
 	if r.Question.Wrong != "" {
 		text = r.Question.Wrong + ".\n" + text
+	} else if r.Late {
+		text = late + "\n" + text
 	}
 	return agents.InputRequired(a.server.hide(text))
 }

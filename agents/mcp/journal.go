@@ -41,6 +41,7 @@ type record struct {
 	Failure   string          `json:"failure,omitempty"` // if there is no result
 
 	Question *question `json:"question,omitempty"` // the server's last question
+	Late     bool      `json:"late,omitempty"`     // the server had not waited for the answer to the one before
 }
 
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation: the arguments and results of calls, and questions. A call that

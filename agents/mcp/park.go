@@ -1,61 +1,116 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 )
 
 // parked is a call that waits for the user's answer.
 type parked struct {
 	call     *call
 	question *live
+	owner    string // see [records.Owner]
+	since    time.Time
 	expiry   *time.Timer
 }
 
-// park keeps a call while the user is asked. It returns false if too many are parked.
-func (a *Agent) park(t *agents.Task, one *call, q *live) bool {
+// park keeps a call while the user is asked. It returns an error if too many are parked.
+func (a *Agent) park(t *agents.Task, one *call, q *live) error {
 	one.listen(nil)
+	key, owner := a.journal.File(t), records.Owner(t)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.parked) >= maxParked {
-		return false
+	if len(a.parked) >= maxParked && !a.makeRoom(owner) {
+		return fmt.Errorf("%d of its questions wait for answers: answer or cancel some of them, and ask again", len(a.parked))
 	}
 	if a.parked == nil {
 		a.parked = map[string]*parked{}
 	}
-	key := a.journal.File(t)
-	a.parked[key] = &parked{one, q, time.AfterFunc(parkedTime, func() {
-		one.stop(errors.New("nobody has answered"))
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.parked, key)
-	})}
+	a.parked[key] = &parked{one, q, owner, time.Now(), time.AfterFunc(parkedTime, func() { a.giveUp(key, errors.New("nobody has answered")) })}
+	return nil
+}
+
+// makeRoom takes away the calls that have ended, or else the oldest one of the owner who has most, if somebody else than the one who asks has more. It
+// returns false if there is no room. a.mu is held.
+func (a *Agent) makeRoom(asks string) bool {
+	count := map[string]int{}
+	for key, p := range a.parked {
+		select {
+		case <-p.call.done:
+			a.remove(key)
+		default:
+			count[p.owner]++
+		}
+	}
+	if len(a.parked) < maxParked {
+		return true
+	}
+	key, first := "", (*parked)(nil)
+	for k, p := range a.parked {
+		if first == nil || cmp.Or(cmp.Compare(count[first.owner], count[p.owner]), p.since.Compare(first.since)) < 0 {
+			key, first = k, p
+		}
+	}
+	if count[first.owner] <= count[asks] {
+		return false
+	}
+	a.remove(key)
+	first.call.stop(errors.New("its question has made room for that of somebody else"))
 	return true
+}
+
+// take returns a parked call, and nil if there is none. It is not parked any more then.
+func (a *Agent) take(key string) *parked {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.remove(key)
+}
+
+// remove is take for a caller that holds a.mu.
+func (a *Agent) remove(key string) *parked {
+	p := a.parked[key]
+	if p != nil {
+		delete(a.parked, key)
+		p.expiry.Stop()
+	}
+	return p
+}
+
+// giveUp stops a parked call, which will not be answered.
+func (a *Agent) giveUp(key string, why error) {
+	if p := a.take(key); p != nil {
+		p.call.stop(why)
+	}
+}
+
+// Canceled implements [agents.Canceler]: a call that waits for the user is stopped.
+func (a *Agent) Canceled(tenant, contextID string, id a2a.TaskID) {
+	a.giveUp(a.journal.Path(tenant, contextID, id), agents.ErrCanceled)
 }
 
 // unpark passes the answer to the server and continues with the call.
 func (a *Agent) unpark(ctx context.Context, t *agents.Task, of *tool, r *record, said *sdk.ElicitResult) (*agents.Result, error) {
-	key := a.journal.File(t)
-	a.mu.Lock()
-	p := a.parked[key]
-	delete(a.parked, key)
-	a.mu.Unlock()
+	p := a.take(a.journal.File(t))
 	if p == nil {
-		r.State, r.Question, r.Failure = done, nil, "the server had asked, and is not the same any more that waits for the answer: ask again for all of it. What the call had done until then is unknown"
+		r.State, r.Question, r.Failure = done, nil, "the server does not wait for this answer any more: it was lost or started again, or nobody had answered for a day, or too many questions waited, and this one made room. What the call had done until then is unknown: look whether it was done, and ask again for all of it if not"
 		return nil, errors.Join(errors.New(r.Failure), a.keep(t, of, r))
 	}
-	p.expiry.Stop()
 	r.State, r.Question = sent, nil
 	if err := a.keep(t, of, r); err != nil {
+		p.call.stop(err)
 		return nil, err
 	}
 	p.call.listen(t.Progress)
-	p.question.reply <- said
+	r.Late = !p.question.answer(said)
 	res, err := a.follow(ctx, t, of, r, p.call)
 	switch {
 	case err != nil:

@@ -113,7 +113,7 @@ func (a *Agent) wait(ctx context.Context, one *call) (*sdk.CallToolResult, error
 		case <-one.done:
 			return one.result, one.err
 		case q := <-one.asked:
-			q.reply <- &sdk.ElicitResult{Action: "decline"}
+			q.answer(&sdk.ElicitResult{Action: "decline"})
 		case <-ctx.Done():
 			return one.cutOff(context.Cause(ctx))
 		}

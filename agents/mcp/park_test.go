@@ -1,0 +1,212 @@
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const maxParked = 64
+
+// of is a task for somebody.
+func of(owner string, t *agents.Task) *agents.Task {
+	if t.Message.Metadata == nil {
+		t.Message.Metadata = map[string]any{}
+	}
+	t.Message.Metadata[transport.MetaRequester] = owner
+	return t
+}
+
+// asker is a server that waits in its call for the answer to a question.
+type asker struct {
+	before   func()        // is called before it asks
+	withdraw chan struct{} // once for each question that it does not wait for any more
+	again    chan struct{} // once for each that it asks then
+	ended    atomic.Int32  // calls
+}
+
+// open returns the server's agent.
+func (s *asker) open(t *testing.T, dir string) *mcp.Agent {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "asker", Version: "1"}, &sdk.ServerOptions{SupportedProtocolVersions: []string{"2025-06-18"}})
+	sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(ctx context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
+		defer s.ended.Add(1)
+		if s.before != nil {
+			s.before()
+		}
+		ask := func(ctx context.Context, text string) (string, error) {
+			got, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Mode: "form", Message: text, RequestedSchema: map[string]any{
+				"type": "object", "required": []string{"meal"}, "properties": map[string]any{"meal": map[string]any{"type": "string"}},
+			}})
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(got.Action, " ", got.Content["meal"]), nil
+		}
+		asking, withdraw := context.WithCancel(ctx)
+		defer withdraw()
+		go func() {
+			select {
+			case <-s.withdraw:
+				withdraw()
+			case <-asking.Done():
+			}
+		}()
+		said, err := ask(asking, "What?")
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case err != nil && in.Text == "twice":
+			select {
+			case <-s.again:
+			case <-ctx.Done():
+			}
+			if said, err = ask(ctx, "And now?"); err != nil {
+				return nil, nil, err
+			}
+		case err != nil:
+			said = "chosen without you"
+		}
+		return text(said), nil, nil
+	})
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return open(t, at(t, web.URL), dir, nil)
+}
+
+// hears says how what came of a task begins, and what it has.
+func hears(t *testing.T, a *mcp.Agent, task *agents.Task, begin string, has ...string) {
+	t.Helper()
+	got, err := do(t, a, task)
+	if err != nil {
+		got = "error: " + err.Error()
+	}
+	for _, want := range has {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s hears %q, want %q in it", task.ID, got, want)
+		}
+	}
+	if !strings.HasPrefix(got, begin) {
+		t.Errorf("%s hears %q, want %q", task.ID, got, begin)
+	}
+}
+
+// TestManyQuestions has as many questions wait as may. Who has most makes room for others, is told so, and gets no more; a task that is canceled, or whose
+// call has ended, makes room as well.
+func TestManyQuestions(t *testing.T) {
+	s := &asker{withdraw: make(chan struct{})}
+	a := s.open(t, t.TempDir())
+	ada := func(i int) *agents.Task {
+		return of("user:ada", task(fmt.Sprint("ada", i), fmt.Sprint("m", i), "ask", "", map[string]any{"text": "once"}))
+	}
+	bob := func(i int) *agents.Task {
+		return of("user:bob", task(fmt.Sprint("bob", i), fmt.Sprint("m", i), "ask", "", map[string]any{"text": "once"}))
+	}
+	for i := range maxParked {
+		hears(t, a, ada(i), "asks: What?")
+	}
+	hears(t, a, ada(100), "error: ", "64 of its questions wait for answers: answer or cancel some of them, and ask again")
+	until(t, "its call ends", func() bool { return s.ended.Load() == 1 })
+
+	hears(t, a, bob(0), "asks: What?")
+	until(t, "the oldest call ends", func() bool { return s.ended.Load() == 2 })
+	hears(t, a, of("user:ada", reply("ada0", "r0", "fish")), "error: ", "made room", "ask again for all of it")
+	hears(t, a, of("user:bob", reply("bob0", "r0", "soup")), "accept soup")
+	hears(t, a, of("user:ada", reply("ada1", "r1", "fish")), "accept fish")
+	hears(t, a, ada(101), "asks: What?")
+	hears(t, a, ada(102), "asks: What?")
+
+	hears(t, a, ada(103), "error: ", "64 of its questions wait")
+	a.Canceled("", "c", "ada2")
+	a.Canceled("", "other", "ada3")
+	until(t, "the canceled call ends", func() bool { return s.ended.Load() == 6 })
+	hears(t, a, of("user:ada", reply("ada2", "r2", "fish")), "error: ", "does not wait for this answer any more")
+	hears(t, a, ada(104), "asks: What?")
+	hears(t, a, of("user:ada", reply("ada3", "r3", "fish")), "accept fish")
+	hears(t, a, ada(105), "asks: What?")
+
+	s.withdraw <- struct{}{} // of any call, which ends with it
+	until(t, "a question is withdrawn, and its call ends", func() bool { return a.Ended() == 1 })
+	hears(t, a, ada(106), "asks: What?")
+	hears(t, a, ada(107), "error: ", "64 of its questions wait")
+	for i := range 107 { // the server would wait for the answers to them
+		a.Canceled("", "c", ada(i).ID)
+	}
+	until(t, "all calls end", func() bool { return s.ended.Load() == maxParked+9 })
+}
+
+// TestLateAnswer answers questions for which the server has not waited: it is told, beside the result or the next question.
+func TestLateAnswer(t *testing.T) {
+	const late = "The server did not wait for your answer, and has gone on without it."
+	s := &asker{withdraw: make(chan struct{}), again: make(chan struct{})}
+	a := s.open(t, t.TempDir())
+	withdraw := func(of *agents.Task) {
+		t.Helper()
+		s.withdraw <- struct{}{}
+		until(t, "the question is withdrawn", func() bool { parked, asked := a.Waiting(of); return parked && !asked })
+	}
+	one := task("1", "m1", "ask", "", map[string]any{"text": "once"})
+	hears(t, a, one, "asks: What?")
+	withdraw(one)
+	for delivery := range 2 {
+		r := reply("1", "r1", "fish")
+		r.Delivery += delivery
+		hears(t, a, r, late, "chosen without you")
+	}
+	two := task("2", "m2", "ask", "", map[string]any{"text": "twice"})
+	hears(t, a, two, "asks: What?")
+	withdraw(two)
+	s.again <- struct{}{}
+	hears(t, a, reply("2", "r2", "fish"), "asks: "+late+"\nAnd now?")
+	hears(t, a, reply("2", "r3", "soup"), "accept soup")
+}
+
+// TestQuestionNotKept has more questions than may wait that cannot be kept: the calls end, the session goes on, and no place is lost.
+func TestQuestionNotKept(t *testing.T) {
+	s := &asker{withdraw: make(chan struct{})}
+	dir := t.TempDir()
+	a := s.open(t, dir)
+	hears(t, a, task("first", "m", "ask", "", map[string]any{"text": "once"}), "asks: What?")
+	calls := filepath.Join(dir, a.ID(), "calls")
+	s.before = func() { // no folder can be made where a file is
+		if err := os.Rename(calls, calls+"-away"); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(calls, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range maxParked + 1 {
+		one := task(fmt.Sprint(i), "m", "ask", "", map[string]any{"text": "once"})
+		hears(t, a, one, "error: ", "cannot be kept")
+		if parked, _ := a.Waiting(one); parked {
+			t.Errorf("%d has a place", i)
+		}
+		if err := os.Remove(calls); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(calls+"-away", calls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the calls end", func() bool { return s.ended.Load() == maxParked+1 })
+	s.before = nil
+	hears(t, a, task("last", "m", "ask", "", map[string]any{"text": "once"}), "asks: What?")
+	hears(t, a, reply("last", "r", "fish"), "accept fish")
+	hears(t, a, reply("first", "r", "soup"), "accept soup")
+}
