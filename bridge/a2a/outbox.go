@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
-
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
@@ -26,7 +24,6 @@ const (
 	givenUpFor  = 24 * time.Hour // and one that was given up; Trouble says so
 	absentFor   = 24 * time.Hour // one whose task is not there, if that was looked for so long:
 	absentLeast = time.Hour
-	emptyFor    = time.Hour   // a note without configs, whose task is looked for so often
 	toldOutbox  = time.Minute // between two warnings that notes cannot be read
 	mostPosts   = 32          // notifications on their way
 	mostPerUser = 8
@@ -316,43 +313,15 @@ func (s *Server) tidy(ctx context.Context, n *pushNote, now, before time.Time) e
 	useless := func(t *target) bool {
 		return !t.Ended.IsZero() && t.Ended.Before(before) || !t.GivenUp.IsZero() && now.Sub(t.GivenUp) > givenUpFor
 	}
-	key := n.key
-	over := slices.ContainsFunc(n.Targets, func(t *target) bool { return !t.Ended.IsZero() })
-	switch {
-	case slices.ContainsFunc(n.Targets, useless):
-		n, err := s.changePush(ctx, key, true, func(n *pushNote) (bool, error) {
-			left := slices.DeleteFunc(slices.Clone(n.Targets), useless)
-			some := len(left) < len(n.Targets)
-			n.Targets = left
-			return some, nil
-		})
-		if err != nil || len(n.Targets) > 0 || !over {
-			return err
-		}
-		return s.removePush(ctx, n)
-	case len(n.Targets) > 0 || now.Sub(n.Changed) < emptyFor:
+	if len(n.Targets) > 0 && !slices.ContainsFunc(n.Targets, useless) {
 		return nil
 	}
-	r, err := s.find(ctx, s.pushCaller(n), n.Task) // none for a note that nobody can read
-	switch {
-	case err != nil && !errors.Is(err, a2a.ErrTaskNotFound):
-		return err
-	case err == nil && !r.state().Terminal(): // a client may make a new config just now
-		_, err := s.changePush(ctx, key, false, func(n *pushNote) (bool, error) {
-			n.Changed = now.UTC()
-			return len(n.Targets) == 0, nil
-		})
-		return err
-	}
-	return s.removePush(ctx, n)
-}
-
-// removePush removes a note, unless a client has changed it since it was read.
-func (s *Server) removePush(ctx context.Context, n *pushNote) error {
-	err := s.outbox.notes.DeleteNote(ctx, s.cfg.Client.Tenant, storage.NotePush, n.key, n.version)
-	if errors.Is(err, storage.ErrConflict) {
-		return nil
-	}
+	_, err := s.changePush(ctx, n.key, true, func(n *pushNote) (bool, error) {
+		left := slices.DeleteFunc(slices.Clone(n.Targets), useless)
+		some := len(left) < len(n.Targets)
+		n.Targets = left
+		return some || len(left) == 0 && n.version > 0, nil // some of an older version have none, as has one that nobody can read
+	})
 	return err
 }
 

@@ -1,6 +1,7 @@
 package a2a_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"github.com/cortex-orchestrator/cortex/bridge/a2a"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -233,12 +236,14 @@ func TestPushOfRevoked(t *testing.T) {
 	}
 }
 
-// TestPushOfRefused sends messages with push notification configs, which Cortex has no room for: nothing is kept of them, and what was there before stays.
+// TestPushOfRefused sends messages with push notification configs that say nothing, or for which Cortex has no room: nothing of them is stored, and what was
+// there before stays.
 func TestPushOfRefused(t *testing.T) {
 	w := newWorld(t, false)
+	store := &putting{Store: w.store}
 	var full atomic.Bool
 	url := w.serve(w.doorWith(func(c *a2a.Config) {
-		c.Push = &a2a.Push{Hosts: []string{"127.0.0.1"}}
+		c.Push, c.Store = &a2a.Push{Hosts: []string{"127.0.0.1"}}, store
 		c.Client.Admit = func(string, int) error {
 			if full.Load() {
 				return transport.ErrFull
@@ -247,15 +252,15 @@ func TestPushOfRefused(t *testing.T) {
 		}
 	}), nil)
 	c := w.join(sdk.TransportProtocolJSONRPC, url)
-	kept := func() (n int) {
-		for note, err := range w.store.Notes(t.Context(), "", storage.NotePush) {
-			must(t, err)
-			n += strings.Count(string(note.Value), `"url"`)
-		}
-		return n
-	}
 	asks := w.send(c, pushTo(said("danger one"), "http://127.0.0.1:1/"))
-	before := kept()
+	if n := store.puts.Load(); n != 1 {
+		t.Fatalf("%d notes were stored, want 1", n)
+	}
+	for name, r := range map[string]*sdk.SendMessageRequest{"waits": pushTo(said(" "), "http://127.0.0.1:1/"), "at once": pushTo(atOnce(said("\n")), "http://127.0.0.1:1/")} {
+		if _, err := c.SendMessage(t.Context(), r); !errors.Is(err, sdk.ErrInvalidParams) {
+			t.Errorf("blank, %s: %v, want ErrInvalidParams", name, err)
+		}
+	}
 	full.Store(true)
 	for name, r := range map[string]*sdk.SendMessageRequest{
 		"waits": pushTo(said("one"), "http://127.0.0.1:1/"), "at once": pushTo(atOnce(said("two")), "http://127.0.0.1:1/"), "same": pushTo(in(said("three"), "", asks.ID), "http://127.0.0.1:1/"),
@@ -269,7 +274,43 @@ func TestPushOfRefused(t *testing.T) {
 			}
 		}
 	}
-	if n := kept(); n != before || n != 1 {
-		t.Errorf("%d configs are kept, of messages that were refused too; before there were %d", n, before)
+	if n := store.puts.Load(); n != 1 {
+		t.Errorf("%d notes were stored for messages that were refused", n-1)
+	}
+	if n := w.notes(); n != 1 {
+		t.Errorf("%d notes are left, want that of before", n)
+	}
+}
+
+// putting is a store that counts the notes of push notification configs that are put.
+type putting struct {
+	*memstore.Store
+	puts atomic.Int64
+}
+
+// PutNote implements storage.Notes.
+func (s *putting) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
+	if kind == storage.NotePush {
+		s.puts.Add(1)
+	}
+	return s.Store.PutNote(ctx, tenant, kind, n)
+}
+
+// TestPushEmpty has notes without configs in the store, of an older version: they are removed, and a task whose last config is deleted leaves none.
+func TestPushEmpty(t *testing.T) {
+	w := newWorld(t, false)
+	for key, value := range map[string]string{"a2a-x.y": `{"user":"user","task":"x","targets":[],"changed":"` + time.Now().UTC().Format(time.RFC3339) + `"}`, "a2a-x.z": `?`} {
+		_, err := w.store.PutNote(t.Context(), "", storage.NotePush, storage.Note{Key: key, Value: []byte(value)})
+		must(t, err)
+	}
+	url, _ := w.pushing(nil, plain)
+	w.until("they are removed", func() bool { return w.notes() == 0 })
+	c := w.join(sdk.TransportProtocolJSONRPC, url)
+	task := w.send(c, said("paint"))
+	made, err := c.CreateTaskPushConfig(t.Context(), &sdk.PushConfig{TaskID: task.ID, URL: "https://example.com/"})
+	must(t, err)
+	must(t, c.DeleteTaskPushConfig(t.Context(), &sdk.DeleteTaskPushConfigRequest{TaskID: task.ID, ID: made.ID}))
+	if n := w.notes(); n != 0 {
+		t.Errorf("%d notes are left of a task without configs", n)
 	}
 }

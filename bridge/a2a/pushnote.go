@@ -106,7 +106,8 @@ func readPush(of storage.Note) *pushNote {
 // pushTries bounds the attempts at a note that others change at the same time.
 const pushTries = 32
 
-// changePush changes a note, unless change returns false, and returns it as it is then. With erase, nothing is left of what it was before.
+// changePush changes a note, unless change returns false, and returns it as it is then. With erase, nothing is left of what it was before. A note without
+// targets is removed: it would count for nobody.
 func (s *Server) changePush(ctx context.Context, key string, erase bool, change func(*pushNote) (bool, error)) (*pushNote, error) {
 	put := s.outbox.notes.PutNote
 	if erase {
@@ -126,10 +127,14 @@ func (s *Server) changePush(ctx context.Context, key string, erase bool, change 
 			return n, err
 		}
 		value, err := json.Marshal(n)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case len(n.Targets) == 0:
+			err = s.outbox.notes.DeleteNote(ctx, s.cfg.Client.Tenant, storage.NotePush, key, n.version)
+		default:
+			n.version, err = put(ctx, s.cfg.Client.Tenant, storage.NotePush, storage.Note{Key: key, Value: value, Version: n.version})
 		}
-		n.version, err = put(ctx, s.cfg.Client.Tenant, storage.NotePush, storage.Note{Key: key, Value: value, Version: n.version})
 		switch {
 		case err == nil:
 			return n, nil
@@ -179,8 +184,7 @@ func (s *Server) keepTarget(ctx context.Context, c *caller, id a2a.TaskID, t *ta
 	return made, nil
 }
 
-// dropTarget removes a config, if it was made at that time; with the zero time, whenever it was made. The note stays while the task goes on, since a new
-// config of it may be on its way.
+// dropTarget removes a config, if it was made at that time; with the zero time, whenever it was made.
 func (s *Server) dropTarget(ctx context.Context, c *caller, id a2a.TaskID, targetID string, made time.Time) error {
 	key := pushKey(c, id)
 	_, err := s.changePush(ctx, key, true, func(n *pushNote) (bool, error) {

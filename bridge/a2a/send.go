@@ -37,14 +37,28 @@ type begun struct {
 	view view
 }
 
-// begin checks a message, and says which turn of which task it is. It keeps the push notification config that comes along, and sends nothing.
+// begin checks a message, and says which turn of which task it is. It sends nothing. The push notification config that comes along is kept when the message
+// is admitted: a message that is refused leaves nothing behind.
 func (s *Server) begin(ctx context.Context, c *caller, req *a2a.SendMessageRequest) (*begun, error) {
 	b, err := s.turnFor(ctx, c, req)
-	if err == nil && req.Config != nil && req.Config.PushConfig != nil {
-		b.push, err = s.pushAlong(ctx, c, b, req.Config.PushConfig)
+	if err != nil || req.Config == nil || req.Config.PushConfig == nil {
+		return b, err
 	}
-	if err != nil {
-		return nil, err
+	keep := func() (err error) {
+		b.push, err = s.pushAlong(ctx, c, b, req.Config.PushConfig)
+		return err
+	}
+	if b.m == nil {
+		return b, keep()
+	}
+	admit := c.Admit
+	c.Admit = func(from string, size int) error {
+		if admit != nil {
+			if err := admit(from, size); err != nil {
+				return err
+			}
+		}
+		return keep()
 	}
 	return b, nil
 }
@@ -453,6 +467,9 @@ func (s *Server) notSent(ctx context.Context, c *caller, b *begun, err error) er
 
 // unsent returns the error for what could not be sent.
 func (s *Server) unsent(err error) error {
+	if of, ok := errors.AsType[*a2a.Error](err); ok { // of its push notification config
+		return of
+	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
