@@ -301,3 +301,25 @@ func TestManyNewSenders(t *testing.T) {
 		pass(48 * time.Hour)
 	})
 }
+
+// TestModelKnowsTheRequester checks that a model is asked in the name of who began the chain, also where it judges, and decides about, what an agent sends.
+func TestModelKnowsTheRequester(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		d := judging{func(ctx context.Context, turn *llm.Turn, say func(string)) (*llm.Decision, error) {
+			asked = append(asked, "decide "+llm.Requester(ctx))
+			return once(toAlpha)(ctx, turn, say)
+		}, func(ctx context.Context, _, _ string, _ []string) (*llm.Verdict, error) {
+			asked = append(asked, "judge "+llm.Requester(ctx))
+			return &llm.Verdict{Score: 1}, nil
+		}}
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, Policy: rules(t, "rules: [{agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}")})
+		w.say("m1", "go")
+		w.finish("alpha", w.onlyTask("alpha"), "A")
+		w.wantAnswer("m1", "alpha COMPLETED A; ")
+		if want := []string{"decide user", "judge user", "decide user"}; !slices.Equal(asked, want) {
+			t.Errorf("asked %q, want %q", asked, want)
+		}
+	})
+}

@@ -143,7 +143,7 @@ func (m *Maker) judge(
 	if len(output) > llm.MaxJudged {
 		return 0, "", fmt.Errorf("the result has %d bytes, and a model judges at most %d", len(output), llm.MaxJudged)
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.DecideTimeout)
+	ctx, cancel := context.WithTimeout(llm.WithRequester(ctx, conv.Requester(turn)), m.cfg.DecideTimeout)
 	defer cancel()
 	v, err := judge.Judge(ctx, task, output, criteria, budget)
 	if v == nil {

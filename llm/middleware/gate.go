@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,27 +20,36 @@ const (
 	maxHold = 30 * time.Second
 )
 
-// gate admits calls in the order in which they arrive, as its limits allow.
+// gate admits calls as its limits allow, by turns of those for whom they are made, see [llm.WithRequester], and of one of them in the order in which they
+// arrive.
 //
 // A waiting call has taken nothing from the limiters: when it gives up, nothing has to be undone, and returned tokens are available to the next call
 // at once. Reservations of the limiters could do neither.
 type gate struct {
 	rate     Rate
-	turn     chan struct{} // held by the call that is next; the runtime serves waiting senders in order
-	returned chan struct{} // signals that call that tokens were returned
+	returned chan struct{} // signals the call that is next that tokens were returned
 
 	mu       sync.Mutex
 	requests *rate.Limiter // nil when there is no limit
 	tokens   *rate.Limiter // likewise
 	heldTill time.Time
-	waiting  demand // of all waiting calls together
+	waiting  map[string]*line // by requester
+	order    []*line          // those with calls that wait for their turn; the next one first
+	turn     *line            // a call of it has the turn: it is next; or nil
+}
+
+// line is the calls of a requester that wait.
+type line struct {
+	of     string
+	demand                 // of all of them, also of one that has the turn
+	turns  []chan struct{} // of those that wait for it; each is closed when it comes
 }
 
 // demand is what calls take from the limits.
 type demand struct{ requests, tokens int }
 
 func newGate(r Rate) *gate {
-	g := &gate{rate: r, turn: make(chan struct{}, 1), returned: make(chan struct{}, 1)}
+	g := &gate{rate: r, returned: make(chan struct{}, 1), waiting: map[string]*line{}}
 	if r.Requests > 0 {
 		g.requests = rate.NewLimiter(rate.Limit(float64(r.Requests)/60), r.Requests)
 	}
@@ -57,23 +67,31 @@ func (g *gate) enter(ctx context.Context, tokens int) (taken int, err error) {
 	own := demand{1, max(0, min(tokens, g.rate.Tokens))}
 
 	g.mu.Lock()
-	g.waiting.requests += own.requests
-	g.waiting.tokens += own.tokens
-	passed, _, err := g.pass(ctx, own, g.waiting)
-	g.mu.Unlock()
+	l := g.join(llm.Requester(ctx), own)
+	passed, _, err := g.pass(ctx, l, own, g.ahead(l))
 	if passed || err != nil {
+		g.mu.Unlock()
 		return own.tokens, err
 	}
+	turn := make(chan struct{})
+	if l.turns = append(l.turns, turn); len(l.turns) == 1 && l != g.turn {
+		g.order = append(g.order, l)
+	}
+	g.next()
+	g.mu.Unlock()
 
 	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
+	case <-turn:
 	case <-ctx.Done():
-		return 0, g.quit(ctx, own)
+		if g.giveUp(l, turn) {
+			return 0, g.quit(ctx, l, own)
+		}
+		// Its turn came at the same time.
 	}
+	defer g.done()
 	for {
 		g.mu.Lock()
-		passed, wait, err := g.pass(ctx, own, own)
+		passed, wait, err := g.pass(ctx, l, own, own)
 		g.mu.Unlock()
 		if passed || err != nil {
 			return own.tokens, err
@@ -85,15 +103,74 @@ func (g *gate) enter(ctx context.Context, tokens int) (taken int, err error) {
 			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
-			return 0, g.quit(ctx, own)
+			return 0, g.quit(ctx, l, own)
 		}
 	}
 }
 
-// pass admits a call if the limits allow all of ahead, the demand of the calls before it and its own, and takes own from the limits. Otherwise it
+// join counts a call as one that waits. g.mu is held.
+func (g *gate) join(requester string, own demand) *line {
+	l := g.waiting[requester]
+	if l == nil {
+		l = &line{of: requester}
+		g.waiting[requester] = l
+	}
+	l.requests += own.requests
+	l.tokens += own.tokens
+	return l
+}
+
+// ahead returns the demand of the last call of l, and of those before it: all others of l, and about as many of each of the others. g.mu is held.
+func (g *gate) ahead(l *line) demand {
+	sum := l.demand
+	for _, o := range g.waiting {
+		if n := min(o.requests, l.requests); o != l {
+			sum.requests += n
+			sum.tokens += int(float64(o.tokens) * float64(n) / float64(o.requests))
+		}
+	}
+	return sum
+}
+
+// next gives the turn to the next call, if no call has it. g.mu is held.
+func (g *gate) next() {
+	if g.turn != nil || len(g.order) == 0 {
+		return
+	}
+	l := g.order[0]
+	close(l.turns[0])
+	g.turn, g.order, l.turns = l, g.order[1:], l.turns[1:]
+}
+
+// done ends the turn of a call. The next one of its requester comes behind those of all others who wait.
+func (g *gate) done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l := g.turn; len(l.turns) > 0 {
+		g.order = append(g.order, l)
+	}
+	g.turn = nil
+	g.next()
+}
+
+// giveUp removes a turn that has not come, and reports whether it was there.
+func (g *gate) giveUp(l *line, turn chan struct{}) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(l.turns, turn)
+	if i < 0 {
+		return false
+	}
+	if l.turns = slices.Delete(l.turns, i, i+1); len(l.turns) == 0 {
+		g.order = slices.DeleteFunc(g.order, func(o *line) bool { return o == l })
+	}
+	return true
+}
+
+// pass admits a call of l if the limits allow all of ahead, the demand of the calls before it and its own, and takes own from the limits. Otherwise it
 // returns how long the call has to wait, or an error when its deadline comes first. A call that was admitted or got an error no longer counts as
 // waiting. The caller holds g.mu.
-func (g *gate) pass(ctx context.Context, own, ahead demand) (passed bool, wait time.Duration, err error) {
+func (g *gate) pass(ctx context.Context, l *line, own, ahead demand) (passed bool, wait time.Duration, err error) {
 	now := time.Now()
 	wait, message := g.heldTill.Sub(now), "the endpoint asked all calls to wait"
 	if d := delay(g.requests, now, ahead.requests); d > wait {
@@ -117,21 +194,24 @@ func (g *gate) pass(ctx context.Context, own, ahead demand) (passed bool, wait t
 	default:
 		return false, wait, nil
 	}
-	g.leave(own)
+	g.leave(l, own)
 	return passed, 0, err
 }
 
 // leave removes a call from those that wait. g.mu is held.
-func (g *gate) leave(own demand) {
-	g.waiting.requests -= own.requests
-	g.waiting.tokens -= own.tokens
+func (g *gate) leave(l *line, own demand) {
+	l.requests -= own.requests
+	l.tokens -= own.tokens
+	if l.requests == 0 {
+		delete(g.waiting, l.of)
+	}
 }
 
 // quit is leave for a call whose ctx has ended.
-func (g *gate) quit(ctx context.Context, own demand) error {
+func (g *gate) quit(ctx context.Context, l *line, own demand) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.leave(own)
+	g.leave(l, own)
 	return fmt.Errorf("wait for the rate limit: %w", ctx.Err())
 }
 

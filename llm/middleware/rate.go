@@ -21,8 +21,8 @@ const (
 	bytesPerToken = 3
 )
 
-// RateLimit returns a client that makes the calls of c wait for their turn, in the order of arrival, so that together they stay within r. The amount
-// of a whole minute may be used at once; it is replenished evenly.
+// RateLimit returns a client that makes the calls of c wait for their turn, so that together they stay within r: by turns of those for whom they are made,
+// see [llm.WithRequester], and in the order of arrival. The amount of a whole minute may be used at once; it is replenished evenly.
 //
 // The tokens of a call are estimated before it, and corrected when its usage is known. A call that needs more tokens than r allows in a minute waits
 // for a whole minute's, and later calls wait for the excess.

@@ -217,6 +217,77 @@ func TestRateLimitGoesByOrder(t *testing.T) {
 	})
 }
 
+// TestRateLimitGoesByTurns has somebody make more calls than there is time for: others wait for one of them, and of one requester in order.
+func TestRateLimitGoesByTurns(t *testing.T) {
+	for name, rate := range map[string]middleware.Rate{"requests": {Requests: 60}, "tokens": {Tokens: 60 * 100}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := middleware.RateLimit(used(100), rate)
+				own := func(who string, limit time.Duration) (context.Context, context.CancelFunc) {
+					return context.WithTimeout(llm.WithRequester(t.Context(), who), limit)
+				}
+				done := make(chan error, 500)
+				for range 500 {
+					go func() {
+						ctx, cancel := own("mallory", 2*time.Minute)
+						defer cancel()
+						done <- ask(t, ctx, c, sized(100)).Err
+					}()
+				}
+				synctest.Wait()
+				for _, who := range []string{"ada", "bob"} {
+					start := time.Now()
+					for range 3 {
+						ctx, cancel := own(who, 3*time.Second)
+						if g := ask(t, ctx, c, sized(100)); g.Err != nil {
+							t.Errorf("%s: %v", who, g.Err)
+						}
+						cancel()
+					}
+					if d := time.Since(start).Round(time.Millisecond); d > 6*time.Second {
+						t.Errorf("three calls of %s took %v, want six seconds at most", who, d)
+					}
+				}
+				made := 0
+				for range 500 {
+					switch err := <-done; {
+					case err == nil:
+						made++
+					case !errors.Is(err, llm.ErrRateLimited) && !errors.Is(err, context.DeadlineExceeded):
+						t.Error(err)
+					}
+				}
+				if made < 170 {
+					t.Errorf("%d calls of mallory were made, want all that are left", made)
+				}
+			})
+		})
+	}
+}
+
+// TestRateLimitTurnsEnd has calls that wait for their turn give up, at random: the others go on.
+func TestRateLimitTurnsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := middleware.RateLimit(used(10), middleware.Rate{Requests: 60})
+		done := make(chan struct{}, 300)
+		for i := range 300 {
+			go func() {
+				ctx, cancel := context.WithCancel(llm.WithRequester(t.Context(), string(rune('a'+i%7))))
+				defer cancel()
+				defer time.AfterFunc(time.Duration(i%5)*time.Second, cancel).Stop()
+				ask(t, ctx, c, request())
+				done <- struct{}{}
+			}()
+		}
+		for range 300 {
+			<-done
+		}
+		if d := took(t, c, request()); d > time.Second {
+			t.Errorf("then a call waited %v, want a second at most", d)
+		}
+	})
+}
+
 // TestRateLimitHoldsTheTurn checks that a small call does not overtake a large one that waits.
 func TestRateLimitHoldsTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
