@@ -84,9 +84,6 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		o.countLate(ctx, conv, plan.Seq, o.unstored.Take(d.unstored), d.lost) // the entry was stored after all, or another one was
 		o.stats.Redelivered.Add(1)
 		return true, o.repeat(ctx, conv, e, plan.Seq)
-	case conversation.Full:
-		o.folds.Put(conv)
-		return true, transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq, conversation.Failure(plan.Why)))
 	case conversation.Refuse:
 		return true, o.bar(ctx, conv, e, plan.Why, now)
 	case conversation.Ignore:

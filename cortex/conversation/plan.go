@@ -13,7 +13,7 @@ import (
 type Plan struct {
 	Do   Action
 	Seq  uint64 // Repeat: the entry that the event led to
-	Why  string // Full, Refuse and Ignore: the reason, for people
+	Why  string // Refuse and Ignore: the reason, for people
 	Turn string // Work: the turn that the event belongs to; "" when it belongs to none or several
 	// Heard is for the entry's Heard: how a message is read as a reply to an open question.
 	Heard string
@@ -26,12 +26,11 @@ const (
 	Work   Action = iota // it changes the conversation: an entry is appended for it
 	Repeat               // it came before: its effects are sent again
 	Ignore               // it changes nothing
-	Refuse               // its sender may not send it, or it is invalid: it is not logged
-	Full                 // the log has no room for it
+	Refuse               // its sender may not send it, it is invalid, or the log has no room for it: it is not logged
 )
 
 // Passive reports whether the event is acknowledged without an entry, based on the present state of the conversation.
-func (p Plan) Passive() bool { return p.Do == Ignore || p.Do == Refuse || p.Do == Full }
+func (p Plan) Passive() bool { return p.Do == Ignore || p.Do == Refuse }
 
 // Plan returns what e means to the conversation at time now. With authenticated set, it refuses events of senders whom the conversation does
 // not admit.
@@ -39,14 +38,14 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	if seq, ok := c.SeenEntry(e); ok {
 		return Plan{Do: Repeat, Seq: seq}
 	}
-	m, ok := transport.Request(e)
-	if ok && c.Seq >= MaxEntries {
-		return Plan{Do: Full, Why: "This conversation is full. Begin another one with /new, and say it again there."}
-	}
 	if authenticated {
 		if why := c.WhyRefused(e); why != "" {
 			return Plan{Do: Refuse, Why: why}
 		}
+	}
+	m, ok := transport.Request(e)
+	if ok && c.Seq >= MaxEntries {
+		return Plan{Do: Refuse, Why: "This conversation is full. Begin another one with /new, and say it again there."}
 	}
 	if why := c.whyChainFull(e); why != "" {
 		return Plan{Do: Refuse, Why: why}
