@@ -72,7 +72,8 @@ func (c *Conversation) Begin(e *Entry) error {
 	case *transport.Cancel:
 		c.cancel(e, p)
 	case *transport.Share:
-		c.Shared = c.sharedAfter(p)
+		shared := c.sharedAfter(p)
+		c.Shared = shared[:min(len(shared), MaxShared)] // what is more is refused now, and was cut off in older logs
 	case *transport.Post:
 		c.post(e, p)
 	}

@@ -90,7 +90,7 @@ func shareCommand(contextID, from string) string {
 	return command + strings.Join(words, " ")
 }
 
-// sharedAfter returns the senders with whom the conversation is shared after p, at most MaxShared.
+// sharedAfter returns the senders with whom the conversation is shared after p, sorted.
 func (c *Conversation) sharedAfter(p *transport.Share) []string {
 	shared := slices.Concat(c.Shared, p.With)
 	slices.Sort(shared)
@@ -98,5 +98,5 @@ func (c *Conversation) sharedAfter(p *transport.Share) []string {
 	if len(shared) == 0 {
 		return nil
 	}
-	return shared[:min(len(shared), MaxShared)]
+	return shared
 }

@@ -1,6 +1,7 @@
 package conversation_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -44,6 +45,28 @@ func TestFullIsSharedNoMore(t *testing.T) {
 		{&transport.Share{With: []string{"user:eve"}, Revoke: []string{"user:bob"}}, conversation.Ignore},
 		{&transport.Share{Revoke: []string{"user:bob"}}, conversation.Work},
 		{&transport.Share{Revoke: []string{"user:eve"}}, conversation.Ignore},
+	} {
+		e := &transport.Event{ID: "s", From: "user:ada", ContextID: "c1", Payload: test.share}
+		if plan := c.Plan(e, t0, true); plan.Do != test.want {
+			t.Errorf("%+v: %+v, want %v", test.share, plan, test.want)
+		}
+	}
+}
+
+// TestNobodyIsCutOff shares a conversation with one more than possible: it is shared with those as before.
+func TestNobodyIsCutOff(t *testing.T) {
+	c := conversation.NewConversation("", "c1")
+	c.Owner, c.Seq = "user:ada", 1
+	for i := range conversation.MaxShared {
+		c.Shared = append(c.Shared, fmt.Sprintf("user:m%03d", i))
+	}
+	for _, test := range []struct {
+		share *transport.Share
+		want  conversation.Action
+	}{
+		{&transport.Share{With: []string{"user:a"}}, conversation.Ignore},
+		{&transport.Share{With: []string{"user:a"}, Revoke: []string{"user:m000"}}, conversation.Work},
+		{&transport.Share{Revoke: []string{"user:m000"}}, conversation.Work},
 	} {
 		e := &transport.Event{ID: "s", From: "user:ada", ContextID: "c1", Payload: test.share}
 		if plan := c.Plan(e, t0, true); plan.Do != test.want {

@@ -91,7 +91,11 @@ func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why str
 			return "", "nobody has begun this conversation"
 		case c.Seq >= MaxEntries && len(p.With) > 0: // what is taken back again is bounded by what was given
 			return "", "this conversation is full"
-		case slices.Equal(c.Shared, c.sharedAfter(p)):
+		}
+		switch shared := c.sharedAfter(p); {
+		case len(shared) > MaxShared:
+			return "", "it would be shared with too many"
+		case slices.Equal(c.Shared, shared):
 			return "", "it is shared so already"
 		}
 	case *transport.Post:
