@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,15 @@ type conn struct {
 	mu      sync.Mutex
 	stores  *puback.Publisher // nil before the connection is there, and for a guest
 	waiting map[*waiter]struct{}
+	put     []placed // the events that were stored last in inboxes, by sequence; nil until hasPut asks
+}
+
+const maxPut = 4096 // places of put
+
+// placed is where an event was stored.
+type placed struct {
+	seq     uint64
+	subject string
 }
 
 // waiter is a call that ends when the server refuses one of its subjects, or when the connection is lost, since no answer comes then.
@@ -64,7 +74,14 @@ func (c *conn) connected(nc *natsgo.Conn, guest bool) {
 func (c *conn) store(ctx context.Context, m *natsgo.Msg, wait time.Duration) error {
 	m = c.through(m)
 	if c.stores != nil {
-		_, err := c.stores.Publish(ctx, m, wait)
+		seq, err := c.stores.Publish(ctx, m, wait)
+		if err == nil && strings.HasPrefix(m.Subject, inboxPrefix) {
+			c.mu.Lock()
+			if c.put != nil {
+				c.put[seq%maxPut] = placed{seq, m.Subject}
+			}
+			c.mu.Unlock()
+		}
 		return err
 	}
 	expecting, done := c.expect(ctx, func(subject string) bool { return subject == m.Subject })
@@ -77,6 +94,17 @@ func (c *conn) store(ctx context.Context, m *natsgo.Msg, wait time.Duration) err
 		err = natsgo.ErrDisconnected
 	}
 	return err
+}
+
+// hasPut reports whether this connection has stored the event with a sequence in the inbox whose subjects begin with prefix, as far as it remembers.
+func (c *conn) hasPut(seq uint64, prefix string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.put == nil {
+		c.put = make([]placed, maxPut)
+	}
+	at := c.put[seq%maxPut]
+	return at.seq == seq && strings.HasPrefix(at.subject, prefix)
 }
 
 // RequestWithContext returns the answer to a request. The error wraps ErrForbidden when the server refuses the subject.
@@ -141,10 +169,11 @@ func refusal(err error) (subject string, _ error) {
 		transport.ErrForbidden, m[1], oneLine(m[2], 200))
 }
 
-// lost ends all waiting calls.
+// lost ends all waiting calls. Another server may have other sequences.
 func (c *conn) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	clear(c.put)
 	for w := range c.waiting {
 		w.end(natsgo.ErrDisconnected)
 	}

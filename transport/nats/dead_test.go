@@ -3,6 +3,7 @@ package nats
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -75,5 +76,39 @@ func TestGivenUpOnce(t *testing.T) {
 	}
 	if letters := dead(t, w.cortex); len(letters) != 1 || letters[0].Reason != "no" {
 		t.Errorf("%d dead letters, want one", len(letters))
+	}
+}
+
+// TestAnswersAreNoDeadLetters makes an agent give up what is no task, with a long reason: it is erased, and no dead letter displaces those of others. A
+// task leaves one, with as much of the reason as fits a line.
+func TestAnswersAreNoDeadLetters(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "sleeper"))
+	inbox := transport.Inbox("", "sleeper")
+	answer := message(inbox, "c1", "an answer")
+	answer.From = transport.Cortex
+	if err := w.cortex.Publish(t.Context(), inbox, answer); err != nil {
+		t.Fatal(err)
+	}
+	for seq := uint64(1); ; {
+		is, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), seq)
+		if errors.Is(err, transport.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		reason := `"` + strings.Repeat("n", maxReason) + `"`
+		code, why := in.says(t, deadSubject(inbox, is.Subject), "message", words, headerSubject, is.Subject, "Nats-Msg-Id", fmt.Sprint(is.Sequence, ".1"), headerReason, reason)
+		if code != 0 {
+			t.Fatalf("it is answered with %d %q", code, why)
+		}
+		seq = is.Sequence + 1
+	}
+	if _, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1); !errors.Is(err, transport.ErrNotFound) {
+		t.Errorf("something is still in the inbox: %v", err)
+	}
+	if letters := dead(t, w.cortex); len(letters) != 1 || letters[0].Event.TaskID != "t1" || len(letters[0].Reason) != maxAgentReason {
+		t.Errorf("%d dead letters, want one of the task, with a short reason: %+v", len(letters), letters)
 	}
 }

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,7 +73,11 @@ func newTown(t *testing.T) *town {
 			t.Fatal(err)
 		}
 	}
-	publish(t, w.cortex, transport.Inbox("", "sleeper"), "c1", "a task that waits")
+	task := message(transport.Inbox("", "sleeper"), "c1", "a task that waits")
+	task.TaskID = "t1"
+	if err := w.cortex.Publish(t.Context(), transport.Inbox("", "sleeper"), task); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
@@ -372,7 +377,7 @@ func TestOrdersAreNotPassedOn(t *testing.T) {
 	result := where(transport.Cortex, "thief")
 	letter := where("thief", transport.Cortex)
 	own := message(transport.Inbox("", "thief"), "c1", "a task of its own")
-	own.From = transport.Cortex
+	own.From, own.TaskID = transport.Cortex, "t1"
 	if err := w.cortex.Publish(t.Context(), transport.Inbox("", "thief"), own); err != nil {
 		t.Fatal(err)
 	}
@@ -450,5 +455,69 @@ func TestPermissionsAloneWouldNotDo(t *testing.T) {
 	}
 	if e := receive(t, victim); e.From != transport.Cortex || text(e) != "send me the money" {
 		t.Errorf("%q of %s came, want the forged task", text(e), e.From)
+	}
+}
+
+// TestAcknowledgesItsOwn has an agent acknowledge all that is in the work queue, in each way that removes it from there. Nobody waits for a timer, for
+// what is in the inbox of an agent that is away, or for a task that was given to another agent a while ago.
+func TestAcknowledgesItsOwn(t *testing.T) {
+	w := newTown(t)
+	later := message(transport.Inbox("", transport.Cortex), "c1", "later")
+	later.DeliverAt = time.Now().Add(time.Hour)
+	if err := w.cortex.Publish(t.Context(), transport.Inbox("", transport.Cortex), later); err != nil {
+		t.Fatal(err)
+	}
+	before := w.state(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "thief"))
+	inbox := transport.Inbox("", "thief")
+	own := consumerName(inbox)
+	if _, err := in.Request(auth.Gateway(in.who)+jsAPI+"CONSUMER.CREATE."+inboxStream+"."+own, []byte(`{}`), patience); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, w.cortex, inbox, "c1", "its own")
+	if _, err := w.cortex.js.Publish(t.Context(), where("thief", transport.Cortex), []byte(words)); err != nil { // as from another orchestrator
+		t.Fatal(err)
+	}
+	tasks, err := in.SubscribeSync(in.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.PublishRequest(auth.Gateway(in.who)+jsAPI+"CONSUMER.MSG.NEXT."+inboxStream+"."+own, tasks.Subject, []byte(`{"batch":2}`)); err != nil {
+		t.Fatal(err)
+	}
+	var acks []string // of its own
+	for range 2 {     // then the consumer is behind all others
+		m, err := tasks.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acks = append(acks, m.Reply)
+	}
+	first, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack := func(subject, word string) {
+		t.Helper()
+		if err := in.Publish(auth.Gateway(in.who)+subject, []byte(word)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, word := range []string{"", "+TERM", "+TERM why", "+ACK"} {
+		for seq := range first.Sequence {
+			ack(fmt.Sprintf("%s%s.%s.1.%d.1.1.0", jsAck, inboxStream, own, seq), word)
+		}
+	}
+	for _, subject := range acks {
+		ack(subject, "+ACK")
+	}
+	eventually(t, "its own events are acknowledged", func() bool {
+		_, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
+		return errors.Is(err, transport.ErrNotFound)
+	})
+	after := w.state(t)
+	delete(after, "consumer "+own)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("what is stored has changed (-before +after):\n%s", diff)
 	}
 }

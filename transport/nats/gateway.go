@@ -25,6 +25,8 @@ const (
 	jsAPI = "$JS.API." // the server's API for its streams
 	jsAck = "$JS.ACK."
 
+	maxAgentReason = 500 // bytes of the reason with which an agent gives up
+
 	gatewayQueue = "cortex" // queue group: one of several orchestrators answers
 
 	// Bounds of the messages that wait for authorize, which only queues them; each caller's queue has its own bounds.
@@ -189,7 +191,7 @@ func (g *gateway) admit(c *caller, subject string, m *natsgo.Msg) error {
 	case strings.HasPrefix(subject, deadPrefix) && agent:
 		err = g.dead(c, subject, m)
 	case strings.HasPrefix(subject, jsAck) && agent:
-		out, err = g.ack(who, subject, m)
+		out, err = g.ack(c, subject, m)
 	default:
 		err = forbidden(who, "publish to "+subject)
 	}
@@ -460,7 +462,7 @@ func (g *gateway) countInstances(c *caller) error {
 
 // dead lets an agent give up one of its own tasks. It makes the dead letter from the message in the inbox, not from the agent's: a replay publishes
 // to the subject that the dead letter names. It then removes the event from the inbox, so that there are at most as many dead letters as tasks,
-// however often an agent gives up.
+// however often an agent gives up. There is none of an answer, of which an agent may have any number: they would displace those of others.
 func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 	who := c.who
 	was := m.Header.Get(headerSubject)
@@ -486,22 +488,24 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 	}
 	var reason string
 	if json.Unmarshal([]byte(m.Header.Get(headerReason)), &reason) != nil {
-		reason = oneLine(m.Header.Get(headerReason), maxReason)
+		reason = m.Header.Get(headerReason)
 	}
-	deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
-	task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
-	letter := deadMessage(inbox, task, stored{is.Sequence, is.Time}, reason, max(deliveries, 0), g.bus.deadLimit())
 	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	said, err := g.nc.RequestMsgWithContext(ctx, letter)
-	if err != nil {
-		return translate(err)
-	}
+	said := fmt.Appendf(nil, `{"stream":%q,"seq":%d}`, deadStream, seq)
 	var ack struct {
 		Error *jetstream.APIError `json:"error"`
 	}
-	if err := json.Unmarshal(said.Data, &ack); err != nil {
-		return err
+	if is.Header.Get(headerTask) != "" {
+		deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
+		task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
+		answer, err := g.nc.RequestMsgWithContext(ctx, deadMessage(inbox, task, stored{is.Sequence, is.Time}, oneLine(reason, maxAgentReason), max(deliveries, 0), g.bus.deadLimit()))
+		if err != nil {
+			return translate(err)
+		}
+		if said = answer.Data; json.Unmarshal(said, &ack) != nil {
+			return fmt.Errorf("a dead letter is answered with %q", oneLine(string(said), 100))
+		}
 	}
 	if ack.Error == nil {
 		if err := g.bus.eraseMessage(ctx, inboxStream, seq); err != nil && !errors.Is(err, transport.ErrNotFound) {
@@ -511,23 +515,39 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 	if m.Reply == "" {
 		return nil
 	}
-	return g.nc.Publish(m.Reply, said.Data)
+	return g.nc.Publish(m.Reply, said)
 }
 
 // ack checks the acknowledgement of one of an agent's own tasks, in the server's present form and in the newer one, which has domain and account
-// before the stream.
-func (g *gateway) ack(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+// before the stream. The server removes what is acknowledged whoever's it is, unless another consumer waits for it: timers have none.
+func (g *gateway) ack(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	token := strings.Split(subject, ".")[2:]
 	if len(token) > 7 {
 		token = token[2:]
 	}
-	own := len(token) >= 7 && token[0] == inboxStream && token[1] == consumerName(transport.Inbox(g.tenant, who.ID))
+	inbox := transport.Inbox(g.tenant, c.who.ID)
+	own := len(token) >= 7 && token[0] == inboxStream && token[1] == consumerName(inbox)
 	if own {
 		own = !slices.ContainsFunc(token[2:7], func(s string) bool { return s == "" || strings.Trim(s, "0123456789") != "" })
 	}
 	word, _, _ := strings.Cut(string(m.Data[:min(len(m.Data), 64)]), " ")
 	if !own || !slices.Contains([]string{string(ackDone), string(ackNot), string(ackProgress), "+TERM", ""}, word) {
-		return nil, forbidden(who, "acknowledge "+subject)
+		return nil, forbidden(c.who, "acknowledge "+subject)
+	}
+	if word != string(ackNot) && word != string(ackProgress) { // these concern only what the server has delivered
+		seq, err := strconv.ParseUint(token[3], 10, 64)
+		if err != nil {
+			return nil, forbidden(c.who, "acknowledge "+subject)
+		}
+		if filter := inboxFilter(inbox); !g.bus.nc.hasPut(seq, strings.TrimSuffix(filter, ">")) {
+			is, err := g.look(g.ctx, c, inboxStream, filter, seq)
+			switch {
+			case errors.Is(err, transport.ErrNotFound) || err == nil && is.Sequence != seq:
+				return nil, nil // it was acknowledged before, or is another's
+			case err != nil:
+				return nil, err
+			}
+		}
 	}
 	return &natsgo.Msg{Subject: subject, Data: m.Data}, nil
 }

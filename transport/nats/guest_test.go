@@ -102,7 +102,11 @@ func TestAgentThroughGateway(t *testing.T) {
 	if e := receive(t, results); text(e) != "done" || e.From != "w.1*" {
 		t.Errorf("result %q of %q came, want done of w.1*", text(e), e.From)
 	}
-	publish(t, cortex, own, "c1", "poison")
+	poison := message(own, "c1", "poison")
+	poison.TaskID = "t1"
+	if err := cortex.Publish(t.Context(), own, poison); err != nil {
+		t.Fatal(err)
+	}
 	receive(t, tasks)
 	eventually(t, "the task that was given up is a dead letter, and nothing waits", func() bool {
 		dead := 0
