@@ -93,7 +93,7 @@ func New(cfg Config) *Console {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Console{cfg: cfg, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize), room: httpserver.NewRoom(mostRoom, ownRoom), pages: httpserver.NewRoom(mostPages, ownPages), kept: httpserver.NewRoom(mostKept, ownKept)}
+	c := &Console{cfg: cfg, logins: pacer{proxied: cfg.URL != ""}, keys: sessionKeys{store: cfg.Store, tenant: cfg.Client.Tenant}, streams: counter{most: maxStreams}, operators: make([]byte, keySize), room: httpserver.NewRoom(mostRoom, ownRoom), pages: httpserver.NewRoom(mostPages, ownPages), kept: httpserver.NewRoom(mostKept, ownKept)}
 	rand.Read(c.operators) //nolint:errcheck // it never fails
 	if journal, ok := cfg.Store.(storage.Journal); ok {
 		c.feed = &feed{journal: journal, tenant: cfg.Client.Tenant}

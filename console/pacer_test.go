@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,14 +15,17 @@ import (
 
 // TestOthersLogInMeanwhile has a stranger try to log in without end: that is bounded, and keeps nobody out who has a token, or comes from elsewhere.
 func TestOthersLogInMeanwhile(t *testing.T) {
-	w := newWorld(t, func(c *console.Config) {
+	var proxy string
+	identify := func(c *console.Config) {
+		c.URL = proxy
 		c.Identify = func(token string) (console.Person, error) {
 			if token != "ada-token" {
 				return console.Person{}, errors.New("nobody's")
 			}
 			return console.Person{User: "user:ada"}, nil
 		}
-	})
+	}
+	w := newWorld(t, identify)
 	send := func(method, path, from, forwarded, token string) int {
 		form := url.Values{"token": {token}}
 		r := httptest.NewRequestWithContext(t.Context(), method, "http://cortex.example"+path, strings.NewReader(form.Encode()))
@@ -38,7 +42,7 @@ func TestOthersLogInMeanwhile(t *testing.T) {
 	refused := func(from, forwarded string) int {
 		t.Helper()
 		for n := range 1000 {
-			switch code := send("POST", "/login", from, forwarded, "wrong"); code {
+			switch code := send("POST", "/login", from, strings.ReplaceAll(forwarded, "N", strconv.Itoa(n%250)), "wrong"); code {
 			case http.StatusTooManyRequests:
 				return n
 			case http.StatusForbidden:
@@ -48,6 +52,13 @@ func TestOthersLogInMeanwhile(t *testing.T) {
 		}
 		return 1000
 	}
+	for _, from := range []string{"10.0.0.7:1000", "127.0.0.1:1000"} {
+		if n := refused(from, "203.0.113.N"); n < 10 || n == 1000 {
+			t.Errorf("%s, who says each time to be a proxy of somebody else, has %d attempts where there is no proxy", from, n)
+		}
+	}
+	proxy = "http://cortex.example"
+	w = newWorld(t, identify)
 	for _, stranger := range []struct{ from, forwarded, other, by string }{
 		{from: "198.51.100.7:1000", other: "198.51.100.8:1000"},
 		{from: "[2001:db8::1]:1000", other: "[2001:db8:0:1::1]:1000"},
