@@ -107,6 +107,7 @@ func (c *Console) Handler() http.Handler {
 	open.Handle("GET /static/", c.assets())
 	open.HandleFunc("GET /login", c.loginPage)
 	open.HandleFunc("POST /login", c.login)
+	open.HandleFunc("GET /login/door", c.prove)
 	open.HandleFunc("POST /login/link", c.makeLink)
 	open.HandleFunc("GET /login/provider", c.startLogin)
 	open.HandleFunc("GET "+loginCallback, c.finishLogin)

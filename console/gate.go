@@ -73,6 +73,13 @@ func (g *Gate) Redeem(token string) bool {
 	return true
 }
 
+// Prove returns what only who has the key can answer to a random word: who may get a bearer token shows with it to be the console that the key is of. It is
+// no token of that key, whatever the word is.
+func Prove(key []byte, word string) string {
+	is := sha256.Sum256([]byte(word)) // longer than what sign has signed
+	return base64.RawURLEncoding.EncodeToString(macOf(key, is[:]))
+}
+
 // Sizes of the parts of a signed value. They are small so that a link fits a line of a terminal; nobody tries many of 2^128 in its ten minutes.
 const (
 	timeSize  = 4 // seconds, until 2106

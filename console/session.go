@@ -357,6 +357,15 @@ func refused(err error) string {
 	return err.Error()
 }
 
+// prove shows to who makes a link that this is the console of their data folder.
+func (c *Console) prove(w http.ResponseWriter, r *http.Request) {
+	if c.cfg.Gate == nil {
+		http.NotFound(w, r)
+		return
+	}
+	_, _ = w.Write([]byte(Prove(c.cfg.Gate.key, r.URL.Query().Get("word"))))
+}
+
 // makeLink answers a program that shows a bearer token with the token of a link, which begins a session for it.
 func (c *Console) makeLink(w http.ResponseWriter, r *http.Request) {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")

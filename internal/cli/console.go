@@ -261,22 +261,38 @@ func (e *env) consoleLink(ctx context.Context, operator bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if link, err = bearerLink(ctx, d.URL, token); err != nil {
+		if link, err = d.bearerLink(ctx, token); err != nil {
 			return "", err
 		}
 	}
 	return link, nil
 }
 
-// bearerLink asks the console for a link for the person of a bearer token.
-func bearerLink(ctx context.Context, at, token string) (string, error) {
+// bearerLink asks the console for a link for the person of a bearer token. Another program may have the port of a process that was killed.
+func (d *consoleDoor) bearerLink(ctx context.Context, token string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"login/link", nil)
+	word := rand.Text()
+	proof, err := d.ask(ctx, http.MethodGet, "login/door?word="+word, "")
+	if err == nil && proof != console.Prove(d.Key, word) {
+		err = fmt.Errorf("%w: another program is at %s", errNoConsole, d.URL)
+	}
 	if err != nil {
 		return "", err
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	link, err := d.ask(ctx, http.MethodPost, "login/link", "Bearer "+token)
+	return d.URL + "?token=" + url.QueryEscape(link), err
+}
+
+// ask returns what the console answers.
+func (d *consoleDoor) ask(ctx context.Context, method, path, authorization string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, method, d.URL+path, nil)
+	if err != nil {
+		return "", err
+	}
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errNoConsole, err)
@@ -287,9 +303,9 @@ func bearerLink(ctx context.Context, at, token string) (string, error) {
 		return "", err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the console at %s: %s", at, strings.TrimSpace(string(text)))
+		return "", fmt.Errorf("the console at %s: %s", d.URL, strings.TrimSpace(string(text)))
 	}
-	return at + "?token=" + url.QueryEscape(string(text)), nil
+	return string(text), nil
 }
 
 // maxHTTPBody bounds a request's body at --http: that of the console's messages with files is the largest one.

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,6 +324,39 @@ func TestServeBesideAChat(t *testing.T) {
 	})
 	if code := stop(); code != 0 {
 		t.Errorf("exit status %d, want 0; log:\n%s", code, log)
+	}
+}
+
+// TestConsoleOfAnother has another program at the port of a service that was killed: it gets no bearer token.
+func TestConsoleOfAnother(t *testing.T) {
+	t.Parallel()
+	var got atomic.Value
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a := r.Header.Get("Authorization"); a != "" {
+			got.Store(a)
+		}
+		_, _ = io.WriteString(w, "link")
+	}))
+	defer stranger.Close()
+	keys, data := t.TempDir(), t.TempDir()
+	if err := auth.Init(keys); err != nil {
+		t.Fatal(err)
+	}
+	creds, err := auth.AddUser(keys, "", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := fmt.Sprintf(`{"url": "%s/", "key": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "pid": %d}`, stranger.URL, os.Getpid())
+	if err := os.WriteFile(filepath.Join(data, "console.json"), []byte(door), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := cli.Run(t.Context(), []string{"console", "--data", data, "--creds", creds}, strings.NewReader(""), &stdout, &stderr)
+	if code == 0 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "no console is open on this data folder") {
+		t.Errorf("exit status %d: %s%s", code, stdout.String(), stderr.String())
+	}
+	if got.Load() != nil {
+		t.Error("the other program got the bearer token")
 	}
 }
 
