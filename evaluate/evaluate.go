@@ -207,11 +207,20 @@ func Check(ctx context.Context, all []Evaluator, judge Judge, task string, texts
 			v.Action = e.Action
 		}
 		verdicts = append(verdicts, v)
-		if v.Action == Fail || v.Action == Ask {
+		if Ended(verdicts) {
 			break
 		}
 	}
 	return verdicts, nil
+}
+
+// Ended reports whether the last of the verdicts of [Check] ends what is checked: no evaluator comes behind it.
+func Ended(all []Verdict) bool {
+	if len(all) == 0 {
+		return false
+	}
+	last := all[len(all)-1]
+	return last.Action == Fail || last.Action == Ask
 }
 
 // apply applies rules, and redacts what they match if that is their action. It returns an error when ctx ends.
@@ -222,10 +231,14 @@ func (e *Evaluator) apply(ctx context.Context, texts []string, v *Verdict) error
 			if ctx.Err() != nil { // a long text takes seconds for each rule
 				return context.Cause(ctx)
 			}
-			n += len(rule.FindAllStringIndex(texts[i], -1))
-			if e.Action == Redact {
-				texts[i] = rule.ReplaceAllLiteralString(texts[i], "["+e.Name+"]")
+			if e.Action != Redact {
+				n += len(rule.FindAllStringIndex(texts[i], -1))
+				continue
 			}
+			texts[i] = rule.ReplaceAllStringFunc(texts[i], func(string) string {
+				n++
+				return "[" + e.Name + "]"
+			})
 		}
 	}
 	switch {

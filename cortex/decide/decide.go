@@ -93,6 +93,10 @@ func (d *decision) decide(ctx context.Context) error {
 	defer interrupt(nil)
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
 
+	if _, result := conversation.ResultOf(entry.Cause); !result && m.cfg.Authenticated && m.checking.isFull(conv.Requester(turn)) {
+		entry.Failure = "Too much at once: too many results of your requests are still to be checked by rules. Ask again when some are answered."
+		return nil
+	}
 	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
 	switch words := conversation.Failure(""); {
 	case errors.As(err, &words):

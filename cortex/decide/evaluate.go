@@ -3,9 +3,9 @@ package decide
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -20,7 +20,8 @@ import (
 // Evaluate has the evaluators of the policy check the result that is the cause of entry: it sets the verdicts, replaces the cause by a redacted copy, and
 // rejects what does not pass, also when that cannot be found out. What is no completed work, such as a question or why it failed, is checked by rules only,
 // as is what was rejected before: its reason may quote it. Rules come first, so that a model is not shown what they take out.
-// Evaluate does not block unless a model judges, which takes as long as a decision may, or a file has to be read. It returns an error when ctx ends.
+// A model that judges takes as long as a decision may; before that, Evaluate waits for a place to check, and for files that have to be read. It returns an
+// error when ctx ends.
 func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
 	if p, ok := entry.Cause.Payload.(*transport.Post); ok {
 		return m.evaluatePost(ctx, conv, entry, p)
@@ -38,28 +39,31 @@ func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, e
 	if r.State != a2a.TaskStateCompleted || entry.Rejected != "" {
 		judges = nil
 	}
-	all := slices.Concat(rules, judges)
-	if len(all) == 0 {
+	if len(rules)+len(judges) == 0 {
 		return nil
 	}
 	reject := func(why string) {
 		entry.Rejected = cmp.Or(entry.Rejected, shorten.Line(why, maxRejected))
 	}
 	defer func() { entry.Rejected = redacted(rules, entry.Rejected) }()
-	c := m.copyOf(ctx, conv.Tenant, entry.Cause, rules)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	leave, err := m.place(ctx, conv, turn, entry.Cause)
+	if err != nil {
+		return err
 	}
+	c := m.copyOf(ctx, conv.Tenant, entry.Cause, rules)
+	texts := c.texts()
+	entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
+	leave()
 	if c.unread != nil {
 		reject(c.unread.Error())
-		all = rules
 	}
-	texts := c.texts()
-	judge := func(ctx context.Context, task, _ string, criteria []string) (float64, string, error) {
-		return m.judge(ctx, conv, turn, entry, task, c.shown(texts), criteria)
+	if err == nil && c.unread == nil && !evaluate.Ended(entry.Verdicts) {
+		var judged []evaluate.Verdict
+		judged, err = evaluate.Check(ctx, judges, func(ctx context.Context, task, _ string, criteria []string) (float64, string, error) {
+			return m.judge(ctx, conv, turn, entry, task, c.shown(texts), criteria)
+		}, t.Text, texts)
+		entry.Verdicts = append(entry.Verdicts, judged...)
 	}
-	var err error
-	entry.Verdicts, err = evaluate.Check(ctx, all, judge, t.Text, texts)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -84,6 +88,25 @@ func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, e
 		entry.Cause = c.event
 	}
 	return nil
+}
+
+// shortResult is how many bytes are checked without a place: that takes a millisecond, and a place may take seconds to come.
+const shortResult = 4 << 10
+
+// place waits for a place to check an event by rules, which can take seconds for each megabyte: those places are half as many as the processors, by turns of
+// those who asked, since all else in the process would wait. The caller calls leave when it is checked.
+func (m *Maker) place(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, e *transport.Event) (leave func(), err error) {
+	if len(conversation.Brought(e)) == 0 {
+		if b, err := json.Marshal(e.Payload); err == nil && len(b) <= shortResult {
+			return func() {}, nil
+		}
+	}
+	who := e.From
+	if turn != nil {
+		who = conv.Requester(turn)
+	}
+	leave, _, err = m.checking.enter(ctx, who, e, m.cfg.Now())
+	return leave, err
 }
 
 // byKind returns the evaluators with rules, and those for which a model judges.

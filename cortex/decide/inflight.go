@@ -42,6 +42,7 @@ type inFlight struct {
 	most    int
 	affords func(deciding int) bool // whether the day's budget may hold one more decision
 	refuses bool                    // refuse senders above their share. Not without keys, when anybody could use up another's share: then they only wait
+	counts  bool                    // count bytes although nobody is refused here
 
 	log           *slog.Logger
 	waits, refuse rate.Sometimes // limit the rate of warnings
@@ -83,6 +84,19 @@ func newComputing(cfg *Config) *inFlight {
 	if c, ok := cfg.Decider.(llm.Computing); !ok || !c.Computes() {
 		return nil
 	}
+	return newPlaces()
+}
+
+// newChecking bounds the results that rules check at a time. They cannot be refused: while too much of a requester's waits, new requests are, see
+// [decision.decide].
+func newChecking() *inFlight {
+	f := newPlaces()
+	f.counts = true
+	return f
+}
+
+// newPlaces bounds what is computed at a time, and refuses nobody.
+func newPlaces() *inFlight {
 	return &inFlight{
 		most: max(1, runtime.GOMAXPROCS(0)/2), affords: func(int) bool { return true }, log: slog.New(slog.DiscardHandler), bySender: map[string]*share{},
 	}
@@ -93,7 +107,7 @@ func newComputing(cfg *Config) *inFlight {
 // much in flight, except for a redelivered event, which was admitted before.
 func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event, now time.Time) (leave func(), waited bool, err error) {
 	t := &flight{since: now, begun: make(chan struct{})}
-	if f.refuses {
+	if f.refuses || f.counts {
 		b, _ := json.Marshal(e.Payload) // as the transport holds it
 		t.bytes = len(b)
 	}
@@ -123,8 +137,7 @@ func (f *inFlight) add(t *flight, sender string, again bool) error {
 	defer f.mu.Unlock()
 	t.of = cmp.Or(f.bySender[sender], &share{sender: sender, last: f.begun}) // behind who waits already, however many new senders come
 	s := t.of
-	full := s.undecided >= oneShare*(maxUndecided-f.undecided) || s.bytes >= oneShare*(maxUndecidedBytes-f.bytes)
-	if f.refuses && full && !again && s.undecided > 0 {
+	if f.refuses && f.full(s) && !again && s.undecided > 0 {
 		f.refuse.Do(func() {
 			f.log.Warn("turns are refused: their sender has too many that are undecided", "sender", prompt.Clean(sender, maxAsked), "undecided", s.undecided, "bytes", s.bytes)
 		})
@@ -147,6 +160,19 @@ func (f *inFlight) add(t *flight, sender string, again bool) error {
 			"at_most", f.most, "sender", prompt.Clean(sender, maxAsked), "of_sender", s.deciding)
 	})
 	return nil
+}
+
+// full reports whether a sender has as much as they may.
+func (f *inFlight) full(s *share) bool {
+	return s.undecided >= oneShare*(maxUndecided-f.undecided) || s.bytes >= oneShare*(maxUndecidedBytes-f.bytes)
+}
+
+// isFull is full for whoever may have nothing here.
+func (f *inFlight) isFull(sender string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.bySender[sender]
+	return s != nil && f.full(s)
 }
 
 // may reports whether a sender may have one more concurrent decision.

@@ -52,6 +52,7 @@ type Maker struct {
 	interrupts *interrupts
 	inFlight   *inFlight
 	computing  *inFlight // nil: the decider waits for a model
+	checking   *inFlight // results, by rules
 	callers    callers
 	late       error // the cause with which the time limit ends a decision
 	stuck      stuck
@@ -78,7 +79,7 @@ type Denied struct {
 func New(cfg Config) *Maker {
 	return &Maker{
 		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: &interrupts{deciding: map[conversation.Key]deciding{}}, inFlight: newInFlight(&cfg), computing: newComputing(&cfg),
-		callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
+		checking: newChecking(), callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }
 

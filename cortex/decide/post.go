@@ -16,13 +16,19 @@ func (m *Maker) evaluatePost(ctx context.Context, conv *conversation.Conversatio
 	if t == nil {
 		return nil
 	}
-	rules, _ := byKind(m.evaluators(t, conv.Turn(t.Turn)))
+	turn := conv.Turn(t.Turn)
+	rules, _ := byKind(m.evaluators(t, turn))
 	if len(rules) == 0 {
 		return nil
 	}
+	leave, err := m.place(ctx, conv, turn, entry.Cause)
+	if err != nil {
+		return err
+	}
 	texts := []string{p.Text}
-	var err error
-	if entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts); ctx.Err() != nil {
+	entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
+	leave()
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	why := ""

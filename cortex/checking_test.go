@@ -1,0 +1,92 @@
+package cortex_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// slowFiles is a transport that takes an hour for the second of three chunks, which is only read when a result is checked.
+type slowFiles struct {
+	transport.Transport
+	transport.Files
+
+	mu        sync.Mutex
+	now, most int
+	begun     []string
+}
+
+func (s *slowFiles) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, error) {
+	if n == 1 {
+		s.mu.Lock()
+		s.now++
+		s.most = max(s.most, s.now)
+		s.begun = append(s.begun, o.ContextID)
+		s.mu.Unlock()
+		<-time.After(time.Hour)
+		s.mu.Lock()
+		s.now--
+		s.mu.Unlock()
+	}
+	return s.Files.Chunk(ctx, o, n)
+}
+
+func (s *slowFiles) read() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.begun)
+}
+
+// TestResultsAreCheckedByTurns has somebody get many results that take long to be checked: few are checked at a time, and another person's does not wait for all
+// of them.
+func TestResultsAreCheckedByTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		most := max(1, runtime.GOMAXPROCS(0)/2)
+		w := newWorld(t, once(toAlpha))
+		files := &slowFiles{Transport: w.bus, Files: w.bus.(transport.Files)}
+		w.restart(cortex.Config{Transport: files, Decider: once(toAlpha), Policy: rules(t, checked), TaskTimeout: 48 * time.Hour})
+		ask := func(who string, n int) {
+			w.publish(requestOf(who, n))
+			all := w.tasksOf("alpha")
+			task := all[len(all)-1]
+			ref, err := transport.PutFile(t.Context(), files.Files, "", task.ContextID, "alpha", strings.NewReader(strings.Repeat("\n", 2*transport.FileChunk+1)), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := resultEvent("r1", "alpha", task.TaskID, a2a.TaskStateCompleted, "")
+			e.ContextID = task.ContextID
+			result := e.Payload.(*a2a.Task)
+			result.ContextID, result.Status.Message.Parts = task.ContextID, a2a.ContentParts{ref.Part("list.txt", "text/plain")}
+			w.publish(e)
+		}
+		for i := range 4 * most {
+			ask("mallory", i)
+		}
+		ask("ada", 0)
+		before := len(files.read())
+		pass(4 * time.Hour)
+		if got := files.read()[before:]; !slices.Contains(got[:min(len(got), 2+most)], "ada0") {
+			t.Errorf("then checked %q, want ada0 behind one of the other's", got)
+		}
+		pass(24 * time.Hour)
+		for _, id := range []string{"ada0", fmt.Sprint("mallory", 4*most-1)} {
+			if got := answerIn(t, w.store, id); !strings.HasPrefix(got, "alpha COMPLETED") {
+				t.Errorf("%s: answer %q", id, got)
+			}
+		}
+		if files.most > most {
+			t.Errorf("%d results are checked at a time, want at most %d", files.most, most)
+		}
+	})
+}
