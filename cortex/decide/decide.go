@@ -126,7 +126,8 @@ func (d *decision) decide(ctx context.Context) error {
 			return nil
 		}
 	}
-	dctx, cancel := context.WithTimeoutCause(llm.WithRequester(dctx, conv.Requester(turn)), m.cfg.DecideTimeout, m.late)
+	dctx = llm.WithRequester(dctx, conv.Requester(turn))
+	dctx, cancel := context.WithTimeoutCause(dctx, m.cfg.DecideTimeout, m.late)
 	defer cancel()
 
 	began := m.cfg.Now()
