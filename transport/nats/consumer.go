@@ -59,7 +59,17 @@ func (b *Bus) consumer(ctx context.Context, s partitionID) (*jetstream.ConsumerI
 		return nil, err
 	}
 	info := c.CachedInfo()
-	if b.nc.ConnectedClusterName() != "" && (info.Cluster == nil || info.Cluster.Leader == "") {
+	leaderless := info.Cluster != nil && info.Cluster.Leader == ""
+	if info.Cluster == nil && b.nc.ConnectedClusterName() != "" {
+		// A server of a cluster says so before it takes part in the election. One with the name of a cluster and no others, or to which this one only leads,
+		// always does: there the stream has no copies.
+		s, err := lookUp(ctx, b.js, inboxStream)
+		if err != nil {
+			return nil, err
+		}
+		leaderless = s.CachedInfo().Config.Replicas > 1
+	}
+	if leaderless {
 		return nil, errLeaderless
 	}
 	return info, nil

@@ -585,7 +585,7 @@ func TestLeaderless(t *testing.T) {
 	nc := connect(t, srv)
 	respond(t, nc, "$JS.API.INFO", func(*natsgo.Msg) any { return jetstream.AccountInfo{API: jetstream.APIStats{Level: minLevel}} })
 	respond(t, nc, "$JS.API.STREAM.INFO.*", func(m *natsgo.Msg) any {
-		for _, config := range streams(1) {
+		for _, config := range streams(3) {
 			if strings.HasSuffix(m.Subject, "."+config.Name) {
 				return jetstream.StreamInfo{Config: config}
 			}
@@ -615,6 +615,37 @@ func TestLeaderless(t *testing.T) {
 	cluster.Store(&jetstream.ClusterInfo{Name: "cluster", Leader: "a"})
 	if n, err := b.Waiting(t.Context(), orchestratorInbox); n != 3*transport.Partitions || err != nil {
 		t.Errorf("Waiting = %d, %v, want 3 of each partition", n, err)
+	}
+}
+
+// TestClusterOfOne has events handled at a server that has the name of a cluster and is in none, as with a leftover setting: no consumer has a leader there.
+func TestClusterOfOne(t *testing.T) {
+	srv := clustered(t, server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
+	b, err := Dial(t.Context(), &Options{Server: srv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	agent := transport.Inbox("", "agent")
+	for _, topic := range []transport.Topic{orchestratorInbox, agent, orchestratorInbox, agent} { // the second ones find consumers
+		if err := b.Publish(t.Context(), topic, message(topic, "c", "here")); err != nil {
+			t.Fatal(err)
+		}
+		sub, err := b.Subscribe(t.Context(), topic, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		handled := false
+		_ = sub.Serve(ctx, func(context.Context, *transport.Event) error {
+			handled = true
+			cancel()
+			return nil
+		})
+		cancel()
+		if !handled {
+			t.Errorf("the event of %s is not handled", topic)
+		}
 	}
 }
 
