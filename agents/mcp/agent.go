@@ -57,8 +57,9 @@ type Agent struct {
 	closed  bool
 	parked  map[string]*parked // calls that wait for the user, by the paths of their tasks' records; at most maxParked
 
-	listPause time.Duration
-	told      map[string]bool // tools of which the log has said that they have changed; of Open and then Run only
+	listPause, withdrawnTime time.Duration
+
+	told map[string]bool // tools of which the log has said that they have changed; of Open and then Run only
 }
 
 // Open starts or reaches a server and lists its tools. Call [Agent.Run] to keep it running and [Agent.Close] to end it.
@@ -73,7 +74,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	}
 	a := &Agent{
 		server: s, o: *o, log: o.Logger, changes: make(chan agents.Change, 1), again: make(chan struct{}, 1), up: make(chan struct{}),
-		listPause: listPause, told: map[string]bool{},
+		listPause: listPause, withdrawnTime: withdrawnTime, told: map[string]bool{},
 	}
 	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	a.log = a.log.With("server", s.Name)

@@ -209,6 +209,14 @@ func (c *calls) progress(_ context.Context, r *sdk.ProgressNotificationClientReq
 	}
 }
 
+// asks reports whether the server waits for an answer.
+func (one *call) asks() bool {
+	c := &one.in.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return one.parked
+}
+
 // listen sets the receiver of progress.
 func (one *call) listen(tell func(string)) {
 	one.mu.Lock()

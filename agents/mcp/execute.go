@@ -28,9 +28,11 @@ import (
 const (
 	maxParked  = 64             // parked calls
 	parkedTime = 24 * time.Hour // until a parked call is canceled
-	maxRounds  = 20             // attempts at a call that a busy server postpones
-	roundPause = time.Second
-	maxUnshown = 20 // questions during a call that cannot be shown
+	// withdrawnTime is how long a parked call may go on when its server has withdrawn its question: as long as a task without a word.
+	withdrawnTime = 5 * time.Minute
+	maxRounds     = 20 // attempts at a call that a busy server postpones
+	roundPause    = time.Second
+	maxUnshown    = 20 // questions during a call that cannot be shown
 )
 
 // unknown is the error for an interrupted call that must not be repeated.

@@ -9,6 +9,9 @@ import (
 // SetListPause sets the time between two lists of the tools of a server that says again and again that they have changed. It is called before Run.
 func (a *Agent) SetListPause(d time.Duration) { a.listPause = d }
 
+// SetWithdrawnTime sets how long a call may go on when its server has withdrawn its question. It is called before the first call.
+func (a *Agent) SetWithdrawnTime(d time.Duration) { a.withdrawnTime = d }
+
 // Waiting reports whether a task's call waits for the user, and whether its server waits for the answer.
 func (a *Agent) Waiting(t *agents.Task) (parked, asked bool) {
 	a.mu.Lock()

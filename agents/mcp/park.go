@@ -35,8 +35,30 @@ func (a *Agent) park(t *agents.Task, one *call, q *live) error {
 	if a.parked == nil {
 		a.parked = map[string]*parked{}
 	}
-	a.parked[key] = &parked{one, q, owner, time.Now(), time.AfterFunc(parkedTime, func() { a.giveUp(key, errors.New("nobody has answered")) })}
+	p := &parked{one, q, owner, time.Now(), time.AfterFunc(parkedTime, func() { a.giveUp(key, errors.New("nobody has answered")) })}
+	a.parked[key] = p
+	go a.attend(key, p)
 	return nil
+}
+
+// attend gives up a parked call whose server has withdrawn its question, and which then neither ends nor asks again for a while: nobody follows it, and
+// other calls wait for it, see [calls].
+func (a *Agent) attend(key string, p *parked) {
+	<-p.question.over
+	for asks := true; asks; asks = p.call.asks() {
+		select {
+		case <-p.call.done:
+			return
+		case <-time.After(a.withdrawnTime):
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.parked[key] == p {
+		a.remove(key)
+		p.call.stop(errors.New("the server has withdrawn its question"))
+		a.log.Warn("server has withdrawn a question, and goes on for too long: the call is stopped")
+	}
 }
 
 // makeRoom takes away the calls that have ended, or else the oldest one of the owner who has most, if somebody else than the one who asks has more. It
@@ -101,7 +123,7 @@ func (a *Agent) Canceled(tenant, contextID string, id a2a.TaskID) {
 func (a *Agent) unpark(ctx context.Context, t *agents.Task, of *tool, r *record, said *sdk.ElicitResult) (*agents.Result, error) {
 	p := a.take(a.journal.File(t))
 	if p == nil {
-		r.State, r.Question, r.Failure = done, nil, "the server does not wait for this answer any more: it was lost or started again, or nobody had answered for a day, or too many questions waited, and this one made room. What the call had done until then is unknown: look whether it was done, and ask again for all of it if not"
+		r.State, r.Question, r.Failure = done, nil, "the server does not wait for this answer any more: it was lost or started again, or nobody had answered for a day, or it had gone on without the answer for too long, or too many questions waited, and this one made room. What the call had done until then is unknown: look whether it was done, and ask again for all of it if not"
 		return nil, errors.Join(errors.New(r.Failure), a.keep(t, of, r))
 	}
 	r.State, r.Question = sent, nil

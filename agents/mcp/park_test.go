@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -174,6 +175,24 @@ func TestLateAnswer(t *testing.T) {
 	s.again <- struct{}{}
 	hears(t, a, reply("2", "r2", "fish"), "asks: "+late+"\nAnd now?")
 	hears(t, a, reply("2", "r3", "soup"), "accept soup")
+}
+
+// TestWithdrawnCall has a server go on when it has withdrawn its question: the call is stopped when that takes too long, since others wait for it.
+func TestWithdrawnCall(t *testing.T) {
+	s := &asker{withdraw: make(chan struct{}), again: make(chan struct{})}
+	a := s.open(t, t.TempDir())
+	a.SetWithdrawnTime(time.Millisecond)
+	one := of("user:ada", task("1", "m1", "ask", "", map[string]any{"text": "twice"}))
+	hears(t, a, one, "asks: What?")
+	s.withdraw <- struct{}{}
+	until(t, "the call is stopped", func() bool { return s.ended.Load() == 1 })
+	if t.Failed() {
+		close(s.again) // the server would wait for it
+		return
+	}
+	hears(t, a, of("user:bob", task("2", "m2", "ask", "", map[string]any{"text": "once"})), "asks: What?")
+	hears(t, a, of("user:bob", reply("2", "r2", "soup")), "accept soup")
+	hears(t, a, of("user:ada", reply("1", "r1", "fish")), "error: ", "gone on without the answer for too long")
 }
 
 // TestQuestionNotKept has more questions than may wait that cannot be kept: the calls end, the session goes on, and no place is lost.
