@@ -121,6 +121,9 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		resp.Body = http.NoBody // the SDK takes an error of JSON-RPC in it for the server's answer to the call
 	}
+	if resp.StatusCode < http.StatusMultipleChoices {
+		resp.Body = newFrames(resp.Body)
+	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode >= http.StatusMultipleChoices:
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxReason}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -72,9 +73,6 @@ func floodTools() error {
 	return in.Err()
 }
 
-// tells reports whether the SDK passes on why a server of this kind is lost.
-func tells(name string) bool { return name != "text/event-stream" }
-
 // safe is a buffer for the log of several goroutines.
 type safe struct {
 	mu sync.Mutex
@@ -131,9 +129,10 @@ func TestToolsChangeAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A result of few bytes and much memory ends the session before it is decoded; the next call has another one.
+// A result of few bytes and much memory is not decoded. The session goes on, since it has the calls of others as well.
 func TestHeavyResult(t *testing.T) {
-	servers := map[string]*mcp.Server{"a program": program(t, asFlood+"=1")}
+	pid := filepath.Join(t.TempDir(), "pid")
+	servers := map[string]*mcp.Server{"a program": program(t, asFlood+"=1", "PID="+pid)}
 	for _, kind := range []string{"application/json", "text/event-stream"} {
 		s := newServer()
 		h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
@@ -160,16 +159,25 @@ func TestHeavyResult(t *testing.T) {
 	}
 	for name, s := range servers {
 		t.Run(name, func(t *testing.T) {
-			a := open(t, s, t.TempDir(), nil)
+			log := &safe{}
+			a := open(t, s, t.TempDir(), slog.New(slog.NewTextHandler(log, nil)))
 			heavy, light, want := task("1", "m", "upper", "heavy", nil), task("2", "m", "upper", "back", nil), "BACK"
+			var runs []byte
 			if name == "a program" {
 				heavy, light, want = task("1", "m", "heavy", "", map[string]any{}), task("2", "m", "lists", "", map[string]any{}), ""
+				runs, _ = os.ReadFile(pid)
 			}
-			if got, err := do(t, a, heavy); err == nil || tells(name) && !strings.Contains(err.Error(), "when it is decoded") {
+			if got, err := do(t, a, heavy); err == nil || !strings.Contains(err.Error(), "too large to be read") {
 				t.Errorf("got %.100q, %v", got, err)
 			}
 			if got, err := do(t, a, light); err != nil || want != "" && got != want {
 				t.Errorf("behind it: %q, %v", got, err)
+			}
+			if text := log.String(); strings.Contains(text, "server was lost") {
+				t.Errorf("the log says:\n%s", text)
+			}
+			if now, err := os.ReadFile(pid); name == "a program" && (err != nil || !bytes.Equal(now, runs)) {
+				t.Errorf("it was process %s, and is %s, %v", runs, now, err)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func environ(s *Server) []string {
 
 // transport returns a transport over the program's standard input and output.
 func (p *program) transport() sdk.Transport {
-	return &sdk.IOTransport{Reader: p.Out, Writer: input{p.In}}
+	return &sdk.IOTransport{Reader: newFrames(p.Out), Writer: input{p.In}, MaxLineLength: maxFrame + 1}
 }
 
 // input is a program's standard input; it can be closed repeatedly.
