@@ -142,6 +142,7 @@ func (a *Agent) Run(ctx context.Context) error {
 				}
 				continue
 			case <-s.ended:
+			case <-s.ending: // its calls may take long, or wait for a user, and those of others have another one meanwhile
 			}
 			a.lose(s, errors.New("it has ended"))
 			a.log.Warn("server has ended, and is started again")

@@ -163,6 +163,47 @@ func TestAddressGoesAway(t *testing.T) {
 	}
 }
 
+// A session in which a call has failed is replaced while another call goes on in it.
+func TestCallGoesOn(t *testing.T) {
+	s := newServer()
+	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
+	began, release := make(chan struct{}), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		switch {
+		case bytes.Contains(b, []byte(`"text":"broken"`)):
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		case bytes.Contains(b, []byte(`"text":"slow"`)):
+			close(began)
+			<-release
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	a := open(t, at(t, web.URL), t.TempDir(), nil)
+	slow := make(chan string, 1)
+	go func() {
+		got, err := do(t, a, task("1", "m", "upper", "slow", nil))
+		slow <- fmt.Sprint(got, err)
+	}()
+	<-began
+	if got, err := do(t, a, task("2", "m", "upper", "broken", nil)); err == nil {
+		t.Errorf("got %q", got)
+	}
+	if got, err := do(t, a, task("3", "m", "upper", "back", nil)); err != nil || got != "BACK" {
+		t.Errorf("behind it: %q, %v", got, err)
+	}
+	close(release)
+	if got := <-slow; got != "SLOW<nil>" {
+		t.Errorf("the slow one: %s", got)
+	}
+}
+
 // A response that does not end is not read into memory.
 func TestEndlessResponse(t *testing.T) {
 	const most, endless = 64 << 20, 512 << 20

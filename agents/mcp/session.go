@@ -35,7 +35,8 @@ type session struct {
 	*sdk.ClientSession
 	program *program // nil for a URL
 	ended   chan struct{}
-	lost    atomic.Bool // it ends, or a call failed with the connection; ended follows
+	ending  chan struct{} // closed when it is to end; it goes on with its calls
+	lost    atomic.Bool   // it ends, or a call failed with the connection; ended follows
 	stop    context.CancelFunc
 	once    sync.Once
 
@@ -48,7 +49,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("it did not answer within %v", connectTimeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, stop)()
-	n := &session{ended: make(chan struct{}), stop: stop, calls: calls{log: log}}
+	n := &session{ended: make(chan struct{}), ending: make(chan struct{}), stop: stop, calls: calls{log: log}}
 	var tr sdk.Transport
 	var web *exchange // nil for a program
 	if s.URL == "" {
@@ -116,6 +117,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 func (n *session) end() {
 	n.lost.Store(true)
 	n.once.Do(func() {
+		close(n.ending)
 		if n.program != nil {
 			n.program.end()
 		}
