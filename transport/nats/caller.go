@@ -41,6 +41,12 @@ const (
 	// Cards of all instances of an agent, a second and at once. Above this they are refused, since every subscriber reads each card.
 	agentCards, agentCardsBurst = 100, 2 * maxInstances
 
+	// Bytes of the dead letters that one agent makes, a second and at once: an eighth of all that are kept, and as much again in a day. More are refused,
+	// and the task waits in the agent's inbox, since each would displace one of somebody else. A letter counts for letterLeast at least, by the number of
+	// those that are kept.
+	letterBurst, letterPace = maxDeadBytes / 8, letterBurst / 86_400
+	letterLeast             = maxDeadBytes / maxDead
+
 	shedPace = 20 // answers a second that refuse messages above the limits
 	// A live event goes to all its listeners: it costs this many requests, and its bytes are counted liveCopies times. People publish few of them.
 	personLive, agentLive = 40, 10
@@ -63,6 +69,7 @@ type caller struct {
 	trusted    *rate.Limiter // those that are admitted without looking whether the task is the agent's
 	stray      *rate.Limiter // those about tasks that are not
 	cards      *rate.Limiter // cards of an agent
+	letters    *rate.Limiter // bytes of the dead letters of an agent
 	shed       *rate.Limiter // refusals of messages above the limits
 	warned     rate.Sometimes
 
@@ -105,7 +112,7 @@ func (g *gateway) caller(subject string) *caller {
 	c := &caller{
 		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, liveCost: live, warned: rate.Sometimes{Interval: time.Second},
 		taskEvents: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, trustedBurst), stray: rate.NewLimiter(agentStray, strayBurst),
-		cards:    rate.NewLimiter(agentCards, agentCardsBurst),
+		cards: rate.NewLimiter(agentCards, agentCardsBurst), letters: rate.NewLimiter(letterPace, letterBurst),
 		requests: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
 	}
 	g.callers[c.prefix] = c

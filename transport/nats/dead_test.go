@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -110,5 +112,42 @@ func TestAnswersAreNoDeadLetters(t *testing.T) {
 	}
 	if letters := dead(t, w.cortex); len(letters) != 1 || letters[0].Event.TaskID != "t1" || len(letters[0].Reason) != maxAgentReason {
 		t.Errorf("%d dead letters, want one of the task, with a short reason: %+v", len(letters), letters)
+	}
+}
+
+// TestDeadLettersOfOthersStay has an agent give up more than its share of what is kept of dead letters: it is refused, the task stays in its inbox, and
+// another agent may give up its own.
+func TestDeadLettersOfOthersStay(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "thief"))
+	giveUp := func(in *intruder) (code int) {
+		t.Helper()
+		inbox := transport.Inbox("", in.who.ID)
+		is, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, _ = in.says(t, deadSubject(inbox, is.Subject), "message", words, headerSubject, is.Subject, "Nats-Msg-Id", fmt.Sprint(is.Sequence, ".1"), headerReason, `"no"`)
+		return code
+	}
+	const size = 1 << 20
+	inbox, most := transport.Inbox("", "thief"), letterBurst/size+1
+	for n := range most {
+		task := message(inbox, "c1", strings.Repeat("x", size-1000))
+		task.TaskID = a2a.TaskID(fmt.Sprint("t", n))
+		if err := w.cortex.Publish(t.Context(), inbox, task); err != nil {
+			t.Fatal(err)
+		}
+		if code := giveUp(in); n < most-2 && code != 0 {
+			t.Fatalf("task %d is answered with %d", n, code)
+		} else if n == most-1 && code != 429 {
+			t.Fatalf("task %d, which is too much, is answered with %d", n, code)
+		}
+	}
+	if _, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1); err != nil {
+		t.Errorf("the task that could not be given up: %v", err)
+	}
+	if code := giveUp(w.intruder(t, agentCreds(t, w.dir, "", "sleeper"))); code != 0 {
+		t.Errorf("another agent is answered with %d", code)
 	}
 }

@@ -499,6 +499,9 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 	if is.Header.Get(headerTask) != "" {
 		deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
 		task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
+		if !c.letters.AllowN(time.Now(), max(task.Size(), letterLeast)) {
+			return fmt.Errorf("%w: %s has given up so much that its dead letters would displace those of others: give it up later", errTooMuch, who)
+		}
 		answer, err := g.nc.RequestMsgWithContext(ctx, deadMessage(inbox, task, stored{is.Sequence, is.Time}, oneLine(reason, maxAgentReason), max(deliveries, 0), g.bus.deadLimit()))
 		if err != nil {
 			return translate(err)
