@@ -521,3 +521,20 @@ func TestAcknowledgesItsOwn(t *testing.T) {
 		t.Errorf("what is stored has changed (-before +after):\n%s", diff)
 	}
 }
+
+// TestLooksCost has an agent acknowledge what it does not have: for each the server is asked, which costs what a question about a stream does.
+func TestLooksCost(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "thief"))
+	g := w.cortex.gateways[""]
+	c := g.caller(auth.Gateway(in.who) + jsAPI)
+	c.requests.SetLimit(0)
+	const times = 100
+	own := consumerName(transport.Inbox("", "thief"))
+	for seq := range times {
+		if err := in.Publish(fmt.Sprintf("%s%s%s.%s.1.%d.1.1.0", auth.Gateway(in.who), jsAck, inboxStream, own, seq), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "each has cost as much", func() bool { return c.requests.Tokens() <= float64(c.requests.Burst()-times*(1+infoCost)) })
+}

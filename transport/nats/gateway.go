@@ -543,6 +543,9 @@ func (g *gateway) ack(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 			return nil, forbidden(c.who, "acknowledge "+subject)
 		}
 		if filter := inboxFilter(inbox); !g.bus.nc.hasPut(seq, strings.TrimSuffix(filter, ">")) {
+			if err := g.charge(c, infoCost, 0); err != nil { // as many a second as an agent may tell of tasks
+				return nil, err
+			}
 			is, err := g.look(g.ctx, c, inboxStream, filter, seq)
 			switch {
 			case errors.Is(err, transport.ErrNotFound) || err == nil && is.Sequence != seq:
