@@ -66,12 +66,18 @@ func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.E
 // errUnstorable marks an entry that no store accepts.
 var errUnstorable = errors.New("entry cannot be stored")
 
-// unreadable makes the error of loading a conversation permanent if its log is damaged.
-func unreadable(err error) error {
-	if errors.Is(err, conversation.ErrDamaged) && !transport.IsPermanent(err) {
-		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(textDamaged))) // it can be replayed when the store is repaired
+// unreadable makes the error of loading a conversation permanent if its log is damaged. A request is refused then, as [Orchestrator.bar] does: whoever sent
+// many would displace dead letters that can be replayed when the store is repaired.
+func (o *Orchestrator) unreadable(ctx context.Context, e *transport.Event, err error) error {
+	if !errors.Is(err, conversation.ErrDamaged) || transport.IsPermanent(err) {
+		return err
 	}
-	return err
+	if _, ok := transport.Request(e); !ok {
+		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(textDamaged)))
+	}
+	o.stats.Refused.Add(1)
+	o.log.WarnContext(ctx, "message refused", "context_id", e.ContextID, "from", e.From, "err", err)
+	return o.refuse(ctx, e, textDamaged)
 }
 
 // textDamaged is the answer in a conversation that cannot be read.

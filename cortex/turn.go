@@ -65,7 +65,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	e := d.event
 	conv, err := o.load(ctx, d)
 	if err != nil {
-		return true, unreadable(err)
+		return true, o.unreadable(ctx, e, err)
 	}
 	if _, ok := e.Payload.(*transport.Deadline); ok {
 		conv.Timer = time.Time{} // it has fired
@@ -75,7 +75,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	if plan.Passive() && !conv.Fresh {
 		// Do not acknowledge an event based on a cached fold that could be stale.
 		if conv, err = o.reload(ctx, e, conv); err != nil {
-			return true, unreadable(err)
+			return true, o.unreadable(ctx, e, err)
 		}
 		plan = conv.Plan(e, now, o.cfg.Authenticated)
 	}
