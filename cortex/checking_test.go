@@ -90,3 +90,53 @@ func TestResultsAreCheckedByTurns(t *testing.T) {
 		}
 	})
 }
+
+// TestTooManyUnchecked has somebody ask on while results of theirs wait to be checked: that is refused, also where the message names its agent, and nobody
+// else is.
+func TestTooManyUnchecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		files := &slowFiles{Transport: w.bus, Files: w.bus.(transport.Files)}
+		w.restart(cortex.Config{Transport: files, Decider: once(toAlpha), Policy: rules(t, checked), Authenticated: true, TaskTimeout: 48 * time.Hour})
+		for i := range 31 {
+			w.publish(requestOf("mallory", i))
+		}
+		ref, err := transport.PutFile(t.Context(), files.Files, "", "mallory0", "alpha", strings.NewReader(strings.Repeat("\n", 2*transport.FileChunk+1)), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range w.tasksOf("alpha") {
+			e := resultEvent("r1", "alpha", task.TaskID, a2a.TaskStateCompleted, strings.Repeat("x", 1<<20))
+			e.ContextID = task.ContextID
+			result := e.Payload.(*a2a.Task)
+			result.ContextID = task.ContextID
+			if task.ContextID == "mallory0" {
+				result.Status.Message.Parts = append(result.Status.Message.Parts, ref.Part("list.txt", "text/plain"))
+			}
+			w.publish(e)
+		}
+		direct := func(who string, n int) {
+			e := requestOf(who, n)
+			to := transport.Direct{Agent: "alpha"}
+			if err := to.Address(e.Payload.(*a2a.Message)); err != nil {
+				t.Fatal(err)
+			}
+			w.publish(e)
+		}
+		w.publish(requestOf("mallory", 100))
+		direct("mallory", 101)
+		w.publish(requestOf("ada", 100))
+		direct("ada", 101)
+		pass(time.Second)
+		for _, id := range []string{"mallory100", "mallory101"} {
+			if got := answerIn(t, w.store, id); !strings.HasPrefix(got, "Too much at once: too many results") {
+				t.Errorf("%s: answer %q", id, got)
+			}
+		}
+		for _, id := range []string{"ada100", "ada101"} {
+			if got := answerIn(t, w.store, id); got != "" {
+				t.Errorf("%s: answer %q, want none: alpha has it", id, got)
+			}
+		}
+	})
+}

@@ -57,16 +57,22 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
 		return ctx.Err()
 	}
+	if turn.Direct == nil {
+		if ok, err := d.goOn(ctx); ok {
+			return err
+		}
+		if d.adopt(ctx, lost) {
+			m.log.InfoContext(ctx, "decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
+			return nil
+		}
+	}
+	if _, result := conversation.ResultOf(entry.Cause); !result && m.cfg.Authenticated && m.checking.isFull(conv.Requester(turn)) {
+		entry.Failure = "Too much at once: too many results of your requests are still to be checked by rules. Ask again when some are answered."
+		return nil
+	}
 	if turn.Direct != nil {
 		d.direct(ctx)
 		return ctx.Err()
-	}
-	if ok, err := d.goOn(ctx); ok {
-		return err
-	}
-	if d.adopt(ctx, lost) {
-		m.log.InfoContext(ctx, "decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
-		return nil
 	}
 	return d.decide(ctx)
 }
@@ -93,10 +99,6 @@ func (d *decision) decide(ctx context.Context) error {
 	defer interrupt(nil)
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
 
-	if _, result := conversation.ResultOf(entry.Cause); !result && m.cfg.Authenticated && m.checking.isFull(conv.Requester(turn)) {
-		entry.Failure = "Too much at once: too many results of your requests are still to be checked by rules. Ask again when some are answered."
-		return nil
-	}
 	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
 	switch words := conversation.Failure(""); {
 	case errors.As(err, &words):
