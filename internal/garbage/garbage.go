@@ -4,6 +4,7 @@ package garbage
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -53,6 +54,10 @@ func Gather(ctx context.Context) {
 		if a > all {
 			share = (c - collecting) / (a - all)
 		}
+		if bound.exceeds(inUse + read[3].Value.Uint64()) {
+			settle()
+			inUse = live()
+		}
 		if bound.follow(inUse+read[3].Value.Uint64(), share) {
 			debug.SetMemoryLimit(bound.bytes)
 		}
@@ -65,6 +70,21 @@ func Gather(ctx context.Context) {
 	}
 }
 
+// settle collects until what nobody uses any more no longer counts as in use. A block that the NATS server has read is let go of by one collection, and is in a
+// pool until the third: while a large store is read, most of what counts as in use is such blocks, and a limit that follows them lets more of them come.
+func settle() {
+	for range 3 {
+		runtime.GC()
+	}
+}
+
+// live returns how many bytes the last collection found in use.
+func live() uint64 {
+	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(read)
+	return read[0].Value.Uint64()
+}
+
 // percent returns the GOGC value for this many bytes in use.
 func percent(inUse uint64) int { return int(min(max(100*room/max(inUse, 1), byItself), most)) }
 
@@ -74,12 +94,15 @@ type limit struct {
 	tight, loose int // ticks in a row
 }
 
+// exceeds reports whether the limit would have to be raised at once for the bytes in use.
+func (l *limit) exceeds(inUse uint64) bool { return 2*int64(inUse) > l.bytes } //nolint:gosec // memory
+
 // follow updates the limit from the bytes in use and the share of CPU time spent on collections since the last call; a negative share is unknown,
 // as during a long collection. It reports whether the limit has changed. What is in use can double at once: that is no cache, and thousands of
 // conversations that begin need it now.
 func (l *limit) follow(inUse uint64, share float64) bool {
-	if need := 2 * int64(inUse); need > l.bytes { //nolint:gosec // memory
-		*l = limit{bytes: need}
+	if l.exceeds(inUse) {
+		*l = limit{bytes: 2 * int64(inUse)} //nolint:gosec // memory
 		return true
 	}
 	l.loose++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
 )
 
@@ -88,4 +89,53 @@ func TestMemoryIsBounded(t *testing.T) {
 	if got := debug.SetMemoryLimit(-1); got != before {
 		t.Errorf("the limit is %d bytes afterwards, want %d as before", got, before)
 	}
+}
+
+// TestPoolsAreNoUse has a buffer come into a pool as it is let go of, as the NATS server does with what it has read: it counts as in use, until settled.
+func TestPoolsAreNoUse(t *testing.T) {
+	const size = 64 << 20
+	var pool sync.Pool
+	put := make(chan struct{})
+	before := live()
+	func() {
+		block := &struct{ buf []byte }{make([]byte, size)}
+		runtime.AddCleanup(block, func(buf []byte) {
+			pool.Put(&buf)
+			close(put)
+		}, block.buf)
+	}()
+	runtime.GC()
+	<-put
+	if got := live(); got < before+size/2 {
+		t.Errorf("%d bytes are in use, %d before the buffer", got, before)
+	}
+	settle()
+	if got := live(); got >= before+size/2 {
+		t.Errorf("%d bytes are in use afterwards, %d before", got, before)
+	}
+	runtime.KeepAlive(&pool)
+}
+
+// TestLimitIsRaisedForWhatIsInUse checks that what is in use is found out before the limit is raised for it.
+func TestLimitIsRaisedForWhatIsInUse(t *testing.T) {
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	held := make([]byte, leastLimit)
+	runtime.GC()
+	var was, is runtime.MemStats
+	runtime.ReadMemStats(&was)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	before := debug.SetMemoryLimit(-1)
+	go func() { Gather(ctx); close(ended) }()
+	for l := debug.SetMemoryLimit(-1); l == before || l < 2*leastLimit; l = debug.SetMemoryLimit(-1) {
+		runtime.Gosched()
+	}
+	runtime.ReadMemStats(&is)
+	cancel()
+	<-ended
+	if n := is.NumForcedGC - was.NumForcedGC; n < 3 {
+		t.Errorf("the limit is raised after %d collections", n)
+	}
+	runtime.KeepAlive(held)
 }
