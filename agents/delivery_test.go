@@ -453,6 +453,40 @@ func TestCanceledTakesTime(t *testing.T) {
 	wait("t1")
 }
 
+// TestCanceledAsItAsks cancels a task at the moment at which it asks: its executor is told, since it may keep what waits for the answer.
+func TestCanceledAsItAsks(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	began := make(chan struct{})
+	x := slowlyTold{func(ctx context.Context, _ *agents.Task) (*agents.Result, error) {
+		close(began)
+		<-ctx.Done()
+		return agents.InputRequired("which?"), nil
+	}, make(chan struct{}), make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- agents.Serve(ctx, bus, card(), x, nil) }()
+	defer func() {
+		stop()
+		<-served
+	}()
+	defer close(x.on)
+	if err := bus.Publish(t.Context(), transport.Inbox("", "agent_x"), task("t1", "hello", nil)); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	if err := bus.Publish(t.Context(), transport.Control("", "agent_x"), &transport.Event{
+		ID: "cancel", Time: time.Now().Add(time.Hour), From: transport.Cortex, ContextID: "ctx", Payload: &transport.Cancel{TaskID: "t1"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-x.told:
+	case <-time.After(time.Minute):
+		t.Error("it is not told")
+	}
+}
+
 // TestCancelOfNextAttempt cancels a task whose next attempt waits for the end of one that has run out of time: it does not begin.
 func TestCancelOfNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

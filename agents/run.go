@@ -210,6 +210,9 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok 
 	switch {
 	case errors.Is(cause, ErrCanceled):
 		out.state, out.parts = a2a.TaskStateCanceled, words(cause.Error())
+		if x, is := a.x.(Canceler); is && err == nil && ended.state == a2a.TaskStateInputRequired { // it had asked just before
+			x.Canceled(t.Tenant, t.ContextID, t.ID)
+		}
 	case errors.As(err, new(*rejectedError)):
 		out.state, out.parts = a2a.TaskStateRejected, words(errorText(err))
 	case errors.Is(cause, context.DeadlineExceeded) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):

@@ -257,7 +257,7 @@ func (a *Agent) await(ctx context.Context) (*session, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-patience.C:
-			return nil, fmt.Errorf("the server %s is away: %w", a.server.Name, away)
+			return nil, fmt.Errorf("the server %s is away: %w", a.server.Name, cmp.Or(away, errors.New("it is connected again")))
 		}
 	}
 }

@@ -186,6 +186,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 			}
 			if round == 0 && !isRefused(err) {
 				select { // the call was not started, or may be repeated: try once more with a new session
+				case <-s.ending:
 				case <-s.ended:
 				case <-ctx.Done():
 				}

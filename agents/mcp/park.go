@@ -51,6 +51,9 @@ func (a *Agent) attend(key string, p *parked) {
 			return
 		case <-time.After(a.withdrawnTime):
 		}
+		if !a.isParked(key, p) { // it was answered
+			return
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,6 +62,12 @@ func (a *Agent) attend(key string, p *parked) {
 		p.call.stop(errors.New("the server has withdrawn its question"))
 		a.log.Warn("server has withdrawn a question, and goes on for too long: the call is stopped")
 	}
+}
+
+func (a *Agent) isParked(key string, p *parked) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.parked[key] == p
 }
 
 // makeRoom takes away the calls that have ended, or else the oldest one of the owner who has most, if somebody else than the one who asks has more. It
@@ -122,6 +131,14 @@ func (a *Agent) Canceled(tenant, contextID string, id a2a.TaskID) {
 // unpark passes the answer to the server and continues with the call.
 func (a *Agent) unpark(ctx context.Context, t *agents.Task, of *tool, r *record, said *sdk.ElicitResult) (*agents.Result, error) {
 	p := a.take(a.journal.File(t))
+	if p != nil && p.call.in.lost.Load() { // a session that ends sends no answers any more
+		select {
+		case <-p.call.done: // its result is there
+		default:
+			p.call.stop(errors.New("its session ends"))
+			p = nil
+		}
+	}
 	if p == nil {
 		r.State, r.Question, r.Failure = done, nil, "the server does not wait for this answer any more: it was lost or started again, or nobody had answered for a day, or it had gone on without the answer for too long, or too many questions waited, and this one made room. What the call had done until then is unknown: look whether it was done, and ask again for all of it if not"
 		return nil, errors.Join(errors.New(r.Failure), a.keep(t, of, r))

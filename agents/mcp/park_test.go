@@ -1,8 +1,10 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -36,6 +38,7 @@ type asker struct {
 	withdraw chan struct{} // once for each question that it does not wait for any more
 	again    chan struct{} // once for each that it asks then
 	ended    atomic.Int32  // calls
+	refuse   string        // the text of calls for which it has no time
 }
 
 // open returns the server's agent.
@@ -82,7 +85,16 @@ func (s *asker) open(t *testing.T, dir string) *mcp.Agent {
 		}
 		return text(said), nil, nil
 	})
-	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if s.refuse != "" && bytes.Contains(b, fmt.Appendf(nil, `"text":%q`, s.refuse)) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
 	t.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()
@@ -175,6 +187,17 @@ func TestLateAnswer(t *testing.T) {
 	s.again <- struct{}{}
 	hears(t, a, reply("2", "r2", "fish"), "asks: "+late+"\nAnd now?")
 	hears(t, a, reply("2", "r3", "soup"), "accept soup")
+}
+
+// TestAnswerInAnEndingSession has a call fail while another one waits for its user, so that the session ends: the answer, which cannot reach the server any
+// more, is told so.
+func TestAnswerInAnEndingSession(t *testing.T) {
+	s := &asker{withdraw: make(chan struct{}), refuse: "refused"}
+	a := s.open(t, t.TempDir())
+	hears(t, a, task("1", "m1", "ask", "", map[string]any{"text": "once"}), "asks: What?")
+	hears(t, a, task("2", "m2", "ask", "", map[string]any{"text": "refused"}), "error: ")
+	hears(t, a, reply("1", "r1", "fish"), "error: ", "does not wait for this answer any more")
+	s.withdraw <- struct{}{} // the server ends its call
 }
 
 // TestWithdrawnCall has a server go on when it has withdrawn its question: the call is stopped when that takes too long, since others wait for it.

@@ -90,6 +90,7 @@ func (a *Agent) Call(ctx context.Context, t *agents.Task, name string, arguments
 				return "", fmt.Errorf("the call was not made: %s", a.server.hide(plainURL(err).Error()))
 			}
 			select { // try once more with a new session
+			case <-s.ending:
 			case <-s.ended:
 			case <-ctx.Done():
 				return "", context.Cause(ctx)

@@ -107,7 +107,7 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q *request
-	err := b.inTurn(r.Context(), r, body, func() (err error) {
+	err := b.inTurn(r.Context(), r.RemoteAddr, body, func() (err error) {
 		q, err = readRequest(body)
 		return err
 	})
@@ -124,10 +124,7 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 		defer give()
 		var result any
 		if err == nil {
-			err = b.inTurn(ctx, r, q.Params, func() (err error) {
-				result, err = b.call(ctx, method, q.Params, r.RemoteAddr, b.base(r))
-				return err
-			})
+			result, err = b.call(ctx, method, q.Params, r.RemoteAddr, b.base(r))
 		}
 		if q.ID == nil { // a notification gets no response
 			w.WriteHeader(http.StatusNoContent)
@@ -142,9 +139,9 @@ func (b *bridge) serveRPC(w http.ResponseWriter, r *http.Request) {
 }
 
 // inTurn calls what decodes a text of a client. Large ones of a machine are decoded one after the other, see [httpserver.NewTurns].
-func (b *bridge) inTurn(ctx context.Context, r *http.Request, text []byte, decode func() error) error {
+func (b *bridge) inTurn(ctx context.Context, address string, text []byte, decode func() error) error {
 	if len(text) > httpserver.LargeBody {
-		from := kit.Host(r.RemoteAddr)
+		from := kit.Host(address)
 		if !b.turns.Take(ctx, from, 1) {
 			return newError(codeFull, "too many large requests are under way: try again in a moment")
 		}

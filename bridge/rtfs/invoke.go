@@ -58,7 +58,7 @@ func (b *bridge) serveCall(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(b.times.answer + 10*time.Second))
 	i := &invocation{b: b, begun: time.Now()}
 	var m *client.Message
-	err := b.inTurn(ctx, r, body, func() (err error) {
+	err := b.inTurn(ctx, r.RemoteAddr, body, func() (err error) {
 		m, err = i.messageOf(r, body)
 		return err
 	})

@@ -53,7 +53,7 @@ func (b *bridge) call(ctx context.Context, method string, params json.RawMessage
 	case "heartbeat":
 		return b.heartbeat(ctx, params)
 	case "discover":
-		return b.discover(params, base)
+		return b.discover(ctx, params, from, base)
 	case "deregister", "unregister":
 		return b.deregister(ctx, params)
 	case "health", "health_check":
@@ -68,7 +68,7 @@ func (b *bridge) register(ctx context.Context, params json.RawMessage, from stri
 		Endpoint string          `json:"endpoint_url"`
 		TTL      *int64          `json:"ttl_seconds"`
 	}
-	if err := decode(params, &p); err != nil {
+	if err := b.inTurn(ctx, from, params, func() error { return decode(params, &p) }); err != nil {
 		return nil, err
 	}
 	switch {
@@ -81,7 +81,11 @@ func (b *bridge) register(ctx context.Context, params json.RawMessage, from stri
 	if err != nil {
 		return nil, err
 	}
-	l, err := b.leaseOf(p.Card, p.Endpoint, ttl, from)
+	var l *lease
+	err = b.inTurn(ctx, from, p.Card, func() (err error) {
+		l, err = b.leaseOf(p.Card, p.Endpoint, ttl, from)
+		return err
+	})
 	if err == nil {
 		err = b.leases.put(ctx, l)
 	}
@@ -156,9 +160,13 @@ func (b *bridge) deregister(ctx context.Context, params json.RawMessage) (any, e
 }
 
 // discover finds agents that have registered, and Cortex's other agents. Of two with the same id the first has registered.
-func (b *bridge) discover(params json.RawMessage, base string) (any, error) {
+func (b *bridge) discover(ctx context.Context, params json.RawMessage, from, base string) (any, error) {
 	begun := time.Now()
-	q, err := readQuery(params)
+	var q *query
+	err := b.inTurn(ctx, from, params, func() (err error) {
+		q, err = readQuery(params)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // decision is one decision in the making.
@@ -66,7 +67,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 			return nil
 		}
 	}
-	if _, result := conversation.ResultOf(entry.Cause); !result && m.cfg.Authenticated && m.checking.isFull(conv.Requester(turn)) {
+	if _, request := transport.Request(entry.Cause); request && m.cfg.Authenticated && m.checking.isFull(conv.Requester(turn)) {
 		entry.Failure = "Too much at once: too many results of your requests are still to be checked by rules. Ask again when some are answered."
 		return nil
 	}

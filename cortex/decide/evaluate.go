@@ -50,10 +50,14 @@ func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, e
 	if err != nil {
 		return err
 	}
-	c := m.copyOf(ctx, conv.Tenant, entry.Cause, rules)
-	texts := c.texts()
-	entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
-	leave()
+	var c *copied
+	var texts []string
+	func() {
+		defer leave() // also behind a panic
+		c = m.copyOf(ctx, conv.Tenant, entry.Cause, rules)
+		texts = c.texts()
+		entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
+	}()
 	if c.unread != nil {
 		reject(c.unread.Error())
 	}

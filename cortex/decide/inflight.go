@@ -88,7 +88,7 @@ func newComputing(cfg *Config) *inFlight {
 }
 
 // newChecking bounds the results that rules check at a time. They cannot be refused: while too much of a requester's waits, new requests are, see
-// [decision.decide].
+// [Maker.Decide].
 func newChecking() *inFlight {
 	f := newPlaces()
 	f.counts = true
@@ -167,12 +167,12 @@ func (f *inFlight) full(s *share) bool {
 	return s.undecided >= oneShare*(maxUndecided-f.undecided) || s.bytes >= oneShare*(maxUndecidedBytes-f.bytes)
 }
 
-// isFull is full for whoever may have nothing here.
+// isFull is full for whoever may have nothing here. Nobody is refused here, so the bounds may be passed: then it is who has more than their part.
 func (f *inFlight) isFull(sender string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.bySender[sender]
-	return s != nil && f.full(s)
+	s, n := f.bySender[sender], len(f.bySender)
+	return s != nil && f.full(s) && (s.undecided*n >= f.undecided || s.bytes*n >= f.bytes)
 }
 
 // may reports whether a sender may have one more concurrent decision.

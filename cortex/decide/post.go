@@ -26,8 +26,10 @@ func (m *Maker) evaluatePost(ctx context.Context, conv *conversation.Conversatio
 		return err
 	}
 	texts := []string{p.Text}
-	entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
-	leave()
+	func() {
+		defer leave() // also behind a panic
+		entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
+	}()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -56,7 +56,8 @@ func Gather(ctx context.Context) {
 		}
 		if bound.exceeds(inUse + read[3].Value.Uint64()) {
 			settle()
-			inUse = live()
+			metrics.Read(read)
+			inUse, c, a = read[0].Value.Uint64(), read[1].Value.Float64(), read[2].Value.Float64()
 		}
 		if bound.follow(inUse+read[3].Value.Uint64(), share) {
 			debug.SetMemoryLimit(bound.bytes)
@@ -78,13 +79,6 @@ func settle() {
 	}
 }
 
-// live returns how many bytes the last collection found in use.
-func live() uint64 {
-	read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(read)
-	return read[0].Value.Uint64()
-}
-
 // percent returns the GOGC value for this many bytes in use.
 func percent(inUse uint64) int { return int(min(max(100*room/max(inUse, 1), byItself), most)) }
 
@@ -102,7 +96,7 @@ func (l *limit) exceeds(inUse uint64) bool { return 2*int64(inUse) > l.bytes } /
 // conversations that begin need it now.
 func (l *limit) follow(inUse uint64, share float64) bool {
 	if l.exceeds(inUse) {
-		*l = limit{bytes: 2 * int64(inUse)} //nolint:gosec // memory
+		*l = limit{bytes: 5 * int64(inUse) / 2} //nolint:gosec // memory; with room, since what exceeds it again is settled again
 		return true
 	}
 	l.loose++

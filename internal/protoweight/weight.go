@@ -25,6 +25,9 @@ const (
 // large is the size, in bytes, up to which a message is decoded at once.
 const large = 64 << 10
 
+// turns holds one for each large message that is being decoded.
+var turns = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+
 // maxDepth is as deep as protobuf decodes.
 const maxDepth = 10_000
 
@@ -33,13 +36,13 @@ type codec struct {
 	encoding.CodecV2
 	most    int
 	refusal error
-	turns   chan struct{} // holds one for each large message that is being decoded
+	turns   chan struct{} // of the process; a test has its own
 }
 
 // NewCodec returns the codec of messages, which refuses with an error those that would take more than most bytes, before it decodes them. Of large
 // ones, those that arrive together are decoded two at a time, or as many as there are processors: what is decoded takes far more memory, and all else waits behind it.
 func NewCodec(most int, refusal error) encoding.CodecV2 {
-	return &codec{encoding.GetCodecV2("proto"), most, refusal, make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
+	return &codec{encoding.GetCodecV2("proto"), most, refusal, turns}
 }
 
 // ErrHeavy is an error for NewCodec.

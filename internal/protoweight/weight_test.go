@@ -58,6 +58,7 @@ func TestLargeTakeTurns(t *testing.T) {
 			go func() { over <- is.Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &structpb.Value{}) }()
 			return over
 		}
+		is.turns = make(chan struct{}, 2) // within the bubble
 		for range cap(is.turns) {
 			is.turns <- struct{}{}
 		}

@@ -515,6 +515,12 @@ func TestAcknowledgesItsOwn(t *testing.T) {
 		_, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
 		return errors.Is(err, transport.ErrNotFound)
 	})
+	w.cortex.nc.mu.Lock()
+	clear(w.cortex.nc.put) // as in another process
+	w.cortex.nc.mu.Unlock()
+	if m, err := in.Request(auth.Gateway(in.who)+acks[0], []byte("+ACK"), patience); err != nil || len(m.Data) > 0 || len(m.Header) > 0 {
+		t.Errorf("an acknowledgement that is said once more is answered with %v, %v", m, err)
+	}
 	after := w.state(t)
 	delete(after, "consumer "+own)
 	if diff := cmp.Diff(before, after); diff != "" {

@@ -492,14 +492,21 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	said := fmt.Appendf(nil, `{"stream":%q,"seq":%d}`, deadStream, seq)
+	said, done := fmt.Appendf(nil, `{"stream":%q,"seq":%d}`, deadStream, seq), false
 	var ack struct {
 		Error *jetstream.APIError `json:"error"`
 	}
 	if is.Header.Get(headerTask) != "" {
 		deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
 		task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
-		if !c.letters.AllowN(time.Now(), max(task.Size(), letterLeast)) {
+		now := time.Now()
+		paid := c.letters.ReserveN(now, max(task.Size(), letterLeast))
+		defer func() {
+			if !done {
+				paid.CancelAt(now)
+			}
+		}()
+		if !paid.OK() || paid.DelayFrom(now) > 0 {
 			return fmt.Errorf("%w: %s has given up so much that its dead letters would displace those of others: give it up later", errTooMuch, who)
 		}
 		answer, err := g.nc.RequestMsgWithContext(ctx, deadMessage(inbox, task, stored{is.Sequence, is.Time}, oneLine(reason, maxAgentReason), max(deliveries, 0), g.bus.deadLimit()))
@@ -514,6 +521,7 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 		if err := g.bus.eraseMessage(ctx, inboxStream, seq); err != nil && !errors.Is(err, transport.ErrNotFound) {
 			return err // a repeated request makes the same dead letter, for a while
 		}
+		done = true
 	}
 	if m.Reply == "" {
 		return nil
@@ -549,7 +557,10 @@ func (g *gateway) ack(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 			is, err := g.look(g.ctx, c, inboxStream, filter, seq)
 			switch {
 			case errors.Is(err, transport.ErrNotFound) || err == nil && is.Sequence != seq:
-				return nil, nil // it was acknowledged before, or is another's
+				if m.Reply == "" {
+					return nil, nil
+				}
+				return nil, g.nc.Publish(m.Reply, nil) // it was acknowledged before, or is another's
 			case err != nil:
 				return nil, err
 			}

@@ -206,18 +206,36 @@ func (m *memory) lose(name string, was stood, is *stood, cut []cutFile) {
 	if is.last <= was.last {
 		is.cut = was.cut // what it cannot cut off, it reads again
 	}
-	what := ""
+	said := false
 	for _, c := range cut {
-		if of, s := blockOf(c.path); of == account && s == stream {
-			what = fmt.Sprintf("the file %s was damaged while the server ran, which cannot read on behind %d bytes and has cut it off: what was there is gone", filepath.Base(c.path), c.size)
+		if of, s := blockOf(c.path); of != account || s != stream {
+			continue
+		}
+		said = true
+		what := fmt.Sprintf("the file %s was damaged while the server ran, which cannot read on behind %d bytes and has cut it off: what was there is gone", filepath.Base(c.path), c.size)
+		if what != is.cut {
+			is.cut, is.told = what, true
+			m.tell(account, stream, what, is)
 		}
 	}
-	switch is.told = what != "" && what != is.cut; {
-	case is.told:
-		is.cut = what
-	case what == "" && is.last < was.last && !was.told: // it says that it cuts off a file, if it does, before it has less
-		what = fmt.Sprintf("messages up to %d are gone behind %d: a file was damaged while the server ran, which has cut it off there", was.last, is.last)
-	default:
+	if !said && is.last < was.last && !was.told { // it says that it cuts off a file, if it does, before it has less
+		m.tell(account, stream, fmt.Sprintf("messages up to %d are gone behind %d: a file was damaged while the server ran, which has cut it off there", was.last, is.last), is)
+	}
+}
+
+// mostAlike is how often the same is told of a stream: a file that the server can never cut off is told of again and again.
+const mostAlike = 8
+
+// tell records and logs a loss. The caller holds m.mu.
+func (m *memory) tell(account, stream, what string, is *stood) {
+	lost := storecheck.Finding{Account: account, Stream: stream, What: what, Level: storecheck.Lost}
+	alike := 0
+	for _, f := range m.keeps.Found {
+		if f.Account == account && f.Stream == stream && f.What == what {
+			alike++
+		}
+	}
+	if alike >= mostAlike {
 		return
 	}
 	level := slog.LevelError
@@ -225,7 +243,7 @@ func (m *memory) lose(name string, was stood, is *stood, cut []cutFile) {
 		level = slog.LevelWarn
 	}
 	m.log.Log(context.Background(), level, "messages of a stream are lost while the server runs", "stream", stream, "what", what, "messages", is.messages)
-	m.find(append(slices.Clone(m.keeps.Found), storecheck.Finding{Account: account, Stream: stream, What: what, Level: storecheck.Lost}))
+	m.find(append(slices.Clone(m.keeps.Found), lost))
 }
 
 // blockOf returns the account and the stream of a file .../jetstream/ACCOUNT/streams/STREAM/msgs/FILE.
