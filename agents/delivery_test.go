@@ -401,24 +401,31 @@ func (s slowlyTold) Canceled(string, string, a2a.TaskID) {
 	<-s.on
 }
 
+// serve has s work on tasks until the test ends.
+func (s slowlyTold) serve(t *testing.T) *memory.Bus {
+	t.Helper()
+	bus := memory.New(nil)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- agents.Serve(ctx, bus, card(), s, nil) }()
+	t.Cleanup(func() {
+		close(s.on)
+		stop()
+		<-served
+		_ = bus.Close()
+	})
+	return bus
+}
+
 // TestCanceledTakesTime has an agent that is told of a canceled task take its time, as for a slow disk: others of its tasks go on, and a later attempt at the
 // canceled one begins behind it. It has no bubble: who waits for a mutex would stop its time.
 func TestCanceledTakesTime(t *testing.T) {
-	bus := memory.New(nil)
-	defer bus.Close()
 	began := make(chan a2a.TaskID, 4)
 	x := slowlyTold{func(_ context.Context, t *agents.Task) (*agents.Result, error) {
 		began <- t.ID
 		return agents.Text("done"), nil
 	}, make(chan struct{}), make(chan struct{})}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error)
-	go func() { served <- agents.Serve(ctx, bus, card(), x, nil) }()
-	defer func() {
-		stop()
-		<-served
-	}()
-	defer close(x.on)
+	bus := x.serve(t)
 	say := func(to transport.Topic, e *transport.Event) {
 		t.Helper()
 		if err := bus.Publish(t.Context(), to, e); err != nil {
@@ -455,22 +462,13 @@ func TestCanceledTakesTime(t *testing.T) {
 
 // TestCanceledAsItAsks cancels a task at the moment at which it asks: its executor is told, since it may keep what waits for the answer.
 func TestCanceledAsItAsks(t *testing.T) {
-	bus := memory.New(nil)
-	defer bus.Close()
 	began := make(chan struct{})
 	x := slowlyTold{func(ctx context.Context, _ *agents.Task) (*agents.Result, error) {
 		close(began)
 		<-ctx.Done()
 		return agents.InputRequired("which?"), nil
 	}, make(chan struct{}), make(chan struct{})}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error)
-	go func() { served <- agents.Serve(ctx, bus, card(), x, nil) }()
-	defer func() {
-		stop()
-		<-served
-	}()
-	defer close(x.on)
+	bus := x.serve(t)
 	if err := bus.Publish(t.Context(), transport.Inbox("", "agent_x"), task("t1", "hello", nil)); err != nil {
 		t.Fatal(err)
 	}
