@@ -197,7 +197,7 @@ func TestAnswerInAnEndingSession(t *testing.T) {
 	hears(t, a, task("1", "m1", "ask", "", map[string]any{"text": "once"}), "asks: What?")
 	hears(t, a, task("2", "m2", "ask", "", map[string]any{"text": "refused"}), "error: ")
 	hears(t, a, reply("1", "r1", "fish"), "error: ", "does not wait for this answer any more")
-	s.withdraw <- struct{}{} // the server ends its call
+	close(s.withdraw) // the server ends its call, if it has not when the session ended
 }
 
 // TestWithdrawnCall has a server go on when it has withdrawn its question: the call is stopped when that takes too long, since others wait for it.
