@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,7 +56,7 @@ func MarkStore(data string, log *slog.Logger) {
 	case werr == nil && before == mark:
 		return
 	case werr == nil && before == "", werr != nil && !errors.Is(werr, fs.ErrNotExist):
-		log.Warn("the file that says which store the data folder had was damaged: it is written again", "file", markFile(data), "err", werr,
+		log.Warn("the file that says which store the data folder had was damaged: it is written again", "file", markFile(data), "err", cmp.Or(werr, errors.New("it is empty")),
 			"do", "see whether the store is the one that was there")
 	case werr == nil:
 		log.Warn("the store in the data folder is another one than the last time", "store", Store(data), "was", before, "is", mark)

@@ -37,7 +37,7 @@ func TestMarkStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	mark()
-	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "was damaged: it is written again") {
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "was damaged: it is written again") || !strings.Contains(got, "it is empty") {
 		t.Errorf("the log has %s, want that the mark was damaged", got)
 	}
 	log.Reset()

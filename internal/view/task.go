@@ -156,19 +156,21 @@ func LastTasks(ctx context.Context, r *Reader, most int, whole bool) (list []Tas
 	return list[:min(len(list), most)], more, damaged, err
 }
 
-// Whole reads brief tasks again, with their whole texts and results, without those that are forgotten by now. It keeps one conversation at a time.
+// Whole reads brief tasks again, with their whole texts and results, without those that are forgotten or damaged by now. It keeps one conversation at a
+// time.
 func Whole(ctx context.Context, r *Reader, brief []Task) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
 		var read []Task // of one conversation
 		for i, b := range brief {
 			if i == 0 || b.ContextID != brief[i-1].ContextID {
 				read = nil
-				conv, err := storage.Load(ctx, r.Store, r.Tenant, b.ContextID)
-				if err != nil {
+				switch conv, err := storage.Load(ctx, r.Store, r.Tenant, b.ContextID); {
+				case err == nil:
+					read = Remembered(conv)
+				case !errors.Is(err, conversation.ErrDamaged):
 					yield(Task{}, err)
 					return
 				}
-				read = Remembered(conv)
 			}
 			at := slices.IndexFunc(read, func(t Task) bool { return t.TaskID == b.TaskID })
 			if at >= 0 && !yield(read[at], nil) {
