@@ -25,6 +25,8 @@ const (
 	awayPoll     = 100 * time.Millisecond
 	// listPause is the time between two lists of the tools of a server that says again and again that they have changed.
 	listPause = time.Second
+	// lostPause is the time until there is another session with a server that could be reached.
+	lostPause = 500 * time.Millisecond
 )
 
 // Options configures an Agent.
@@ -147,11 +149,21 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.lose(s, errors.New("it has ended"))
 			a.log.Warn("server has ended, and is started again")
 			a.tell(agents.Change{Draining: true})
-			s.end()
+			if s.program != nil {
+				s.end()
+			} else {
+				go s.end() // it waits for the calls that go on in it
+			}
 		}
 		ran := time.Since(began)
 		for n := 0; a.current() == nil; n++ {
-			if rest.For(ctx, restarts.Pause(ran)) != nil {
+			pause := lostPause
+			if n > 0 || a.server.URL == "" {
+				pause = restarts.Pause(ran)
+			} else { // a call can end a session of a server that goes on: the pauses grow while it cannot be reached
+				restarts = process.NewRestarts()
+			}
+			if rest.For(ctx, pause) != nil {
 				return nil
 			}
 			ran = 0

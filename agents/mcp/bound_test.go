@@ -163,7 +163,7 @@ func TestAddressGoesAway(t *testing.T) {
 	}
 }
 
-// A session in which a call has failed is replaced while another call goes on in it.
+// A session in which a call has failed is replaced while another call goes on in it, however often that happens.
 func TestCallGoesOn(t *testing.T) {
 	s := newServer()
 	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
@@ -173,7 +173,7 @@ func TestCallGoesOn(t *testing.T) {
 		r.Body = io.NopCloser(bytes.NewReader(b))
 		switch {
 		case bytes.Contains(b, []byte(`"text":"broken"`)):
-			w.WriteHeader(http.StatusInternalServerError)
+			w.WriteHeader(http.StatusBadGateway)
 			return
 		case bytes.Contains(b, []byte(`"text":"slow"`)):
 			close(began)
@@ -192,11 +192,13 @@ func TestCallGoesOn(t *testing.T) {
 		slow <- fmt.Sprint(got, err)
 	}()
 	<-began
-	if got, err := do(t, a, task("2", "m", "upper", "broken", nil)); err == nil {
-		t.Errorf("got %q", got)
-	}
-	if got, err := do(t, a, task("3", "m", "upper", "back", nil)); err != nil || got != "BACK" {
-		t.Errorf("behind it: %q, %v", got, err)
+	for i := range 10 { // with pauses that grow, the last ones would find no server
+		if got, err := do(t, a, task(fmt.Sprint("a", i), "m", "upper", "broken", nil)); err == nil {
+			t.Errorf("got %q", got)
+		}
+		if got, err := do(t, a, task(fmt.Sprint("b", i), "m", "upper", "back", nil)); err != nil || got != "BACK" {
+			t.Fatalf("behind it: %q, %v", got, err)
+		}
 	}
 	close(release)
 	if got := <-slow; got != "SLOW<nil>" {

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
 
@@ -81,6 +84,8 @@ type exchange struct {
 	moved atomic.Pointer[url.URL]      // where it has redirected to; nil if it has not
 	stray atomic.Pointer[refusedError] // that it wants to be asked elsewhere; nil if it does not
 	next  http.RoundTripper
+
+	inResponse bool // calls are answered in the response to them, not in a stream beside it
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -121,6 +126,9 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		resp.Body = http.NoBody // the SDK takes an error of JSON-RPC in it for the server's answer to the call
 	}
+	if p != nil && x.inResponse && isCallsOwn(resp.StatusCode) {
+		resp = asError(r, resp)
+	}
 	if resp.StatusCode < http.StatusMultipleChoices {
 		resp.Body = newFrames(resp.Body)
 	}
@@ -133,6 +141,63 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody}
 	}
 	return resp, nil
+}
+
+// isCallsOwn reports whether a status is about one call: it is refused, or takes too long. With 404 the session may have expired, with 401 and 403 the login, with
+// 502 and 503 the server is away.
+func isCallsOwn(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway, http.StatusServiceUnavailable:
+		return false
+	}
+	return status >= http.StatusBadRequest
+}
+
+// asError returns the response to a call that failed by its status as an error of JSON-RPC. By the status the SDK would end the connection, or the session would be
+// given up, and with that the calls and the open questions of all others. If the session has expired, a ping finds that soon.
+func asError(r *http.Request, resp *http.Response) *http.Response {
+	id, ok := callIn(r)
+	if !ok {
+		return resp
+	}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	_ = resp.Body.Close()
+	var said struct{ Error *jsonrpc.Error }
+	if json.Unmarshal(b, &said) != nil || said.Error == nil {
+		said.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server's answer is " + printable(resp.Status)}
+		if resp.StatusCode >= http.StatusInternalServerError {
+			said.Error.Message += ": what was asked of it may be done all the same"
+		}
+	}
+	b, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: said.Error})
+	if err != nil {
+		b = nil // the SDK ends the connection
+	}
+	resp.StatusCode, resp.Status = http.StatusOK, http.StatusText(http.StatusOK)
+	resp.Header = http.Header{"Content-Type": {"application/json"}}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+	return resp
+}
+
+// callIn returns the id of the call in a request.
+func callIn(r *http.Request) (id jsonrpc.ID, ok bool) {
+	if r.GetBody == nil {
+		return id, false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return id, false
+	}
+	defer func() { _ = body.Close() }()
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return id, false
+	}
+	m, err := jsonrpc.DecodeMessage(b)
+	if call, is := m.(*jsonrpc.Request); err == nil && is && call.IsCall() {
+		return call.ID, true
+	}
+	return id, false
 }
 
 // expired reports whether the session of a call, which got a 404, has expired: then a ping in it gets one, too. A server may say the same of something

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,11 +35,12 @@ func of(owner string, t *agents.Task) *agents.Task {
 
 // asker is a server that waits in its call for the answer to a question.
 type asker struct {
-	before   func()        // is called before it asks
-	withdraw chan struct{} // once for each question that it does not wait for any more
-	again    chan struct{} // once for each that it asks then
-	ended    atomic.Int32  // calls
-	refuse   string        // the text of calls for which it has no time
+	before   func()            // is called before it asks
+	withdraw chan struct{}     // once for each question that it does not wait for any more
+	again    chan struct{}     // once for each that it asks then
+	ended    atomic.Int32      // calls
+	refuse   string            // the text of calls for which it has no time
+	statuses map[string]string // what it says to others, by status and body
 }
 
 // open returns the server's agent.
@@ -92,6 +94,14 @@ func (s *asker) open(t *testing.T, dir string) *mcp.Agent {
 		if s.refuse != "" && bytes.Contains(b, fmt.Appendf(nil, `"text":%q`, s.refuse)) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
+		}
+		for text, body := range s.statuses {
+			if bytes.Contains(b, fmt.Appendf(nil, `"text":%q`, text)) {
+				status, _ := strconv.Atoi(text)
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, body)
+				return
+			}
 		}
 		h.ServeHTTP(w, r)
 	}))
@@ -161,6 +171,24 @@ func TestManyQuestions(t *testing.T) {
 		a.Canceled("", "c", ada(i).ID)
 	}
 	until(t, "all calls end", func() bool { return s.ended.Load() == maxParked+9 })
+}
+
+// TestStatuses has calls fail by the status of their responses: each fails alone, and a question that is open in the same session can be answered.
+func TestStatuses(t *testing.T) {
+	s := &asker{statuses: map[string]string{
+		"400": "what?", "413": "<html>too large</html>", "429": "", "500": `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no soup"}}`, "504": "",
+	}}
+	a := s.open(t, t.TempDir())
+	hears(t, a, task("open", "m", "ask", "", map[string]any{"text": "x"}), "asks: What?")
+	for text, want := range map[string]string{"400": "400 Bad Request", "413": "413 Request Entity Too Large", "429": "429 Too Many Requests", "500": "no soup", "504": "may be done all the same"} {
+		hears(t, a, task(text, "m"+text, "ask", "", map[string]any{"text": text}), "error: ", want)
+	}
+	select {
+	case c := <-a.Changes():
+		t.Errorf("it says %+v", c)
+	default:
+	}
+	hears(t, a, reply("open", "r", "soup"), "accept soup")
 }
 
 // TestLateAnswer answers questions for which the server has not waited: it is told, beside the result or the next question.

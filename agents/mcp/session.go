@@ -185,6 +185,7 @@ func (n *session) tools(ctx context.Context, keep func(*sdk.Tool) bool) (more bo
 func newHTTPClient(s *Server) *http.Client {
 	home, _ := url.Parse(s.URL) // check has parsed it
 	x := newExchange(home, &headers{of: s, home: home, next: httpclient.NewTransport(0)})
+	x.inResponse = !s.SSE
 	return &http.Client{
 		Transport: x,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
