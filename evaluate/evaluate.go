@@ -271,9 +271,15 @@ type Slot struct {
 // are checked beside the JSON, in which a new line is written as a letter.
 func Strings(value any, put func(text string)) []Slot {
 	var all []Slot
+	addStrings(&all, value, put)
+	return all
+}
+
+// addStrings adds the strings in a value to all: copies of what each level has would take the square of the depth.
+func addStrings(all *[]Slot, value any, put func(text string)) {
 	add := func(text string, set func(string)) {
 		if text != "" {
-			all = append(all, Slot{text, set})
+			*all = append(*all, Slot{text, set})
 		}
 	}
 	switch value := value.(type) {
@@ -281,12 +287,12 @@ func Strings(value any, put func(text string)) []Slot {
 		add(value, put)
 	case []any:
 		for i := range value {
-			all = append(all, Strings(value[i], func(text string) { value[i] = text })...)
+			addStrings(all, value[i], func(text string) { value[i] = text })
 		}
 	case map[string]any:
 		keys := slices.Sorted(maps.Keys(value))
 		for _, k := range keys {
-			all = append(all, Strings(value[k], func(text string) { value[k] = text })...)
+			addStrings(all, value[k], func(text string) { value[k] = text })
 		}
 		for _, k := range keys {
 			add(k, func(text string) {
@@ -296,7 +302,6 @@ func Strings(value any, put func(text string)) []Slot {
 			})
 		}
 	}
-	return all
 }
 
 // Words says what a verdict that stops a result means.
