@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -128,5 +129,28 @@ func TestStrings(t *testing.T) {
 	evaluate.Strings("x", func(text string) { value = text })[0].Set("y")
 	if value != "y" {
 		t.Errorf("got %v", value)
+	}
+}
+
+// TestNestedStrings lists the strings of deeply nested data: what is allocated does not grow with the depth of each.
+func TestNestedStrings(t *testing.T) {
+	const depth, strings = 500, 100_000
+	inner := make([]any, strings)
+	for i := range inner {
+		inner[i] = "a"
+	}
+	var root any = inner
+	for range depth {
+		root = []any{root}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	all := evaluate.Strings(root, func(string) {})
+	runtime.ReadMemStats(&after)
+	if len(all) != strings {
+		t.Errorf("got %d strings", len(all))
+	}
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 200 {
+		t.Errorf("%d MB were allocated", got)
 	}
 }
