@@ -118,6 +118,18 @@ func Open(ctx context.Context, chain []*Endpoint, limit time.Duration, meter mid
 		client = middleware.Fallback(clients, log)
 	}
 	return client, &llm.DeciderOptions{
-		MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow, Images: images, ReasonFirst: chain[0].ReasonFirst,
+		MaxTokens: chain[0].MaxTokens, Window: chain[0].window(), Images: images, ReasonFirst: chain[0].ReasonFirst,
 	}, closeAll, nil
+}
+
+// leastWindow is the number of tokens that a prompt may have, however few a minute may have.
+const leastWindow = 8192
+
+// window returns the context window, or what a minute may have if that is less: a prompt that takes more would keep everybody waiting. 0: unknown.
+func (ep *Endpoint) window() int {
+	if ep.TokensPerMinute <= 0 {
+		return ep.ContextWindow
+	}
+	most := max(ep.TokensPerMinute, leastWindow)
+	return min(most, cmp.Or(ep.ContextWindow, most))
 }

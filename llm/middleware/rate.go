@@ -25,7 +25,7 @@ const (
 // see [llm.WithRequester], and in the order of arrival. The amount of a whole minute may be used at once; it is replenished evenly.
 //
 // The tokens of a call are estimated before it, and corrected when its usage is known. A call that needs more tokens than r allows in a minute waits
-// for a whole minute's, and later calls wait for the excess.
+// for a whole minute's, and later calls wait for the excess, unless it fails before any answer.
 //
 // When the endpoint answers with [llm.ErrRateLimited] and how long to wait, the other calls wait, too, for at most 30 s, even if r has no bounds.
 //
@@ -51,10 +51,14 @@ func (l *limited) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 			return
 		}
 		var usage llm.Usage
-		written := 0
+		written, failed := 0, false
 		defer func() {
 			used := usage.Tokens()
-			if used <= 0 { // unknown: estimate from what was received
+			switch {
+			case used > 0:
+			case failed && written == 0: // most likely it has cost nothing, and keeps nobody else waiting for more than a minute
+				used = min(read, taken)
+			default: // unknown: estimate from what was received
 				used = read + written/bytesPerToken
 			}
 			l.gate.settle(taken, used)
@@ -65,7 +69,7 @@ func (l *limited) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 				usage = chunk.Usage
 			}
 			if err != nil {
-				usage = llm.UsageOf(err)
+				usage, failed = llm.UsageOf(err), true
 				if e, ok := errors.AsType[*llm.Error](err); ok && errors.Is(err, llm.ErrRateLimited) {
 					l.gate.hold(e.RetryAfter) // for all calls
 				}

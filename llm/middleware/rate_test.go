@@ -153,6 +153,25 @@ func TestRateLimitWithoutUsage(t *testing.T) {
 	}
 }
 
+// A call that fails at once, without a text, keeps others waiting for a minute at most, however large it is.
+func TestRateLimitOfCallsThatAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, _ := calling(func(n int) llmtest.Answer {
+			if n == 0 {
+				return llmtest.Answer{Err: &llm.Error{Kind: llm.ErrTooLong}}
+			}
+			return llmtest.Answer{Text: "a", Usage: llm.Usage{Input: 1, Output: 1}}
+		})
+		c := middleware.RateLimit(client, middleware.Rate{Tokens: 1000})
+		if g := ask(t, t.Context(), c, sized(8000)); !errors.Is(g.Err, llm.ErrTooLong) {
+			t.Errorf("the large one: %v", g.Err)
+		}
+		if got := took(t, c, sized(1000)); got != time.Minute {
+			t.Errorf("the next one waited %v", got)
+		}
+	})
+}
+
 func TestRateLimitKnowsTheUsageOfErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := middleware.RateLimit(llmtest.Script(llmtest.Fail(&llm.Error{Kind: llm.ErrLength, Usage: llm.Usage{Output: 200}}), llmtest.Text("")), middleware.Rate{Tokens: 600})
