@@ -3,6 +3,8 @@ package rockbot
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/bridge/rockbot/rockbottest"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -415,5 +418,57 @@ func TestPace(t *testing.T) {
 		if m := w.response(p, task, 1); m.Text() != "Cortex has heard it" || len(p.Responses(task)) != 1 {
 			t.Errorf("the answer is %v", m.Body)
 		}
+	}
+}
+
+// TestShares has eight callers fill all places of tasks, as with slow ones: one after another keeps less, and somebody else's task is let in.
+func TestShares(t *testing.T) {
+	as := &asks{open: map[string]*ask{}}
+	n := 0
+	admit := func(source string) bool {
+		n++
+		return as.admit(&ask{Source: source, Task: fmt.Sprint(n), As: "Cortex"})
+	}
+	for range maxOwnAsks {
+		for i := range 8 {
+			admit(fmt.Sprint("slow ", i))
+		}
+	}
+	for range 3 {
+		if !admit("another") {
+			t.Fatalf("eight callers have all %d places", len(as.open))
+		}
+	}
+	alone := 0
+	for as.open = map[string]*ask{}; admit("alone"); alone++ {
+	}
+	if alone != maxOwnAsks {
+		t.Errorf("a caller alone has %d places, want %d", alone, maxOwnAsks)
+	}
+}
+
+// TestLargeTask has a task that comes with much beside it: that is not kept until its answer is there, of which there may be many.
+func TestLargeTask(t *testing.T) {
+	w := newWorld(t)
+	b, err := newBridge(w.site(), &w.o, w.times)
+	must(t, err)
+	freed := make(chan struct{})
+	asking, _ := func() (*client.Client, *client.Message) {
+		d := &amqp.Delivery{Headers: amqp.Table{"rb-traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, Body: make([]byte, maxBody)}
+		runtime.AddCleanup(&d.Body[0], func(struct{}) { close(freed) }, struct{}{})
+		return b.asks.message(d, &ask{Source: "a", Rounds: []round{{Turn: "t"}}}, &request{Message: say("user", "hello")})
+	}()
+	w.Until("the message is not kept", func() bool {
+		runtime.GC()
+		select {
+		case <-freed:
+			return true
+		default:
+			return false
+		}
+	})
+	e := &transport.Event{}
+	if asking.OnSend(e); e.Traceparent == "" {
+		t.Error("its trace is lost")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/locks"
@@ -132,7 +133,7 @@ func (as *asks) end(ctx context.Context, d *amqp.Delivery, q *ask, why string) {
 	}
 }
 
-// admit reports whether there is room for a task.
+// admit reports whether there is room for a task. A caller has at most three times as many as are free, so that there is room for others.
 func (as *asks) admit(q *ask) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -142,7 +143,7 @@ func (as *asks) admit(q *ask) bool {
 			theirs++
 		}
 	}
-	if len(as.open) >= maxAsks || theirs >= maxOwnAsks {
+	if len(as.open) >= maxAsks || theirs >= maxOwnAsks || kit.Sated(theirs, len(as.open), maxAsks) {
 		return false
 	}
 	as.open[q.key()] = q
@@ -209,10 +210,9 @@ func (as *asks) message(d *amqp.Delivery, q *ask, r *request) (*client.Client, *
 		m.To = &transport.Direct{Agent: q.Agent, Skill: q.Skill}
 	}
 	asking := *as.b.at.Client
-	asking.OnSend = func(e *transport.Event) {
-		e.Traceparent, e.Tracestate = header(d, "rb-traceparent"), header(d, "rb-tracestate")
-		e.Traceparent, e.Tracestate = e.Trace() // if it is one
-	}
+	said := transport.Event{Traceparent: header(d, "rb-traceparent"), Tracestate: header(d, "rb-tracestate")}
+	parent, state := said.Trace() // if it is one
+	asking.OnSend = func(e *transport.Event) { e.Traceparent, e.Tracestate = parent, state } // d would be kept until the answer comes
 	return &asking, m
 }
 

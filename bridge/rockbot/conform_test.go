@@ -91,9 +91,11 @@ type proxy struct {
 	// conns are nil while it is cut.
 	conns   map[net.Conn]bool
 	refused int // connections while it was cut
-	// said are frames that are given to the clients as if RabbitMQ had sent them; nil: all bytes are passed on as they come.
+	last    net.Conn
+	// said are frames that are given to the last connection as if RabbitMQ had sent them; nil: all bytes are passed on as they come.
 	said chan []byte
 	hold sync.Mutex // nothing is passed on while somebody else has it
+	deaf sync.Mutex // nothing is taken from the last connection while somebody else has it
 }
 
 func newProxy(t *testing.T, to string, said chan []byte) *proxy {
@@ -115,14 +117,14 @@ func newProxy(t *testing.T, to string, said chan []byte) *proxy {
 				p.mu.Unlock()
 				continue
 			}
-			p.conns[in], p.conns[out] = true, true
+			p.conns[in], p.conns[out], p.last = true, true, in
 			p.mu.Unlock()
 			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
 				passing.Go(func() {
 					if p.said != nil && pair[0] == in {
 						p.frames(in, out)
 					}
-					_, _ = io.Copy(&held{p, pair[0]}, pair[1])
+					_, _ = io.Copy(&held{p, pair[0], pair[1]}, pair[1])
 					pair[0].Close()
 				})
 			}
@@ -138,15 +140,27 @@ func newProxy(t *testing.T, to string, said chan []byte) *proxy {
 
 // held is a way that can be frozen.
 type held struct {
-	p  *proxy
-	to io.Writer
+	p    *proxy
+	to   io.Writer
+	from net.Conn
 }
 
 func (h *held) Write(b []byte) (int, error) {
 	h.p.hold.Lock()
 	//lint:ignore SA2001 it waits until nobody has it
 	h.p.hold.Unlock()
+	if h.p.isLast(h.from) {
+		h.p.deaf.Lock()
+		//lint:ignore SA2001 likewise
+		h.p.deaf.Unlock()
+	}
 	return h.to.Write(b)
+}
+
+func (p *proxy) isLast(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last == c
 }
 
 // finish has clients read the end of what RabbitMQ says, and take nothing from them.
@@ -183,10 +197,13 @@ func (p *proxy) frames(to, from net.Conn) {
 	}()
 	for {
 		var frame []byte
-		ok := true
+		ok, said := true, p.said
+		if !p.isLast(to) {
+			said = nil
+		}
 		select {
 		case frame, ok = <-read:
-		case frame = <-p.said:
+		case frame = <-said:
 		}
 		if !ok {
 			return
@@ -204,7 +221,8 @@ func method(id byte, arguments string) []byte {
 	return []byte("\x01\x00\x00\x00\x00\x00" + string(rune(len(body))) + body + "\xce")
 }
 
-// TestBlocked has RabbitMQ take no messages for a while, as when it lacks memory: that is said, and a task that waits is done then.
+// TestBlocked has RabbitMQ take no messages for a while, as when it lacks memory: that is said, and a task that waits is done then. It reads nothing meanwhile from
+// a connection that publishes, and is told all the same what becomes of what it has given: that is what takes its memory.
 func TestBlocked(t *testing.T) {
 	w := newWorld(t)
 	at := strings.TrimSuffix(strings.TrimPrefix(w.o.url, "amqp://guest:guest@"), "/")
@@ -213,6 +231,9 @@ func TestBlocked(t *testing.T) {
 	w.serve()
 	agent := w.agent(&rockbottest.Program{Name: "Echo", Skills: []string{"echo"}})
 	p.said <- method(60, "\x0alow on ram")
+	p.deaf.Lock()
+	hear := sync.OnceFunc(p.deaf.Unlock)
+	defer hear()
 	w.Until("it is told", func() bool {
 		return w.Waits() != nil && contains(w.Waits().Error(), "takes no messages now: low on ram")
 	})
@@ -226,6 +247,13 @@ func TestBlocked(t *testing.T) {
 		}
 		return false
 	})
+	ch := w.channel()
+	must(t, ch.PublishWithContext(t.Context(), exchange, taskTopic+w.o.name, false, false, amqp.Publishing{Type: typeRequest, Body: []byte("none")}))
+	w.Until("it is told that a message is refused", func() bool {
+		q, err := ch.QueueDeclarePassive("cortex."+w.o.name+".dlq", true, false, false, false, nil)
+		return err == nil && q.Messages == 1
+	})
+	hear()
 	p.said <- method(61, "")
 	if said := w.Answer(turn); said != "ping" {
 		t.Errorf("the answer is %q", said)

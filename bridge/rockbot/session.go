@@ -30,10 +30,12 @@ var (
 	errLost = errors.New("the connection to RabbitMQ has ended")
 )
 
-// session is one connection.
+// session is one connection, and another one for what is published: while RabbitMQ lacks memory it reads nothing from a connection that publishes, so that it would
+// never learn by the same one what is acknowledged, whose memory it lacks.
 type session struct {
 	conn    *amqp.Connection
-	raw     net.Conn // below conn
+	out     *amqp.Connection // of pub
+	raw     []net.Conn       // below both
 	pub     *amqp.Channel
 	slots   chan struct{} // holds a value for each message whose confirmation is waited for
 	returns chan amqp.Return
@@ -53,26 +55,11 @@ type session struct {
 
 // dial connects, with TLS if the URL says so.
 func dial(ctx context.Context, address string) (*session, error) {
-	var raw net.Conn
-	conn, err := amqp.DialConfig(address, amqp.Config{
-		Heartbeat: heartbeat, Properties: amqp.Table{"product": "Cortex", "connection_name": "cortex"},
-		Dial: func(network, address string) (net.Conn, error) {
-			c, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, network, address)
-			if raw = c; err == nil {
-				err = c.SetDeadline(time.Now().Add(dialTime)) // for the handshake; the library takes it away
-			}
-			return c, err
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
 	s := &session{
-		conn: conn, raw: raw, slots: make(chan struct{}, atOnce), returns: make(chan amqp.Return, atOnce), ended: make(chan struct{}), returned: map[string]bool{},
+		slots: make(chan struct{}, atOnce), returns: make(chan amqp.Return, atOnce), ended: make(chan struct{}), returned: map[string]bool{},
 	}
 	s.free = make(chan struct{})
 	close(s.free)
-	s.blocks = conn.NotifyBlocked(make(chan amqp.Blocking, 1))
 	var once sync.Once
 	s.end = func(err error) {
 		once.Do(func() {
@@ -80,8 +67,32 @@ func dial(ctx context.Context, address string) (*session, error) {
 			close(s.ended)
 		})
 	}
-	s.watch(conn.NotifyClose(make(chan *amqp.Error, 1)))
+	for _, is := range []**amqp.Connection{&s.conn, &s.out} {
+		conn, err := s.connect(ctx, address)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		*is = conn
+		s.watch(conn.NotifyClose(make(chan *amqp.Error, 1)))
+	}
+	s.blocks = s.out.NotifyBlocked(make(chan amqp.Blocking, 1))
 	return s, nil
+}
+
+// connect makes a connection.
+func (s *session) connect(ctx context.Context, address string) (*amqp.Connection, error) {
+	return amqp.DialConfig(address, amqp.Config{
+		Heartbeat: heartbeat, Properties: amqp.Table{"product": "Cortex", "connection_name": "cortex"},
+		Dial: func(network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, network, address)
+			if err == nil {
+				s.raw = append(s.raw, c)
+				err = c.SetDeadline(time.Now().Add(dialTime)) // for the handshake; the library takes it away
+			}
+			return c, err
+		},
+	})
 }
 
 // watch ends the session when the connection or one of its channels ends.
@@ -171,17 +182,23 @@ func (s *session) why() error {
 
 // hurry ends writes that do not end, as while RabbitMQ is frozen. The library waits for them, also when it closes a connection of which nothing is heard.
 func (s *session) hurry() {
-	_ = s.raw.SetDeadline(time.Now().Add(closeTime)) // it may be closed
+	for _, c := range s.raw {
+		_ = c.SetDeadline(time.Now().Add(closeTime)) // it may be closed
+	}
 }
 
 func (s *session) close() {
-	_ = s.conn.CloseDeadline(time.Now().Add(closeTime)) // it has ended, or is given up
+	for _, conn := range []*amqp.Connection{s.conn, s.out} {
+		if conn != nil {
+			_ = conn.CloseDeadline(time.Now().Add(closeTime)) // it has ended, or is given up
+		}
+	}
 	s.end(errLost)
 }
 
-// channel opens a channel that ends the session when it ends.
+// channel opens a channel for what is published, that ends the session when it ends.
 func (s *session) channel() (*amqp.Channel, error) {
-	ch, err := s.conn.Channel()
+	ch, err := s.out.Channel()
 	if err != nil {
 		return nil, err
 	}
