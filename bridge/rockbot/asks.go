@@ -211,7 +211,7 @@ func (as *asks) message(d *amqp.Delivery, q *ask, r *request) (*client.Client, *
 	}
 	asking := *as.b.at.Client
 	said := transport.Event{Traceparent: header(d, "rb-traceparent"), Tracestate: header(d, "rb-tracestate")}
-	parent, state := said.Trace() // if it is one
+	parent, state := said.Trace()                                                            // if it is one
 	asking.OnSend = func(e *transport.Event) { e.Traceparent, e.Tracestate = parent, state } // d would be kept until the answer comes
 	return &asking, m
 }
