@@ -24,7 +24,7 @@ import (
 // maxFaces bounds how many agents RockBot is shown.
 const maxFaces = 512
 
-// inPrefetch is how many tasks of one agent are taken from RabbitMQ at a time. Each may have as many bytes as RabbitMQ allows.
+// inPrefetch is how many tasks of one agent are taken from RabbitMQ at a time. Of each at most maxBody bytes are kept.
 const inPrefetch = 4
 
 // goodbyeTime is for all farewells.

@@ -3,6 +3,7 @@ package rockbot
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +103,40 @@ func TestManyReasons(t *testing.T) {
 	gs.hear(&amqp.Delivery{Body: []byte(`{"agentName":"user"}`)})
 	if !contains(w.Log.String(), "kept for people") {
 		t.Error("it is not told that an agent is left out")
+	}
+}
+
+// TestLargeMessages has messages come that are too large to be read while nobody reads them: little of each is kept, and they are refused in their order.
+func TestLargeMessages(t *testing.T) {
+	in := make(chan amqp.Delivery, 2)
+	freed := make(chan struct{})
+	func() {
+		large := amqp.Delivery{MessageId: "large", Body: make([]byte, 4*maxBody)}
+		runtime.AddCleanup(&large.Body[0], func(struct{}) { close(freed) }, struct{}{})
+		in <- large
+		in <- amqp.Delivery{MessageId: "small", Body: []byte("{}")}
+		close(in)
+	}()
+	out := small(in, 2)
+	for end := time.After(time.Minute); ; {
+		runtime.GC()
+		select {
+		case <-freed:
+		case <-end:
+			t.Fatal("the large message is kept")
+		case <-time.After(10 * time.Millisecond):
+			continue
+		}
+		break
+	}
+	large := <-out
+	if err := read(large.Body, &request{}); large.MessageId != "large" || err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("%s is read as %v", large.MessageId, err)
+	}
+	if is := <-out; is.MessageId != "small" || string(is.Body) != "{}" {
+		t.Errorf("%s has %q", is.MessageId, is.Body)
+	}
+	if _, ok := <-out; ok {
+		t.Error("there is more")
 	}
 }

@@ -1,6 +1,7 @@
 package rockbot
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -371,6 +372,7 @@ func (s *session) consume(ctx context.Context, q *queue, hear func(*amqp.Deliver
 		return fmt.Errorf("queue %s: %w", name, err)
 	}
 	s.watch(ch.NotifyClose(make(chan *amqp.Error, 1)))
+	in = small(in, q.prefetch)
 	s.wg.Go(func() {
 		for {
 			select {
@@ -388,6 +390,22 @@ func (s *session) consume(ctx context.Context, q *queue, hear func(*amqp.Deliver
 		}
 	})
 	return nil
+}
+
+// small passes on what comes, n at most of which are not acknowledged. Of a message that is too large to be read it keeps the beginning, before anything waits:
+// RabbitMQ allows so many bytes that few messages would take all memory.
+func small(in <-chan amqp.Delivery, n int) <-chan amqp.Delivery {
+	out := make(chan amqp.Delivery, n)
+	go func() {
+		defer close(out)
+		for d := range in {
+			if len(d.Body) > maxBody {
+				d.Body = bytes.Clone(d.Body[:maxBody+1])
+			}
+			out <- d
+		}
+	}()
+	return out
 }
 
 // header returns a text among the headers of a message. RockBot reads long strings only.

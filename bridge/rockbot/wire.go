@@ -174,7 +174,7 @@ func (s *state) UnmarshalJSON(b []byte) error {
 func read(body []byte, to any, required ...string) error {
 	switch {
 	case len(body) > maxBody:
-		return fmt.Errorf("the message has %d bytes, at most %d are allowed", len(body), maxBody)
+		return fmt.Errorf("the message has more than %d bytes: no more are allowed", maxBody) // its end may be cut off
 	case nesting.Depth(body) > maxDepth || nesting.Weight(body) > maxHeavy:
 		return errors.New("the message is nested too deep, or has too many values")
 	}
