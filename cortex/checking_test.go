@@ -21,6 +21,7 @@ import (
 type slowFiles struct {
 	transport.Transport
 	transport.Files
+	panics string // the conversation for whose files it panics
 
 	mu        sync.Mutex
 	now, most int
@@ -34,6 +35,9 @@ func (s *slowFiles) Chunk(ctx context.Context, o transport.Object, n int) ([]byt
 		s.most = max(s.most, s.now)
 		s.begun = append(s.begun, o.ContextID)
 		s.mu.Unlock()
+		if o.ContextID == s.panics {
+			panic("cannot bear " + o.ContextID)
+		}
 		<-time.After(time.Hour)
 		s.mu.Lock()
 		s.now--
@@ -48,6 +52,23 @@ func (s *slowFiles) read() []string {
 	return slices.Clone(s.begun)
 }
 
+// resultWithFile has a person ask alpha, whose result takes an hour to be checked.
+func (w *world) resultWithFile(files *slowFiles, who string, n int) {
+	w.t.Helper()
+	w.publish(requestOf(who, n))
+	all := w.tasksOf("alpha")
+	task := all[len(all)-1]
+	ref, err := transport.PutFile(w.t.Context(), files.Files, "", task.ContextID, "alpha", strings.NewReader(strings.Repeat("\n", 2*transport.FileChunk+1)), 1<<20)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e := resultEvent("r1", "alpha", task.TaskID, a2a.TaskStateCompleted, "")
+	e.ContextID = task.ContextID
+	result := e.Payload.(*a2a.Task)
+	result.ContextID, result.Status.Message.Parts = task.ContextID, a2a.ContentParts{ref.Part("list.txt", "text/plain")}
+	w.publish(e)
+}
+
 // TestResultsAreCheckedByTurns has somebody get many results that take long to be checked: few are checked at a time, and another person's does not wait for all
 // of them.
 func TestResultsAreCheckedByTurns(t *testing.T) {
@@ -56,24 +77,15 @@ func TestResultsAreCheckedByTurns(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
 		files := &slowFiles{Transport: w.bus, Files: w.bus.(transport.Files)}
 		w.restart(cortex.Config{Transport: files, Decider: once(toAlpha), Policy: rules(t, checked), TaskTimeout: 48 * time.Hour})
-		ask := func(who string, n int) {
-			w.publish(requestOf(who, n))
-			all := w.tasksOf("alpha")
-			task := all[len(all)-1]
-			ref, err := transport.PutFile(t.Context(), files.Files, "", task.ContextID, "alpha", strings.NewReader(strings.Repeat("\n", 2*transport.FileChunk+1)), 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e := resultEvent("r1", "alpha", task.TaskID, a2a.TaskStateCompleted, "")
-			e.ContextID = task.ContextID
-			result := e.Payload.(*a2a.Task)
-			result.ContextID, result.Status.Message.Parts = task.ContextID, a2a.ContentParts{ref.Part("list.txt", "text/plain")}
-			w.publish(e)
-		}
 		for i := range 4 * most {
-			ask("mallory", i)
+			w.resultWithFile(files, "mallory", i)
 		}
-		ask("ada", 0)
+		w.resultWithFile(files, "ada", 0)
+		for _, id := range []string{"ada0", fmt.Sprint("mallory", most)} {
+			if fold, err := w.orch.Fold(id); fold == nil {
+				t.Errorf("%s: what waits holds its conversation, %v", id, err)
+			}
+		}
 		before := len(files.read())
 		pass(4 * time.Hour)
 		if got := files.read()[before:]; !slices.Contains(got[:min(len(got), 2+most)], "ada0") {
@@ -87,6 +99,25 @@ func TestResultsAreCheckedByTurns(t *testing.T) {
 		}
 		if files.most > most {
 			t.Errorf("%d results are checked at a time, want at most %d", files.most, most)
+		}
+	})
+}
+
+// TestPanicLeavesItsPlace has the check of a result panic as often as the event is tried: others are checked, and its turn is told.
+func TestPanicLeavesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		files := &slowFiles{Transport: w.bus, Files: w.bus.(transport.Files), panics: "mallory0"}
+		w.restart(cortex.Config{Transport: files, Decider: once(toAlpha), Policy: rules(t, checked), TaskTimeout: 48 * time.Hour})
+		w.resultWithFile(files, "mallory", 0)
+		pass(time.Hour) // until it is given up
+		if got := answerIn(t, w.store, "mallory0"); !strings.Contains(got, "panic: cannot bear mallory0") {
+			t.Errorf("answer %q", got)
+		}
+		w.resultWithFile(files, "ada", 0)
+		pass(2 * time.Hour)
+		if got := answerIn(t, w.store, "ada0"); !strings.HasPrefix(got, "alpha COMPLETED") {
+			t.Errorf("answer %q", got)
 		}
 	})
 }

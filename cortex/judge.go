@@ -11,7 +11,7 @@ import (
 // judge sets what an entry records, besides a decision, about the tasks of its cause, which is no request: which overdue tasks never reached their agent,
 // whether a result is accepted, tasks that must not be sent any more, and tasks that are tried again. A result is checked by its schema, for its files, and by
 // the policy's evaluators, up to the first that does not accept it. It is not checked again when the log is read, nor when the entry, or lost, was made for the same event before and could not be stored.
-func (o *Orchestrator) judge(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry, lost *decide.Lost) error {
+func (o *Orchestrator) judge(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry, lost *decide.Lost, place *decide.Place) error {
 	if err := o.markWaited(ctx, conv, entry); err != nil {
 		return transport.Temporary(err)
 	}
@@ -28,7 +28,7 @@ func (o *Orchestrator) judge(ctx context.Context, conv *conversation.Conversatio
 			}
 			entry.Rejected = why
 		}
-		if err := o.maker.Evaluate(ctx, conv, entry); err != nil {
+		if err := o.maker.Evaluate(ctx, conv, entry, place); err != nil {
 			return err
 		}
 	}

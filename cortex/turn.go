@@ -1,6 +1,7 @@
 package cortex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type delivery struct {
 	lost         *decide.Lost         // the entry that came second then; its decision is kept if it still fits
 	spent        llm.Usage            // on decisions of entries that were not stored
 	unstored     cache.EventKey       // the key in o.unstored for an entry of an earlier delivery
+	place        decide.Place         // to check a result
+	came         time.Time            // when the event was handled first, if it had to wait for its place
 }
 
 // handle handles one event: load the conversation, plan what the event does, apply the event (Begin), decide
@@ -48,6 +51,7 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, force
 	}
 	d := &delivery{event: e, forcedAnswer: forcedAnswer, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	ctx = storage.WithRequester(ctx, e.From)
+	defer d.place.Leave() // also behind a panic
 	for range maxRounds {
 		if done, err := o.round(ctx, d); done {
 			return err
@@ -70,7 +74,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	if _, ok := e.Payload.(*transport.Deadline); ok {
 		conv.Timer = time.Time{} // it has fired
 	}
-	now := o.now() // one reading: a clock may step back between two
+	now := cmp.Or(d.came, o.now()) // one reading: a clock may step back between two
 	plan := conv.Plan(e, now, o.cfg.Authenticated)
 	if plan.Passive() && !conv.Fresh {
 		// Do not acknowledge an event based on a cached fold that could be stale.
@@ -117,10 +121,15 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		}
 	}
 	after := conv.Version
-	err = o.advance(ctx, conv, entry, now, d.lost)
+	err = o.advance(ctx, conv, entry, now, d)
 	d.spent = entry.Spent()
 	var left *decide.LeftBehind
 	switch {
+	case errors.Is(err, decide.ErrWaits): // nothing has changed conv
+		d.came = now
+		o.folds.Put(conv)
+		err := d.place.Wait(ctx)
+		return err != nil, err
 	case errors.Is(err, storage.ErrConflict):
 		o.stats.Conflicts.Add(1)
 		d.conflictAt, d.lost = after, &decide.Lost{Entry: entry, Conv: conv.Conversation}
@@ -166,8 +175,8 @@ func (o *Orchestrator) repeat(ctx context.Context, conv *cache.Fold, e *transpor
 
 // advance completes the entry for an event, appends it to the log and sends its effects. It does not decide for an entry with a Failure, which
 // ends the turn, or with a Decision, which was made at an earlier delivery and not stored. now is later than entry.Time if an earlier attempt to
-// store the entry failed. lost is an entry for the same event whose append conflicted, or nil.
-func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, now time.Time, lost *decide.Lost) error {
+// store the entry failed.
+func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, now time.Time, d *delivery) error {
 	after, e := conv.Version, entry.Cause
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {
@@ -175,7 +184,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 	}
 	if entry.Decision == nil && entry.Failure == "" { // else the entry is complete already
 		if _, ok := transport.Request(e); !ok {
-			if err := o.judge(ctx, conv.Conversation, entry, lost); err != nil {
+			if err := o.judge(ctx, conv.Conversation, entry, d.lost, &d.place); err != nil {
 				return err
 			}
 		}
@@ -191,7 +200,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 			if o.unstored.Full(now) {
 				return transport.Temporary(fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID))
 			}
-			if err := o.maker.Decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
+			if err := o.maker.Decide(ctx, conv.Conversation, turn, entry, d.lost); err != nil {
 				return err
 			}
 			if err := o.erasedMeanwhile(ctx, conv, entry); err != nil {

@@ -20,11 +20,11 @@ import (
 // Evaluate has the evaluators of the policy check the result that is the cause of entry: it sets the verdicts, replaces the cause by a redacted copy, and
 // rejects what does not pass, also when that cannot be found out. What is no completed work, such as a question or why it failed, is checked by rules only,
 // as is what was rejected before: its reason may quote it. Rules come first, so that a model is not shown what they take out.
-// A model that judges takes as long as a decision may; before that, Evaluate waits for a place to check, and for files that have to be read. It returns an
-// error when ctx ends.
-func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
+// A model that judges takes as long as a decision may; before that, files may have to be read. Evaluate returns [ErrWaits] when the result has to wait for
+// a place, and an error when ctx ends.
+func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry, place *Place) error {
 	if p, ok := entry.Cause.Payload.(*transport.Post); ok {
-		return m.evaluatePost(ctx, conv, entry, p)
+		return m.evaluatePost(ctx, conv, entry, place, p)
 	}
 	r, ok := conversation.ResultOf(entry.Cause)
 	if !ok || !r.Settles() {
@@ -46,18 +46,14 @@ func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, e
 		entry.Rejected = cmp.Or(entry.Rejected, shorten.Line(why, maxRejected))
 	}
 	defer func() { entry.Rejected = redacted(rules, entry.Rejected) }()
-	leave, err := m.place(ctx, conv, turn, entry.Cause)
-	if err != nil {
-		return err
+	if !m.place(conv, turn, entry.Cause, place) {
+		return ErrWaits
 	}
-	var c *copied
-	var texts []string
-	func() {
-		defer leave() // also behind a panic
-		c = m.copyOf(ctx, conv.Tenant, entry.Cause, rules)
-		texts = c.texts()
-		entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
-	}()
+	c := m.copyOf(ctx, conv.Tenant, entry.Cause, rules)
+	texts := c.texts()
+	var err error
+	entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
+	place.Leave() // a model may take long
 	if c.unread != nil {
 		reject(c.unread.Error())
 	}
@@ -97,20 +93,51 @@ func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, e
 // shortResult is how many bytes are checked without a place: that takes a millisecond, and a place may take seconds to come.
 const shortResult = 4 << 10
 
-// place waits for a place to check an event by rules, which can take seconds for each megabyte: those places are half as many as the processors, by turns of
-// those who asked, since all else in the process would wait. The caller calls leave when it is checked.
-func (m *Maker) place(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, e *transport.Event) (leave func(), err error) {
+// Place is a place to check the result of one event by rules, which can take seconds for each megabyte: there are half as many as processors, by turns of
+// those who asked, since all else in the process would wait. The zero Place is none yet.
+type Place struct {
+	of *inFlight
+	t  *flight // nil: none
+}
+
+// ErrWaits says that a result has to wait for its place. Whoever handles the event lets go of the conversation, which may be a thousand times as large, calls
+// [Place.Wait], and begins anew.
+var ErrWaits = errors.New("the result waits for a place to be checked")
+
+// Wait waits for the place. It returns the cause of ctx when ctx ends first.
+func (p *Place) Wait(ctx context.Context) error {
+	err := p.of.wait(ctx, p.t)
+	if err != nil {
+		p.t = nil
+	}
+	return err
+}
+
+// Leave gives the place back, if there is one. It has to be called in the end, also behind a panic.
+func (p *Place) Leave() {
+	if p.t != nil {
+		p.of.drop(p.t)
+		p.t = nil
+	}
+}
+
+// place has p be a place for e, if one is needed. It returns false if that has to wait.
+func (m *Maker) place(conv *conversation.Conversation, turn *conversation.Turn, e *transport.Event, p *Place) bool {
+	if p.t != nil {
+		return true // it has waited
+	}
 	if len(conversation.Brought(e)) == 0 {
 		if b, err := json.Marshal(e.Payload); err == nil && len(b) <= shortResult {
-			return func() {}, nil
+			return true
 		}
 	}
 	who := e.From
 	if turn != nil {
 		who = conv.Requester(turn)
 	}
-	leave, _, err = m.checking.enter(ctx, who, e, m.cfg.Now())
-	return leave, err
+	p.of = m.checking
+	p.t, _ = p.of.ask(who, e, m.cfg.Now()) // nobody is refused there
+	return p.t.hasBegun()
 }
 
 // byKind returns the evaluators with rules, and those for which a model judges.

@@ -106,29 +106,56 @@ func newPlaces() *inFlight {
 // made; waited reports that time has passed. enter returns the cause of ctx when ctx ends first, and a [conversation.Failure] when the sender has too
 // much in flight, except for a redelivered event, which was admitted before.
 func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event, now time.Time) (leave func(), waited bool, err error) {
+	t, err := f.ask(sender, e, now)
+	if err != nil {
+		return nil, false, err
+	}
+	waited = !t.hasBegun()
+	if err := f.wait(ctx, t); err != nil {
+		return nil, waited, err
+	}
+	return func() { f.leave(t) }, waited, nil
+}
+
+// ask is enter, but returns at once, whether or not the decision may be made already.
+func (f *inFlight) ask(sender string, e *transport.Event, now time.Time) (*flight, error) {
 	t := &flight{since: now, begun: make(chan struct{})}
 	if f.refuses || f.counts {
 		b, _ := json.Marshal(e.Payload) // as the transport holds it
 		t.bytes = len(b)
 	}
-	if err := f.add(t, sender, e.Delivery > 1); err != nil {
-		return nil, false, err
-	}
-	leave = func() { f.leave(t) }
+	return t, f.add(t, sender, e.Delivery > 1)
+}
+
+// hasBegun reports whether t has its place.
+func (t *flight) hasBegun() bool {
 	select {
 	case <-t.begun:
-		return leave, false, nil
+		return true
 	default:
+		return false
+	}
+}
+
+// wait waits until t may begin. It returns the cause of ctx when ctx ends first.
+func (f *inFlight) wait(ctx context.Context, t *flight) error {
+	if t.hasBegun() {
+		return nil
 	}
 	select {
 	case <-t.begun:
-		return leave, true, nil
+		return nil
 	case <-ctx.Done():
 	}
+	f.drop(t)
+	return context.Cause(ctx)
+}
+
+// drop removes t, whether or not it has begun.
+func (f *inFlight) drop(t *flight) {
 	if !f.remove(t) {
-		leave()
+		f.leave(t)
 	}
-	return nil, true, context.Cause(ctx)
 }
 
 // add lets t begin or wait.
@@ -150,10 +177,8 @@ func (f *inFlight) add(t *flight, sender string, again bool) error {
 	if len(s.waiting) == 1 && f.may(s) {
 		f.admit()
 	}
-	select {
-	case <-t.begun:
+	if t.hasBegun() {
 		return nil
-	default:
 	}
 	f.waits.Do(func() {
 		f.log.Warn("turns wait for a decision: the model is slow, somebody asks for much, or little is left of the day's budget", "waiting", f.undecided-f.deciding, "deciding", f.deciding,

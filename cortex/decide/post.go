@@ -11,7 +11,7 @@ import (
 
 // evaluatePost has those evaluators of the policy that have rules check a post, which is the cause of entry, as they check the result of the task for which
 // it is posted. A post that does not pass is not put on the board.
-func (m *Maker) evaluatePost(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry, p *transport.Post) error {
+func (m *Maker) evaluatePost(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry, place *Place, p *transport.Post) error {
 	t := conv.Tasks[entry.Cause.TaskID]
 	if t == nil {
 		return nil
@@ -21,15 +21,13 @@ func (m *Maker) evaluatePost(ctx context.Context, conv *conversation.Conversatio
 	if len(rules) == 0 {
 		return nil
 	}
-	leave, err := m.place(ctx, conv, turn, entry.Cause)
-	if err != nil {
-		return err
+	if !m.place(conv, turn, entry.Cause, place) {
+		return ErrWaits
 	}
 	texts := []string{p.Text}
-	func() {
-		defer leave() // also behind a panic
-		entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
-	}()
+	var err error
+	entry.Verdicts, err = evaluate.Check(ctx, rules, nil, t.Text, texts)
+	place.Leave()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
