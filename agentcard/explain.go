@@ -165,6 +165,9 @@ func rule(k jsonschema.ErrorKind) string {
 		if e, ok := errors.AsType[*enumError](k.Err); ok {
 			return "must be " + oneOf(e.want) + ", not " + show(e.got)
 		}
+		if e, ok := errors.AsType[*twiceError](k.Err); ok {
+			return e.Error()
+		}
 		return fmt.Sprintf("is not a valid %s: %v", k.Want, k.Err)
 	case *kind.Enum: // of the meta-schema
 		return "must be " + oneOf(k.Want) + ", not " + show(k.Got)

@@ -45,19 +45,37 @@ func (m *meter) charge(n int) {
 }
 
 // watch installs the meter at every schema that is reachable from s. The library calls the check of a format before it descends, and formats are not
-// checked here, so the meter is installed as a format. Enumerations are moved there, too, since the library would compare a long one item by item,
-// without counting.
+// checked here, so the meter is installed as a format. Enumerations, constants and the uniqueness of items are moved there, too, since the library would
+// compare long ones item by item, without counting.
 func (m *meter) watch(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if s == nil || seen[s] {
 		return
 	}
 	seen[s] = true
 	cost := 1 + len(s.Required) + len(s.Dependencies) + len(s.DependentRequired) + len(s.PatternProperties) + len(s.AllOf) + len(s.AnyOf) + len(s.OneOf)
-	enum := newEnum(s)
-	s.Enum = nil
+	var enums []*enum
+	if s.Const != nil {
+		enums = append(enums, newEnum([]any{*s.Const}))
+	}
+	if s.Enum != nil {
+		enums = append(enums, newEnum(s.Enum.Values))
+	}
+	unique, counted := s.UniqueItems, s.MinLength != nil || s.MaxLength != nil
+	s.Const, s.Enum, s.UniqueItems = nil, nil, false
 	s.Format = &jsonschema.Format{Validate: func(v any) error {
 		m.charge(cost + width(v))
-		return enum.check(v, m)
+		if text, ok := v.(string); ok && counted {
+			m.charge(len(text) / 128)
+		}
+		for _, e := range enums {
+			if err := e.check(v, m); err != nil {
+				return err
+			}
+		}
+		if list, ok := v.([]any); ok && unique {
+			return checkUnique(list, m)
+		}
+		return nil
 	}}
 	for _, sub := range subschemas(s) {
 		m.watch(sub, seen)
@@ -105,11 +123,8 @@ type enum struct {
 	want  []any
 }
 
-func newEnum(s *jsonschema.Schema) *enum {
-	if s.Enum == nil {
-		return nil
-	}
-	e := &enum{texts: map[string]bool{}, want: s.Enum.Values}
+func newEnum(want []any) *enum {
+	e := &enum{texts: map[string]bool{}, want: want}
 	for _, v := range e.want {
 		b, err := json.Marshal(v)
 		if err == nil {
@@ -120,12 +135,7 @@ func newEnum(s *jsonschema.Schema) *enum {
 }
 
 func (e *enum) check(v any, m *meter) error {
-	if e == nil {
-		return nil
-	}
-	b, err := json.Marshal(v)
-	m.charge(len(b) / 64)
-	if err != nil || !e.texts[string(b)] {
+	if b, err := m.text(v); err != nil || !e.texts[b] {
 		return &enumError{got: v, want: e.want}
 	}
 	return nil
@@ -138,6 +148,36 @@ type enumError struct {
 }
 
 func (e *enumError) Error() string { return "is not one of the values that are allowed" }
+
+// text returns v as JSON, which is the same for equal values.
+func (m *meter) text(v any) (string, error) {
+	b, err := json.Marshal(v)
+	m.charge(len(b) / 64)
+	return string(b), err
+}
+
+// checkUnique returns an error when two items of a list are equal.
+func checkUnique(list []any, m *meter) error {
+	seen := make(map[string]int, len(list))
+	for i, v := range list {
+		text, err := m.text(v)
+		if err != nil {
+			return err
+		}
+		if first, twice := seen[text]; twice {
+			return &twiceError{first, i}
+		}
+		seen[text] = i
+	}
+	return nil
+}
+
+// twiceError is the error for a list with equal items.
+type twiceError struct{ first, second int }
+
+func (e *twiceError) Error() string {
+	return fmt.Sprintf("has equal items, at %d and %d", e.first, e.second)
+}
 
 // pattern is a regular expression that counts its use.
 type pattern struct {

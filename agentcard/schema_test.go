@@ -190,6 +190,13 @@ func TestValidateEnds(t *testing.T) {
 	deep := nest(`{"a":`, 99, `1`, `}`)
 	numbers := list(3000, func(i int) string { return fmt.Sprint(i) })
 	names := list(2000, func(i int) string { return fmt.Sprintf("%q", fmt.Sprint(i)) })
+	again := func(n int, rule string) string { // applies the rule 2^n times
+		s := `{"$defs":{"0":` + rule
+		for i := range n {
+			s += fmt.Sprintf(`,"%d":{"allOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%d"}]}`, i+1, i, i)
+		}
+		return s + fmt.Sprintf(`},"$ref":"#/$defs/%d"}`, n)
+	}
 	tests := []struct{ name, schema, value string }{
 		{"all of, twice", `{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`, deep},
 		{"any of, failing", `{"type":"object","properties":{"a":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}}`, deep},
@@ -201,6 +208,10 @@ func TestValidateEnds(t *testing.T) {
 		{"many required", `{"items":{"required":` + names + `}}`, list(50_000, func(int) string { return "{}" })},
 		{"many rules", `{"allOf":` + list(600, func(int) string { return `{"items":{"type":"null"}}` }) + `}`, list(300_000, func(int) string { return "1" })},
 		{"slow pattern", `{"items":{"pattern":"^(a{500}|b{500}|c{500})*$"}}`, list(1000, func(int) string { return `"` + strings.Repeat("a", 1000) + `"` })},
+		{"large constant", again(5, `{"items":{"const":[`+numbers+`]}}`), list(70, func(int) string { return "[" + numbers + "]" })},
+		{"large items", again(4, `{"uniqueItems":true}`), list(70, func(i int) string { return fmt.Sprintf("[[%d],%s]", i, numbers) })},
+		{"few large items", again(4, `{"uniqueItems":true}`), list(20, func(i int) string { return "[" + strings.Repeat("0,", 24_000) + fmt.Sprint(i) + "]" })},
+		{"long text", again(10, `{"minLength":1}`), `"` + strings.Repeat("é", 500_000) + `"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -245,6 +256,13 @@ func TestValidateIsPatient(t *testing.T) {
 	rows := list(10_000, func(i int) string { return fmt.Sprintf(`{"id":%d,"name":"n%d","kind":"a"}`, i, i) })
 	if err := s.Validate(json.RawMessage(rows)); err != nil {
 		t.Errorf("Validate of 10,000 rows = %v", err)
+	}
+	unique, err := agentcard.Compile(json.RawMessage(`{"uniqueItems":true,"items":{"type":"array"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unique.Validate(json.RawMessage(list(20, func(i int) string { return fmt.Sprintf("[%d,%s]", i, strings.Repeat("0.12345,", 1536)+"1") }))); err != nil {
+		t.Errorf("Validate of 20 long lists = %v", err)
 	}
 	long := `[{"id":1,"name":"` + strings.Repeat("x", 900_000) + `"}]`
 	if err := s.Validate(json.RawMessage(long)); err != nil {
