@@ -20,14 +20,14 @@ func (o *Orchestrator) judge(ctx context.Context, conv *conversation.Conversatio
 		before = lost.Entry
 	}
 	if entry.Cause, entry.Rejected, entry.Verdicts = before.Cause, before.Rejected, before.Verdicts; len(entry.Verdicts) == 0 {
-		entry.Rejected = decide.Reject(conv, entry.Cause)
-		if entry.Rejected == "" {
-			why, err := o.unusableFiles(ctx, entry.Cause)
-			if err != nil {
-				return err
-			}
-			entry.Rejected = why
+		why, err := o.maker.Reject(conv, entry.Cause, place)
+		if why == "" && err == nil {
+			why, err = o.unusableFiles(ctx, entry.Cause)
 		}
+		if err != nil {
+			return err
+		}
+		entry.Rejected = why
 		if err := o.maker.Evaluate(ctx, conv, entry, place); err != nil {
 			return err
 		}

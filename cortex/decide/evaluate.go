@@ -93,8 +93,8 @@ func (m *Maker) Evaluate(ctx context.Context, conv *conversation.Conversation, e
 // shortResult is how many bytes are checked without a place: that takes a millisecond, and a place may take seconds to come.
 const shortResult = 4 << 10
 
-// Place is a place to check the result of one event by rules, which can take seconds for each megabyte: there are half as many as processors, by turns of
-// those who asked, since all else in the process would wait. The zero Place is none yet.
+// Place is a place to check the result of one event, by rules or by its schema. Rules can take seconds for each megabyte: there are half as many places
+// as processors, by turns of those who asked, since all else in the process would wait. The zero Place is none yet.
 type Place struct {
 	of *inFlight
 	t  *flight // nil: none
@@ -123,20 +123,25 @@ func (p *Place) Leave() {
 
 // place has p be a place for e, if one is needed. It returns false if that has to wait.
 func (m *Maker) place(conv *conversation.Conversation, turn *conversation.Turn, e *transport.Event, p *Place) bool {
-	if p.t != nil {
-		return true // it has waited
-	}
 	if len(conversation.Brought(e)) == 0 {
 		if b, err := json.Marshal(e.Payload); err == nil && len(b) <= shortResult {
 			return true
 		}
 	}
+	return m.enter(m.checking, conv, turn, e, p)
+}
+
+// enter has p be a place of f for e, unless it is one already. It returns false if that has to wait.
+func (m *Maker) enter(f *inFlight, conv *conversation.Conversation, turn *conversation.Turn, e *transport.Event, p *Place) bool {
+	if p.t != nil {
+		return true // it has waited
+	}
 	who := e.From
 	if turn != nil {
 		who = conv.Requester(turn)
 	}
-	p.of = m.checking
-	p.t, _ = p.of.ask(who, e, m.cfg.Now()) // nobody is refused there
+	p.of = f
+	p.t, _ = f.ask(who, e, m.cfg.Now()) // nobody is refused there
 	return p.t.hasBegun()
 }
 

@@ -53,6 +53,7 @@ type Maker struct {
 	inFlight   *inFlight
 	computing  *inFlight // nil: the decider waits for a model
 	checking   *inFlight // results, by rules
+	validating *inFlight // results, by their schemas, which takes a second at most
 	callers    callers
 	late       error // the cause with which the time limit ends a decision
 	stuck      stuck
@@ -79,7 +80,7 @@ type Denied struct {
 func New(cfg Config) *Maker {
 	return &Maker{
 		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: &interrupts{deciding: map[conversation.Key]deciding{}}, inFlight: newInFlight(&cfg), computing: newComputing(&cfg),
-		checking: newChecking(), callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
+		checking: newChecking(), validating: newPlaces(), callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }
 

@@ -97,16 +97,28 @@ func evaluatorsOf(spec *agentcard.Spec) (names []string) {
 }
 
 // Reject returns why e breaks the terms of its task, if it is the result of a completed one, or "". The entry records the reason, so that the result
-// is not judged again when the log is read.
-func Reject(c *conversation.Conversation, e *transport.Event) string {
+// is not judged again when the log is read. The error is [ErrWaits] when the result has to wait for a place: hundreds at a time, of a second each, would keep
+// all else in the process waiting.
+func (m *Maker) Reject(c *conversation.Conversation, e *transport.Event, place *Place) (string, error) {
 	r, ok := conversation.ResultOf(e)
 	if !ok || r.State != a2a.TaskStateCompleted {
-		return ""
+		return "", nil
 	}
 	t := c.Tasks[r.TaskID]
 	if t == nil || len(t.Terms.Output) == 0 {
-		return ""
+		return "", nil
 	}
+	if !m.enter(m.validating, c, c.Turn(t.Turn), e, place) {
+		return "", ErrWaits
+	}
+	if place.of == m.validating {
+		defer place.Leave()
+	}
+	return breach(t, e), nil
+}
+
+// breach returns why the result e breaks the output schema of t, or "".
+func breach(t *conversation.Task, e *transport.Event) string {
 	schema, err := agentcard.Compile(t.Terms.Output)
 	if err != nil {
 		return ""
