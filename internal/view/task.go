@@ -17,6 +17,7 @@ import (
 const (
 	scanned  = 1000    // conversations at most are searched for tasks, the latest first
 	maxBrief = 4 << 10 // bytes at most of a text that a list shows the beginning of
+	maxAhead = 8 << 20 // bytes of whole tasks that are kept until their turn in a list
 )
 
 // Task is a task of a conversation in JSON output. One that waits for consent has not been sent.
@@ -157,25 +158,62 @@ func LastTasks(ctx context.Context, r *Reader, most int, whole bool) (list []Tas
 }
 
 // Whole reads brief tasks again, with their whole texts and results, without those that are forgotten or damaged by now. It keeps one conversation at a
-// time.
+// time, and of those that it has read before, up to [maxAhead] of what comes next: in a list by time, conversations take turns.
 func Whole(ctx context.Context, r *Reader, brief []Task) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
-		var read []Task // of one conversation
+		var read []Task // of the conversation with the id of
+		of := ""
+		ahead, room := map[int]*Task{}, maxAhead // by places in brief; nil: forgotten or damaged by now
 		for i, b := range brief {
-			if i == 0 || b.ContextID != brief[i-1].ContextID {
-				read = nil
-				switch conv, err := storage.Load(ctx, r.Store, r.Tenant, b.ContextID); {
+			t, kept := ahead[i]
+			if !kept && (i == 0 || b.ContextID != of) {
+				read, of = nil, b.ContextID
+				switch conv, err := storage.Load(ctx, r.Store, r.Tenant, of); {
 				case err == nil:
 					read = Remembered(conv)
 				case !errors.Is(err, conversation.ErrDamaged):
 					yield(Task{}, err)
 					return
 				}
+				for j := i + 1; j < len(brief); j++ {
+					if brief[j].ContextID != of {
+						continue
+					}
+					next := find(read, brief[j].TaskID)
+					if room -= next.size(); room < 0 {
+						room += next.size()
+						break
+					}
+					ahead[j] = next
+				}
 			}
-			at := slices.IndexFunc(read, func(t Task) bool { return t.TaskID == b.TaskID })
-			if at >= 0 && !yield(read[at], nil) {
+			if !kept {
+				t = find(read, b.TaskID)
+			} else {
+				delete(ahead, i)
+				room += t.size()
+			}
+			if t != nil && !yield(*t, nil) {
 				return
 			}
 		}
 	}
+}
+
+// find returns a copy of the task with this id, or nil.
+func find(list []Task, id a2a.TaskID) *Task {
+	i := slices.IndexFunc(list, func(t Task) bool { return t.TaskID == id })
+	if i < 0 {
+		return nil
+	}
+	t := list[i]
+	return &t
+}
+
+// size estimates the memory that t takes, in bytes.
+func (t *Task) size() int {
+	if t == nil {
+		return 0
+	}
+	return len(t.Text) + len(t.Result)
 }
