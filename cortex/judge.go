@@ -31,6 +31,7 @@ func (o *Orchestrator) judge(ctx context.Context, conv *conversation.Conversatio
 		if err := o.maker.Evaluate(ctx, conv, entry, place); err != nil {
 			return err
 		}
+		place.Leave() // also where nothing is to be checked any more
 	}
 	o.maker.Redirect(conv, entry)
 	return nil
