@@ -12,7 +12,7 @@ import (
 const maxTrouble = 300
 
 // Trouble describes problems for people, one line each: events that cannot be handled now and are retried, what is refused for want of room, how many events were given up since
-// Run was called (if the transport reports them), decisions that do not end, turns that wait for a decision, and tasks that wait for agents. It
+// Run was called (if the transport reports them), how many dead letters were discarded, decisions that do not end, turns that wait for a decision, and tasks that wait for agents. It
 // is empty when all is well. It is safe for concurrent use.
 func (o *Orchestrator) Trouble() []string {
 	lines := o.maker.Trouble()
@@ -50,6 +50,9 @@ func (o *Orchestrator) Trouble() []string {
 			line += fmt.Sprintf("; the last one, %s: %s", eventName(&t.Last), why(&t.Last))
 		}
 		lines = append(lines, line)
+	}
+	if t.Discarded > 0 {
+		lines = append(lines, fmt.Sprintf("dead letters discarded since the start, the oldest, since there are more than are kept: %d, see cortex dead", t.Discarded))
 	}
 	return lines
 }

@@ -41,6 +41,8 @@ type Trouble struct {
 	GivenUp int       // events that became dead letters since the subscriber began to serve
 	Last    Failure   // the latest event that was given up, if any
 	NoRoom  string    // what is refused for want of room, for people; empty for nothing
+	// Discarded counts dead letters that made room for newer ones since the subscriber began to serve.
+	Discarded int
 }
 
 // Troubled is implemented by subscriptions of inboxes.

@@ -47,6 +47,9 @@ const (
 	letterBurst, letterPace = maxDeadBytes / 8, letterBurst / 86_400
 	letterLeast             = maxDeadBytes / maxDead
 
+	// The same for all agents of a tenant together: half of what is kept is left for Cortex's own, which are those of people.
+	lettersBurst, lettersPace = maxDeadBytes / 2, lettersBurst / 86_400
+
 	shedPace = 20 // answers a second that refuse messages above the limits
 	// A live event goes to all its listeners: it costs this many requests, and its bytes are counted liveCopies times. People publish few of them.
 	personLive, agentLive = 40, 10

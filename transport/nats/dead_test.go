@@ -1,12 +1,16 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -150,4 +154,115 @@ func TestDeadLettersOfOthersStay(t *testing.T) {
 	if code := giveUp(w.intruder(t, agentCreds(t, w.dir, "", "sleeper"))); code != 0 {
 		t.Errorf("another agent is answered with %d", code)
 	}
+}
+
+// TestNoLetterNoShare has the server refuse an agent's dead letters, more than its share has room for: nothing was given up, and its share is whole afterwards.
+func TestNoLetterNoShare(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "thief"))
+	inbox := transport.Inbox("", "thief")
+	const size = 1 << 20
+	task := message(inbox, "c1", strings.Repeat("x", size))
+	task.TaskID = "t"
+	if err := w.cortex.Publish(t.Context(), inbox, task); err != nil {
+		t.Fatal(err)
+	}
+	is, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	giveUp := func() int {
+		t.Helper()
+		code, _ := in.says(t, deadSubject(inbox, is.Subject), "message", words, headerSubject, is.Subject, "Nats-Msg-Id", fmt.Sprint(is.Sequence, ".1"), headerReason, `"no"`)
+		return code
+	}
+	w.limit(t, 1) // more is stored already
+	for n := range letterBurst/size + 2 {
+		if code := giveUp(); code == 0 || code == 429 {
+			t.Fatalf("attempt %d, which the server refuses, is answered with %d", n, code)
+		}
+	}
+	w.limit(t, -1)
+	if code := giveUp(); code != 0 {
+		t.Errorf("it is answered with %d when there is room", code)
+	}
+}
+
+// TestAgentsShareDeadLetters has agents give up, each within its share, as much as half of what is kept: what further ones give up stays in their inboxes, so that
+// the dead letters of people have room.
+func TestAgentsShareDeadLetters(t *testing.T) {
+	w := newTown(t)
+	w.cortex.mu.Lock()
+	g := w.cortex.gateways[""]
+	w.cortex.mu.Unlock()
+	if !g.letters.AllowN(time.Now(), lettersBurst-letterLeast) {
+		t.Fatal("the share is not whole")
+	}
+	for n, want := range []int{0, 429} {
+		id := fmt.Sprint("a", n)
+		inbox, in := transport.Inbox("", id), w.intruder(t, agentCreds(t, w.dir, "", id))
+		task := message(inbox, "c1", "x")
+		task.TaskID = "t"
+		if err := w.cortex.Publish(t.Context(), inbox, task); err != nil {
+			t.Fatal(err)
+		}
+		is, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, _ := in.says(t, deadSubject(inbox, is.Subject), "message", words, headerSubject, is.Subject, "Nats-Msg-Id", fmt.Sprint(is.Sequence, ".1"), headerReason, `"no"`); code != want {
+			t.Errorf("agent %d is answered with %d, want %d", n, code, want)
+		}
+	}
+}
+
+// TestDiscardedDeadLettersAreTold stores more dead letters than are kept, while somebody serves: how many were discarded is told, once, and those that somebody
+// removes are none of them.
+func TestDiscardedDeadLettersAreTold(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	var said syncedLog
+	b := n.dial(t, &Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	var d discarded
+	look := func(want int64) {
+		t.Helper()
+		d.next = time.Time{}
+		d.look(t.Context(), b)
+		if got := d.count.Load(); got != want {
+			t.Errorf("%d dead letters were discarded, want %d", got, want)
+		}
+	}
+	put := func(n, size int) {
+		t.Helper()
+		for range n {
+			m := &natsgo.Msg{Subject: deadSubject(orchestratorInbox, inboxSubject(inboxAddress{to: transport.Cortex, context: "c", from: "user"})), Data: make([]byte, size)}
+			if err := b.store(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	look(0)
+	const most, all = transport.MaxPayload, maxDeadBytes / transport.MaxPayload // with their subjects, one more than are kept
+	put(2, 1)
+	look(0)
+	if err := b.RemoveDead(t.Context(), "", "1"); err != nil {
+		t.Fatal(err)
+	}
+	look(0)
+	put(all, most)
+	look(2)
+	put(3, most)
+	look(5)
+	if got := strings.Count(said.String(), "dead letters are discarded"); got != 1 {
+		t.Errorf("it is said %d times: %s", got, said.String())
+	}
+	s, err := b.Subscribe(t.Context(), orchestratorInbox, &transport.SubscribeOptions{Concurrency: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(t.Context(), func(context.Context, *transport.Event) error { return nil }) //nolint:errcheck // until the bus is closed
+	eventually(t, "the subscriber of Cortex tells", func() bool {
+		put(1, most)
+		time.Sleep(discardedEvery / 4)
+		return s.(transport.Troubled).Trouble().Discarded > 0
+	})
 }

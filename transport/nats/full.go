@@ -102,17 +102,23 @@ func (g *gauge) set(before [2]uint64, msgs, bytes uint64, err error) {
 
 // inboxSize asks the server for the size of the stream of inboxes.
 func (b *Bus) inboxSize(ctx context.Context) (msgs, bytes uint64, err error) {
+	state, err := b.streamState(ctx, inboxStream)
+	return state.Msgs, state.Bytes, err
+}
+
+// streamState asks the server what a stream has.
+func (b *Bus) streamState(ctx context.Context, name string) (jetstream.StreamState, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()
 	var info struct {
 		Error *jetstream.APIError   `json:"error"`
 		State jetstream.StreamState `json:"state"`
 	}
-	if err := b.ask(ctx, "STREAM.INFO."+inboxStream, struct{}{}, &info); err != nil {
-		return 0, 0, err
+	if err := b.ask(ctx, "STREAM.INFO."+name, struct{}{}, &info); err != nil {
+		return jetstream.StreamState{}, err
 	}
 	if info.Error != nil {
-		return 0, 0, info.Error
+		return jetstream.StreamState{}, info.Error
 	}
-	return info.State.Msgs, info.State.Bytes, nil
+	return info.State, nil
 }

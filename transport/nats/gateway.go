@@ -49,6 +49,7 @@ type gateway struct {
 
 	unknownLog rate.Sometimes // limits the log of messages of no caller
 	ownChunks  int            // chunks of files that one sender may store
+	letters    *rate.Limiter  // bytes of the dead letters of all agents
 	room       fileSpace
 
 	mu      sync.Mutex
@@ -82,7 +83,7 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	g := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), unknownLog: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks}
+	g := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), unknownLog: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks, letters: rate.NewLimiter(lettersPace, lettersBurst)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, g.authorize)
 	if err == nil {
@@ -500,14 +501,16 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 		deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
 		task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
 		now := time.Now()
-		paid := c.letters.ReserveN(now, max(task.Size(), letterLeast))
-		defer func() {
-			if !done {
-				paid.CancelAt(now)
+		for _, share := range []*rate.Limiter{c.letters, g.letters} {
+			paid := share.ReserveN(now, max(task.Size(), letterLeast))
+			defer func() {
+				if !done {
+					paid.CancelAt(now)
+				}
+			}()
+			if !paid.OK() || paid.DelayFrom(now) > 0 {
+				return fmt.Errorf("%w: %s, or agents together, have given up so much that its dead letters would displace those of others: give it up later", errTooMuch, who)
 			}
-		}()
-		if !paid.OK() || paid.DelayFrom(now) > 0 {
-			return fmt.Errorf("%w: %s has given up so much that its dead letters would displace those of others: give it up later", errTooMuch, who)
 		}
 		answer, err := g.nc.RequestMsgWithContext(ctx, deadMessage(inbox, task, stored{is.Sequence, is.Time}, oneLine(reason, maxAgentReason), max(deliveries, 0), g.bus.deadLimit()))
 		if err != nil {

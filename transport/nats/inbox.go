@@ -31,6 +31,7 @@ type inbox struct {
 	slots      chan struct{} // bounds the running handlers
 	partitions []*partition
 	failing    *transport.Failing
+	discarded  discarded
 
 	id      string // of this ordered subscriber
 	label   string
@@ -59,10 +60,10 @@ func (b *Bus) subscribeInbox(ctx context.Context, s *subscription, t transport.T
 	return err
 }
 
-// trouble returns what fails, and what the server refuses for want of room.
+// trouble returns what fails, what the server refuses for want of room, and how many dead letters it has discarded.
 func (in *inbox) trouble() transport.Trouble {
 	t := in.failing.Trouble()
-	t.NoRoom = in.bus.short()
+	t.NoRoom, t.Discarded = in.bus.short(), int(in.discarded.count.Load())
 	return t
 }
 

@@ -80,6 +80,7 @@ func (in *inbox) rebalance(ctx context.Context, h transport.Handler) {
 			failed++
 		} else {
 			failed = 0
+			in.discarded.look(ctx, in.bus)
 		}
 		timer := time.NewTimer(wait)
 		select {
