@@ -11,8 +11,7 @@ import (
 
 // Cortex's own work ends long before a disk is full, but whoever has the credentials of a tenant's orchestrator may store what they like, in streams of their own
 // as well. So while the disk of a server that tenants share has less free than files leave, the server bounds what each account has, whatever is stored: it may
-// grow until the disk has half of that free with which no work is done. What is left is for deleting what is too much. All tenants then wait, and go on when there
-// is room.
+// grow until the disk has only that free which deleting needs, see leaves. All tenants then wait, and go on when there is room.
 //
 // Bytes are not bounded all the time, and not for an account that has next to nothing: the server takes a bound for a promise, and makes no stream that may become
 // larger, such as Cortex's first ones.
@@ -32,8 +31,9 @@ type bound struct {
 	most    int64 // bytes
 }
 
-// leaves returns how many bytes of a disk of this size no account takes.
-func leaves(size uint64) uint64 { return max(talkOf(size)/2, leastToErase) / 2 }
+// leaves returns how many bytes of a disk of this size no account takes: enough for deletions, also of two or three at once. To overwrite a message the server
+// writes a copy of its block, of 8 MiB in the log, and each deletion begins a new block of the inbox, of 4 MiB, which goes within seconds.
+func leaves(size uint64) uint64 { return max(talkOf(size)/4, minTalk) }
 
 // boundAccounts bounds all accounts while the disk is nearly full, and returns how long it takes at least until they are to be bounded. An account that is alone
 // takes nothing from others. The caller holds r.mu.
@@ -77,7 +77,7 @@ func (r *diskRoom) boundAccounts(all *server.JSInfo, free, size uint64) time.Dur
 			b.most = min(b.most, store+eraseSlack) // it falls when the account deletes
 		}
 		most := b.most
-		if free < leaves(size)/2 {
+		if free < leaves(size)/4 { // what deletions write for a moment is no reason
 			most = min(most, store) // files may take more of the disk than what is stored, such as what was removed from their last blocks
 		}
 		is := b.was

@@ -47,7 +47,7 @@ func TestAccountsAreBounded(t *testing.T) {
 		{"it has the rest", 30, []uint64{1559, 10}, []int64{none, 2}, []int64{none, 2}},
 		{"it deletes", 1239, []uint64{350, 10}, []int64{600, 600}, []int64{610, 610}},
 		{"another takes it", 30, []uint64{350, 613}, []int64{none, none}, []int64{2, none}},
-		{"the disk has less than files leave", 10, []uint64{350, 613}, []int64{none, none}, []int64{none, none}},
+		{"the disk has less than deletions leave", 7, []uint64{350, 613}, []int64{none, none}, []int64{none, none}},
 		{"another has next to nothing", 30, []uint64{352, 0}, []int64{none, any}, []int64{none, any}},
 		{"there is room again", 2000, []uint64{500, 0}, []int64{any, any}, []int64{any, any}},
 		{"one is alone", 30, []uint64{1580}, []int64{any}, []int64{any}},

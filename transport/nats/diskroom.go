@@ -255,8 +255,14 @@ func (r *diskRoom) files(free, size uint64) time.Duration {
 	}
 	if !r.none {
 		r.none = true
-		r.log.Warn("no files are taken: the disk of the store is nearly full", "free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(reserve)),
-			"do", "make room on the disk, or delete conversations that have files (`cortex conversations delete`)")
+		attrs := []any{
+			"free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(reserve)),
+			"do", "make room on the disk, or delete conversations that have files (`cortex conversations delete`)",
+		}
+		if r.most != "" {
+			attrs = append(attrs, "most", r.most)
+		}
+		r.log.Warn("no files are taken: the disk of the store is nearly full", attrs...)
 	}
 	return diskEvery
 }

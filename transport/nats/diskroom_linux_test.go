@@ -68,7 +68,7 @@ func TestSmallDisk(t *testing.T) {
 }
 
 // TestTenantFillsDisk fills the disk with the credentials of one tenant's orchestrator, in streams of its own: the server keeps its store, says which tenant has
-// most, also after a start, another tenant may store a note, and all go on when that is deleted. Where no disk may be mounted it has nothing to fill, and says so.
+// most, also after a start, conversations of another tenant can be deleted, and all go on when what is too much is. Where no disk may be mounted it has nothing to fill, and says so.
 func TestTenantFillsDisk(t *testing.T) {
 	dir := smallDisk(t, "size=128m")
 	if dir == "" {
@@ -117,7 +117,7 @@ func TestTenantFillsDisk(t *testing.T) {
 				return err
 			case <-f.Ok():
 			case err := <-srv.Broken():
-				t.Fatalf("the server has given its store up: %v", err)
+				return fmt.Errorf("the server has given its store up: %w", err)
 			case <-time.After(patience):
 				return errors.New("no answer")
 			}
@@ -134,8 +134,17 @@ func TestTenantFillsDisk(t *testing.T) {
 	}
 	srv, b := start()
 	publish(t, b, cortex, "c", "before")
-	for n := range 4 {
+	const olds = 8
+	for n := range olds {
 		publish(t, b, transport.Inbox("", "away"), fmt.Sprint("old", n), strings.Repeat("x", 1<<20))
+	}
+	if _, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LOG", Subjects: []string{"log"}}); err != nil { // with blocks as those of Cortex's log
+		t.Fatal(err)
+	}
+	for range olds {
+		if err := b.store(t.Context(), &natsgo.Msg{Subject: "log", Data: make([]byte, 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := admin(srv).CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>", "t.>"}}); err != nil {
 		t.Fatal(err)
@@ -156,15 +165,14 @@ func TestTenantFillsDisk(t *testing.T) {
 		if more >= fewStreams {
 			t.Errorf("%d streams more are made", more)
 		}
-		eventually(t, "no work is done", func() bool {
+		eventually(t, "the disk has what is left, and no more", func() bool { // where a deletion has begun a file, the earlier one becomes smaller within seconds
 			_ = fill(srv, subject, 1<<10) // it was refused more than its part of the room at that time, which is more now
-			err := b.Healthy(t.Context())
-			return err != nil && strings.Contains(err.Error(), "no work is done")
-		})
-		eventually(t, "the disk has what is left", func() bool { // where a deletion has begun a file, the earlier one becomes smaller within seconds
 			free, size, err := disk.Room(dir)
-			return err == nil && free >= leaves(size)/2
+			return err == nil && free >= leaves(size)-2*eraseSlack && free < leaves(size)+2*eraseSlack
 		})
+		if err := b.Publish(t.Context(), cortex, message(cortex, "c2", "new")); !errors.Is(err, transport.ErrFull) {
+			t.Errorf("a new message on a full disk: %v, want ErrFull", err)
+		}
 		if !strings.Contains(said.String(), "most=\"cortex.acme with ") {
 			t.Errorf("who has most is not said: %s", said.String())
 		}
@@ -172,6 +180,22 @@ func TestTenantFillsDisk(t *testing.T) {
 			if err := b.keep(t.Context()); err != nil {
 				t.Errorf("a note of another tenant: %v", err)
 			}
+			ctx, stop := context.WithCancel(t.Context())
+			var all errgroup.Group
+			all.Go(func() error {
+				for ctx.Err() == nil {
+					_ = fill(srv, subject, 1<<10)
+				}
+				return nil
+			})
+			for n := range olds {
+				erase(t, b, fmt.Sprint("old", n))
+				if err := b.eraseMessage(t.Context(), "LOG", uint64(n+1)); err != nil {
+					t.Errorf("an entry of the log is not erased: %v", err)
+				}
+			}
+			stop()
+			_ = all.Wait()
 		}
 		whole(srv)
 		if i == 0 { // what is there is no reason not to start
@@ -183,8 +207,7 @@ func TestTenantFillsDisk(t *testing.T) {
 	if err := admin(srv).DeleteStream(t.Context(), "S"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "work is done again", func() bool { return b.Healthy(t.Context()) == nil })
-	publish(t, b, cortex, "c", "after")
+	eventually(t, "new messages are taken again", func() bool { return b.Publish(t.Context(), cortex, message(cortex, "c", "after")) == nil })
 	js := admin(srv)
 	eventually(t, "the tenant may store again", func() bool {
 		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"other"}, MaxBytes: 1 << 30})
