@@ -100,7 +100,7 @@ func (d *decision) decide(ctx context.Context) error {
 	defer interrupt(nil)
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
 
-	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
+	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, conv.Weight(), m.cfg.Now())
 	switch words := conversation.Failure(""); {
 	case errors.As(err, &words):
 		entry.Failure = string(words)
@@ -120,7 +120,7 @@ func (d *decision) decide(ctx context.Context) error {
 	if m.computing != nil {
 		patient := dctx // the time for the decision is not for what waits to be computed
 		d.compute = func(f func()) error {
-			leave, _, err := m.computing.enter(patient, conv.Requester(turn), entry.Cause, m.cfg.Now())
+			leave, _, err := m.computing.enter(patient, conv.Requester(turn), entry.Cause, 0, m.cfg.Now())
 			if err != nil {
 				return err
 			}

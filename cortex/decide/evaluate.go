@@ -141,7 +141,7 @@ func (m *Maker) enter(f *inFlight, conv *conversation.Conversation, turn *conver
 		who = conv.Requester(turn)
 	}
 	p.of = f
-	p.t, _ = f.ask(who, e, m.cfg.Now()) // nobody is refused there
+	p.t, _ = f.ask(who, e, 0, m.cfg.Now()) // nobody is refused there
 	return p.t.hasBegun()
 }
 

@@ -28,6 +28,9 @@ const (
 	maxUndecided      = 3072
 	maxUndecidedBytes = 40 << 20
 
+	// heldShare is the part of a conversation's bytes that counts as bytes of its undecided event, which holds it: at most 640 MiB of conversations are held.
+	heldShare = 16
+
 	// oneShare bounds each sender's part of these, as a multiple of what is free: a single sender gets at most three quarters. So there is always room
 	// for a new sender, and the parts shrink as senders become more.
 	oneShare = 3
@@ -51,7 +54,7 @@ type inFlight struct {
 	bySender  map[string]*share
 	deciding  int
 	undecided int
-	bytes     int    // of the undecided events
+	bytes     int    // of the undecided events, and a part of those of their conversations
 	begun     uint64 // decisions
 }
 
@@ -104,9 +107,9 @@ func newPlaces() *inFlight {
 
 // enter waits until a decision about the event e may be made, in a turn whose chain sender began. The caller then calls leave when the decision is
 // made; waited reports that time has passed. enter returns the cause of ctx when ctx ends first, and a [conversation.Failure] when the sender has too
-// much in flight, except for a redelivered event, which was admitted before.
-func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event, now time.Time) (leave func(), waited bool, err error) {
-	t, err := f.ask(sender, e, now)
+// much in flight, except for a redelivered event, which was admitted before. Whoever waits holds this many bytes of the conversation.
+func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event, held int, now time.Time) (leave func(), waited bool, err error) {
+	t, err := f.ask(sender, e, held, now)
 	if err != nil {
 		return nil, false, err
 	}
@@ -118,11 +121,11 @@ func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event,
 }
 
 // ask is enter, but returns at once, whether or not the decision may be made already.
-func (f *inFlight) ask(sender string, e *transport.Event, now time.Time) (*flight, error) {
+func (f *inFlight) ask(sender string, e *transport.Event, held int, now time.Time) (*flight, error) {
 	t := &flight{since: now, begun: make(chan struct{})}
 	if f.refuses || f.counts {
 		b, _ := json.Marshal(e.Payload) // as the transport holds it
-		t.bytes = len(b)
+		t.bytes = len(b) + held/heldShare
 	}
 	return t, f.add(t, sender, e.Delivery > 1)
 }

@@ -25,7 +25,7 @@ func TestSchemasHavePlaces(t *testing.T) {
 	}}}
 	var taken []func()
 	for range m.validating.most {
-		leave, _, err := m.validating.enter(t.Context(), "user:mallory", e, time.Now())
+		leave, _, err := m.validating.enter(t.Context(), "user:mallory", e, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
