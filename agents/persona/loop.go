@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -47,6 +48,7 @@ type work struct {
 
 // run works until there is an answer, a question or an error.
 func (w *work) run(ctx context.Context) (*agents.Result, error) {
+	ctx = llm.WithRequester(ctx, records.Owner(w.task))
 	timed, cancel := context.WithTimeoutCause(ctx, max(0, w.a.p.Limits.Timeout-w.r.Worked), errTime)
 	defer cancel()
 	for {

@@ -1063,6 +1063,30 @@ func TestRedactedData(t *testing.T) {
 	}
 }
 
+// The model is asked for whoever asked Cortex, so that those who wait for a rate limit are served by turns: for steps and the last answer.
+func TestRequester(t *testing.T) {
+	var asked []string
+	says := func(text string) llmtest.Answer {
+		return llmtest.Func(func(ctx context.Context, _ *llm.Request) llmtest.Answer {
+			asked = append(asked, llm.Requester(ctx))
+			return llmtest.Text(text)
+		})
+	}
+	model := llmtest.Script(says(call("remember", `{"key":"a","value":"b"}`)), says(`{"say":"so far"}`), says(answer("ok")))
+	w := open(t, "cortex: {memory: true, max_steps: 1}", persona.Options{Model: llm.NewAsker(model, nil)})
+	for i, who := range []string{"user:ada", "user:bob"} {
+		one := task("x")
+		one.ID = a2a.TaskID(fmt.Sprint(i))
+		one.Message.Metadata = map[string]any{transport.MetaRequester: who}
+		if got := w.do(one); !strings.HasPrefix(got, "completed: ") {
+			t.Fatalf("got %s", got)
+		}
+	}
+	if len(asked) != 3 || asked[0] == "" || asked[0] != asked[1] || asked[0] == asked[2] {
+		t.Errorf("the model is asked for %q, want twice for one, and once for another", asked)
+	}
+}
+
 // A model that is away fails the task, and the next attempt goes on where it was.
 func TestModelAway(t *testing.T) {
 	model := llmtest.Script(llmtest.Text(call("remember", `{"key":"a","value":"b"}`)), llmtest.Fail(fmt.Errorf("no network: %w", llm.ErrUnavailable)), llmtest.Text(answer("ok")))
