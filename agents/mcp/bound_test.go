@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -202,6 +204,65 @@ func TestCallGoesOn(t *testing.T) {
 	}
 	close(release)
 	if got := <-slow; got != "SLOW<nil>" {
+		t.Errorf("the slow one: %s", got)
+	}
+}
+
+// A call that cannot be sent is made in the next session while another call goes on in the one before.
+func TestUnsentWhileCallGoesOn(t *testing.T) {
+	s := newServer()
+	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
+	began, release := make(chan struct{}), make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if r.Body = io.NopCloser(bytes.NewReader(b)); bytes.Contains(b, []byte(`"text":"slow"`)) {
+			close(began)
+			<-release
+		}
+		h.ServeHTTP(w, r)
+	})
+	web := httptest.NewUnstartedServer(handler)
+	web.Config.SetKeepAlivesEnabled(false) // each request has a connection
+	web.Start()
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	log := &safe{}
+	a := open(t, at(t, web.URL), t.TempDir(), slog.New(slog.NewTextHandler(log, nil)))
+	made := func(id, text string) chan string {
+		is := make(chan string, 1)
+		go func() {
+			got, err := do(t, a, task(id, "m", "note", text, nil))
+			is <- fmt.Sprint(got, " ", err)
+		}()
+		return is
+	}
+	t.Setenv("NOTES", filepath.Join(t.TempDir(), "notes"))
+	slow := made("1", "slow")
+	<-began
+	if err := web.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := made("2", "next")
+	until(t, "the call is refused", func() bool { return strings.Contains(log.String(), "server was lost") })
+	l, err := net.Listen("tcp", web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := &http.Server{Handler: handler}
+	go func() { _ = back.Serve(l) }()
+	t.Cleanup(func() { _ = back.Close() })
+	select {
+	case got := <-next:
+		if got != "noted next <nil>" {
+			t.Errorf("the call that was not sent: %s", got)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the call that was not sent waits for the slow one")
+	}
+	close(release)
+	if got := <-slow; got != "noted slow <nil>" {
 		t.Errorf("the slow one: %s", got)
 	}
 }

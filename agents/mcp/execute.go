@@ -28,6 +28,7 @@ import (
 const (
 	maxParked  = 64             // parked calls
 	parkedTime = 24 * time.Hour // until a parked call is canceled
+	staleTime  = time.Hour      // until it makes room for any other one
 	// withdrawnTime is how long a parked call may go on when its server has withdrawn its question: as long as a task without a word.
 	withdrawnTime = 5 * time.Minute
 	maxRounds     = 20 // attempts at a call that a busy server postpones

@@ -41,3 +41,12 @@ func (a *Agent) Ended() (n int) {
 	}
 	return n
 }
+
+// Age has the calls that wait for the user have waited for longer.
+func (a *Agent) Age(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.parked {
+		p.since = p.since.Add(-d)
+	}
+}

@@ -3,35 +3,28 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 
 	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
 
 // Bounds of a line of a server.
 const (
-	maxFrame  = 16 << 20  // bytes that are read
-	maxDrop   = 256 << 20 // bytes of one that is not read: it may have no end
-	maxDepth  = 9_999     // of what it says, for encoding/json
-	lightest  = 8 << 10   // bytes: a shorter line is neither too heavy nor too deep
-	frameEnds = 512       // bytes of the beginning and end of a long line, by which its call is known
-)
-
-// The beginnings and ends of responses, as SDKs write them. What is quoted in a response has no plain quotes, so it does not look like them.
-var (
-	headWithID = regexp.MustCompile(`^(data: ?)?\s*\{\s*(?:"jsonrpc":\s*"2\.0",\s*)?"id":\s*(\d{1,18}|"[\w-]{1,128}"),\s*(?:"jsonrpc":\s*"2\.0",\s*)?"(?:result|error)":`)
-	headOnly   = regexp.MustCompile(`^(data: ?)?\s*\{\s*(?:"jsonrpc":\s*"2\.0",\s*)?"(?:result|error)":`)
-	tailWithID = regexp.MustCompile(`,\s*"id":\s*(\d{1,18}|"[\w-]{1,128}")\s*(?:,\s*"jsonrpc":\s*"2\.0"\s*)?\}\s*$`)
+	maxFrame   = 16 << 20  // bytes that are read
+	maxDrop    = 256 << 20 // bytes of one that is not read: it may have no end
+	maxDepth   = 9_999     // of what it says, for encoding/json
+	maxAsked   = 1 << 20   // of a request or notification, as maxHeavy is of a response: many of them may wait for users
+	lightest   = 8 << 10   // bytes: a shorter line is neither too heavy nor too deep
+	maxOutline = 1 << 10   // bytes, see [outline]
 )
 
 var errEndless = errors.New("the server says too much: a line is too long")
 
-// frames is what a server writes, line by line: messages, or a stream of events. The response to a call that is too long, too heavy or too deep becomes the failure of that call: the
-// connection would end with it, and with that the calls and the open questions of all others.
+// frames is what a server writes, line by line: messages, or a stream of events. A response that is too long, too heavy or too deep becomes the failure of its call, and a request or
+// notification one that nobody knows, which the server is told: the connection would end with it, and with that the calls and the open questions of all others.
 type frames struct {
 	io.Closer
 	in   *bufio.Reader
@@ -58,50 +51,99 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next returns the next line, or what there is of it at the end, or the failure that stands for it.
+// next returns the next line, or what there is of it at the end, or what stands for it.
 func (f *frames) next() ([]byte, error) {
-	var line, tail []byte // tail is the end of a line that is too long, of which line is the beginning
+	var line []byte
+	var long *outline // of a line that is not kept
 	for n := 0; ; {
 		piece, err := f.in.ReadSlice('\n')
-		n += len(piece)
-		switch {
-		case n > maxDrop:
+		if n += len(piece); n > maxDrop {
 			return nil, errEndless
-		case n <= maxFrame:
+		}
+		if n > maxFrame && long == nil {
+			long, line = outlineOf(line), nil
+		}
+		if long != nil {
+			long.add(piece)
+		} else {
 			line = append(line, piece...)
-		default:
-			if tail == nil {
-				tail = line
-				if line = bytes.Clone(line[:min(len(line), frameEnds)]); !headWithID.Match(line) && !headOnly.Match(line) {
-					return nil, errEndless
-				}
-			}
-			tail = slices.Concat(tail[max(0, len(tail)-frameEnds):], piece[max(0, len(piece)-frameEnds):])
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-		case tail != nil:
-			return unread(line, tail)
-		case len(line) >= lightest && (nesting.Weight(line) > maxHeavy || nesting.Depth(line) > maxDepth):
-			if failed, err := unread(line[:frameEnds], line[len(line)-frameEnds:]); err == nil {
-				return failed, nil
+			continue
+		case long != nil:
+			if line = long.standIn(true); line == nil {
+				return nil, errEndless
 			}
-			return line, nil // what cannot be done with it is told
-		default:
-			return line, err
+			return line, nil
+		case len(line) >= lightest:
+			deep, weight := nesting.Depth(line) > maxDepth, nesting.Weight(line)
+			if !deep && weight <= maxAsked {
+				break
+			}
+			if other := outlineOf(line).standIn(deep || weight > maxHeavy); other != nil {
+				return other, nil
+			}
+		}
+		return line, err // what cannot be done with it is told
+	}
+}
+
+// outline is a message without what is nested in it, such as {"jsonrpc":"2.0","id":1,"result":{}}: that says which message it is, wherever its id is.
+type outline struct {
+	text            []byte // its beginning
+	depth           int
+	quoted, escaped bool
+}
+
+func outlineOf(line []byte) *outline {
+	o := &outline{}
+	o.add(line)
+	return o
+}
+
+// add reads on.
+func (o *outline) add(piece []byte) {
+	for _, c := range piece {
+		before := o.depth
+		switch {
+		case o.escaped:
+			o.escaped = false
+		case o.quoted:
+			o.escaped, o.quoted = c == '\\', c != '"'
+		case c == '"':
+			o.quoted = true
+		case c == '{' || c == '[':
+			o.depth++
+		case c == '}' || c == ']':
+			o.depth--
+		}
+		if min(before, o.depth) <= 1 && len(o.text) <= maxOutline {
+			o.text = append(o.text, c)
 		}
 	}
 }
 
-// unread returns the failure of the call to which a line is the response, by the line's beginning and end.
-func unread(head, tail []byte) ([]byte, error) {
-	at := headWithID.FindSubmatch(head)
-	if at == nil {
-		begin, end := headOnly.FindSubmatch(head), tailWithID.FindSubmatch(tail)
-		if begin == nil || end == nil {
-			return nil, errEndless
-		}
-		at = [][]byte{nil, begin[1], end[1]}
+// standIn returns what stands for a message that is too large, and nil if it is not known which one it is, or it is a response and those are not too large.
+func (o *outline) standIn(responses bool) []byte {
+	text, isEvent := bytes.CutPrefix(o.text, []byte("data:"))
+	var m struct {
+		ID, Method, Result, Error json.RawMessage
 	}
-	return fmt.Appendf(nil, `%s{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"the server's answer is too large to be read: what was asked of it may be done all the same"}}`+"\n", at[1], at[2]), nil
+	if json.Unmarshal(text, &m) != nil {
+		return nil
+	}
+	begin := ""
+	if isEvent {
+		begin = "data: "
+	}
+	switch {
+	case m.Method != nil && m.ID != nil:
+		return fmt.Appendf(nil, `%s{"jsonrpc":"2.0","id":%s,"method":"a request that is too large to be read"}`+"\n", begin, m.ID)
+	case m.Method != nil:
+		return fmt.Appendf(nil, `%s{"jsonrpc":"2.0","method":"a notification that is too large to be read"}`+"\n", begin)
+	case responses && m.ID != nil && (m.Result != nil || m.Error != nil):
+		return fmt.Appendf(nil, `%s{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"the server's answer is too large to be read: what was asked of it may be done all the same"}}`+"\n", begin, m.ID)
+	}
+	return nil
 }

@@ -70,8 +70,8 @@ func (a *Agent) isParked(key string, p *parked) bool {
 	return a.parked[key] == p
 }
 
-// makeRoom takes away the calls that have ended, or else the oldest one of the owner who has most, if somebody else than the one who asks has more. It
-// returns false if there is no room. a.mu is held.
+// makeRoom takes away the calls that have ended, or else the oldest one of the owner who has most, if that has more than the one who asks, or the question
+// has waited for long: most likely it is forgotten. It returns false if there is no room. a.mu is held.
 func (a *Agent) makeRoom(asks string) bool {
 	count := map[string]int{}
 	for key, p := range a.parked {
@@ -91,11 +91,11 @@ func (a *Agent) makeRoom(asks string) bool {
 			key, first = k, p
 		}
 	}
-	if count[first.owner] <= count[asks] {
+	if count[first.owner] <= count[asks] && time.Since(first.since) < staleTime {
 		return false
 	}
 	a.remove(key)
-	first.call.stop(errors.New("its question has made room for that of somebody else"))
+	first.call.stop(errors.New("its question has made room for another one"))
 	return true
 }
 

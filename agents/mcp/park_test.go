@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
@@ -70,8 +71,14 @@ func (s *asker) open(t *testing.T, dir string) *mcp.Agent {
 			case <-asking.Done():
 			}
 		}()
-		said, err := ask(asking, "What?")
+		what := "What?"
+		if in.Text == "too much" {
+			what = strings.Repeat("x", 17<<20)
+		}
+		said, err := ask(asking, what)
 		switch {
+		case err != nil && in.Text == "too much":
+			said = "no answer: " + err.Error()
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
 		case err != nil && in.Text == "twice":
@@ -189,6 +196,45 @@ func TestStatuses(t *testing.T) {
 	default:
 	}
 	hears(t, a, reply("open", "r", "soup"), "accept soup")
+}
+
+// TestForgottenQuestions has as many people as may ask one thing each: the next one gets a place at once, and who has one already gets another when
+// somebody's question has waited for long.
+func TestForgottenQuestions(t *testing.T) {
+	s := &asker{}
+	a := s.open(t, t.TempDir())
+	ask := func(i int, task string) *agents.Task {
+		return of(fmt.Sprint("user:", i), asking(task))
+	}
+	for i := range maxParked + 1 {
+		hears(t, a, ask(i, fmt.Sprint("first", i)), "asks: What?")
+	}
+	until(t, "the oldest call ends", func() bool { return s.ended.Load() == 1 })
+	hears(t, a, ask(5, "second5"), "error: ", "64 of its questions wait")
+	a.Age(time.Hour)
+	hears(t, a, ask(5, "third5"), "asks: What?")
+	until(t, "another call ends", func() bool { return s.ended.Load() == 3 })
+	hears(t, a, of("user:1", reply("first1", "r", "fish")), "error: ", "made room", "ask again for all of it")
+	hears(t, a, of("user:5", reply("first5", "r", "soup")), "accept soup")
+	for i := range maxParked + 1 { // the server would wait for the answers to them
+		a.Canceled("", "c", a2a.TaskID(fmt.Sprint("first", i)))
+	}
+	a.Canceled("", "c", "third5")
+	until(t, "all calls end", func() bool { return s.ended.Load() == maxParked+3 })
+}
+
+// asking is a task whose call asks once.
+func asking(id string) *agents.Task {
+	return task(id, "m", "ask", "", map[string]any{"text": "once"})
+}
+
+// TestQuestionTooLarge has a server ask more than is read: it is told so, its call goes on, and so do those of others.
+func TestQuestionTooLarge(t *testing.T) {
+	s := &asker{}
+	a := s.open(t, t.TempDir())
+	hears(t, a, asking("1"), "asks: What?")
+	hears(t, a, task("2", "m", "ask", "", map[string]any{"text": "too much"}), "no answer: ", "a request that is too large to be read")
+	hears(t, a, reply("1", "r", "fish"), "accept fish")
 }
 
 // TestLateAnswer answers questions for which the server has not waited: it is told, beside the result or the next question.
