@@ -69,6 +69,8 @@ func (f *frames) next() ([]byte, error) {
 			line = append(line, piece...)
 		}
 		switch {
+		case long != nil && len(long.text) > maxOutline:
+			return nil, errEndless
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case long != nil:
