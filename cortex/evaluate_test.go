@@ -407,6 +407,26 @@ func TestModelJudges(t *testing.T) {
 	}
 }
 
+// TestJudgedForLong has a model judge for longer than a task may take: the next attempt has all its time.
+func TestJudgedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := judging{once(toAlpha), func(context.Context, string, string, []string) (*llm.Verdict, error) {
+			pass(time.Minute)
+			return &llm.Verdict{Score: 0, Advice: "too long"}, nil
+		}}
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, TaskTimeout: 10 * time.Second, Policy: rules(t, "rules: [{agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}")})
+		w.say("m1", "go")
+		first := w.onlyTask("alpha")
+		w.finish("alpha", first, "a")
+		for _, task := range w.load().Tasks {
+			if task.Deadline.Sub(time.Now()) != 10*time.Second {
+				t.Errorf("the next attempt is sent at %v with %v left", task.Sent, time.Until(task.Deadline))
+			}
+		}
+	})
+}
+
 // TestOnlyWorkIsJudged checks that a model is not asked about a question or a failure, nor when the budget is spent.
 func TestOnlyWorkIsJudged(t *testing.T) {
 	const byModel = "rules: [{agents: ['*'], retry: {others: false}}, {agents: [alpha], evaluators: [brief]}]\nevaluators: {brief: {judge: it is brief}}"

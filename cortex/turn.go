@@ -178,16 +178,17 @@ func (o *Orchestrator) repeat(ctx context.Context, conv *cache.Fold, e *transpor
 // store the entry failed.
 func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, now time.Time, d *delivery) error {
 	after, e := conv.Version, entry.Cause
-	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
-	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {
-		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
-	}
 	if entry.Decision == nil && entry.Failure == "" { // else the entry is complete already
 		if _, ok := transport.Request(e); !ok {
 			if err := o.judge(ctx, conv.Conversation, entry, d.lost, &d.place); err != nil {
 				return err
 			}
+			now = later(now, o.now()) // a model that judges may take minutes: they do not count as those of tasks that are sent now
 		}
+	}
+	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
+	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {
+		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
 	}
 	if err := conv.Begin(entry); err != nil {
 		return err
@@ -207,9 +208,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 				return err
 			}
 			// The time of the decision does not count as the agents'. Tasks that it decides about have not been sent yet.
-			if decided := o.now(); decided.After(now) {
-				now = decided
-			}
+			now = later(now, o.now())
 			entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 		}
 	}
@@ -230,6 +229,14 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 	conv.Finish(entry)
 	conv.Version = version
 	return o.dispatch(ctx, conv, entry, shown)
+}
+
+// later returns the later one of two times: the clock may step back.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // show publishes on the live topic how the tasks ended that the cause of entry seq settled. It does so before the decision, which may take long.
