@@ -15,8 +15,11 @@ func NamedFiles(tenant string, encoded []byte) []Object {
 			return all
 		}
 		encoded = encoded[at+len(fileScheme):]
-		end := bytes.IndexByte(encoded, '"')
-		if end < 0 || end > maxFileURL {
+		end := 0
+		for end < len(encoded) && addressByte(encoded[end]) { // not a search for the quote, which may be far away from each of many schemes
+			end++
+		}
+		if end == len(encoded) || encoded[end] != '"' || end > maxFileURL {
 			continue
 		}
 		address := strings.ReplaceAll(string(encoded[:end]), `\/`, "/") // some encoders escape a slash in JSON
@@ -28,6 +31,9 @@ func NamedFiles(tenant string, encoded []byte) []Object {
 
 // maxFileURL bounds the length of a reference after its scheme, in bytes: three ids, each byte of which may be escaped as three.
 const maxFileURL = 3*3*MaxID + 2*len(`\/`)
+
+// addressByte reports whether a reference may have c after its scheme.
+func addressByte(c byte) bool { return plainByte(c) || c == '=' || c == '/' || c == '\\' }
 
 // objectAt parses a reference after its scheme.
 func objectAt(tenant, address string) (Object, bool) {
