@@ -100,7 +100,7 @@ func TestFilesTakenAway(t *testing.T) {
 		var body string
 		eventually(t, tt.stream+" is missed", func() bool {
 			code, body = status(t, url)
-			return code == tt.code && strings.Contains(body, "removed, emptied or replaced while cortex runs") && strings.Contains(body, tt.stream)
+			return code == tt.code && strings.Contains(body, "removed, emptied, damaged or replaced while cortex runs") && strings.Contains(body, tt.stream)
 		})
 		if !strings.Contains(body, "put the files back if you have them, and start again") {
 			t.Errorf("/readyz without %s is %d, %q, want %d and what to do", tt.stream, code, body, tt.code)

@@ -22,6 +22,8 @@ const (
 	filesEvery = 2 * time.Second
 	// countShare bounds the time spent on reading files again to one part in countShare.
 	countShare = 50
+	// countEvery is how often it reads files again that look as before: the server skips a message that is damaged in its file, without a word.
+	countEvery = 10 * time.Minute
 	// silentAfter is how long the server may take to say what it has: it waits for itself while it reads a file.
 	silentAfter = 10 * time.Second
 )
@@ -30,7 +32,7 @@ const (
 // with unlinked files.
 //
 // A changed file identity on the disk suggests a replacement, but proves none, since the server replaces and removes files too. The watch then
-// counts the messages in the files and compares them with the server's state.
+// counts the messages in the files and compares them with the server's state. It also does so from time to time, for what is damaged in place.
 type fileWatch struct {
 	ns  *inspected
 	dir string
@@ -53,6 +55,7 @@ type watched struct {
 	last    uint64            // sequence
 	trace   *storecheck.Trace // the files at the last check that found them to be the server's, as far as could be seen
 	next    time.Time         // the files are not counted again before this time
+	counted time.Time         // when they were last counted, or first seen
 
 	wrong string // what is wrong with its files; "" when nothing is
 	told  bool   // wrong was reported, after two checks in a row
@@ -207,18 +210,21 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 	if !storecheck.Stored(w.dir, s.name) {
 		return "removed or emptied"
 	}
-	trace := storecheck.Traced(w.dir, s.name)
-	if before := was.trace; before == nil || was.wrong == "" && trace.Same(before) && (s.state.LastSeq == was.last || trace.Written(before)) {
+	trace, began := storecheck.Traced(w.dir, s.name), time.Now()
+	if was.trace == nil {
+		was.counted = began // the start has read them, or there was nothing
+	}
+	if before := was.trace; before == nil || was.wrong == "" && trace.Same(before) && (s.state.LastSeq == was.last || trace.Written(before)) &&
+		began.Sub(was.counted) < countEvery {
 		was.trace = trace
 		return ""
 	}
-	began := time.Now()
 	if began.Before(was.next) && (was.wrong == "" || was.told) {
 		return was.wrong
 	}
 	count, err := storecheck.Counted(w.dir, s.name, w.quiet.goesOn)
 	took := time.Since(began)
-	was.next = began.Add(took * countShare)
+	was.next, was.counted = began.Add(took*countShare), began
 	if err != nil {
 		return was.wrong
 	}
@@ -236,7 +242,7 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 		was.trace = trace
 		return ""
 	}
-	return fmt.Sprintf("replaced by others, which lack %s,", lacks)
+	return fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks)
 }
 
 const missingAdvice = "stop it, put the files back if you have them, and start again: it says then what is lost, and works with the rest"

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -336,12 +337,74 @@ func flip(path string) error {
 		return err
 	}
 	at := records(b, 1) + 1
+	return overwrite(path, at, b[at]^0x40)
+}
+
+// overwrite writes one byte of a file in place.
+func overwrite(path string, at int, b byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt([]byte{b[at] ^ 0x40}, int64(at))
+	_, err = f.WriteAt([]byte{b}, int64(at))
 	return errors.Join(err, f.Close())
+}
+
+// TestMessageDamaged flips a bit of a message that waits while the server runs, which then delivers only the others. That is told when the messages are
+// counted the next time, though the files look as before.
+func TestMessageDamaged(t *testing.T) {
+	var log textLog
+	n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	inbox := transport.Inbox("", "away")
+	for i := range 4 {
+		publish(t, n.dial(t, nil), inbox, "c1", fmt.Sprint("hello ", i))
+	}
+	n.Restart(t) // the server has read nothing of the file now
+	w := n.srv.files
+	look := func() {
+		for range 3 {
+			w.look()
+		}
+	}
+	look()
+	path := filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs", "1.blk")
+	b, err := os.ReadFile(path)
+	at := bytes.Index(b, []byte("hello 1"))
+	if err != nil || at < 0 {
+		t.Fatalf("the message is at %d of %s, %v", at, path, err)
+	}
+	if err := overwrite(path, at, b[at]^1); err != nil {
+		t.Fatal(err)
+	}
+	came := make(chan string, 4)
+	serveTopic(t, n.dial(t, nil), inbox, nil, func(e *transport.Event) error { came <- text(e); return nil })
+	for _, want := range []string{"hello 0", "hello 2", "hello 3"} {
+		if got := receive(t, came); got != want {
+			t.Errorf("%q came, want %q", got, want)
+		}
+	}
+	look()
+	if _, err := n.srv.Missing(); err != nil {
+		t.Errorf("before the messages are counted: %v", err)
+	}
+	w.mu.Lock()
+	for _, is := range w.watched {
+		is.counted = is.counted.Add(-countEvery)
+	}
+	w.mu.Unlock()
+	look()
+	if serious, err := n.srv.Missing(); !serious || err == nil || !strings.Contains(err.Error(), inboxStream) || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("Missing = %v, %v, want that %s is damaged", serious, err, inboxStream)
+	}
+	if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "damaged, or replaced by others, and lack 1 of ") {
+		t.Errorf("the log has %s, want one error", got)
+	}
+	damaged := func(f storecheck.Finding) bool {
+		return f.Stream == inboxStream && f.Level == storecheck.Lost && f.Running
+	}
+	if !slices.ContainsFunc(n.srv.Found(), damaged) {
+		t.Errorf("the server that runs knows of %+v, want that %s is damaged", n.srv.Found(), inboxStream)
+	}
 }
 
 // TestFilesCopied replaces files of a running server by a copy, which lacks nothing until more is written; the log of conversations is often read

@@ -213,7 +213,7 @@ func (s *Server) Found() []storecheck.Finding {
 	return s.memory.found()
 }
 
-// Missing returns an error when files of streams were removed or replaced while the server runs, which it notices within seconds, or when it does not
+// Missing returns an error when files of streams were removed or replaced while the server runs, which it notices within seconds, or damaged, which takes minutes, or when it does not
 // answer since it waits for one. serious is true
 // when one of these streams matters for more than convenience: what is stored from now on may be lost.
 func (s *Server) Missing() (serious bool, err error) {
@@ -227,7 +227,7 @@ func (s *Server) Missing() (serious bool, err error) {
 	if len(streams) == 0 {
 		return false, nil
 	}
-	return serious, fmt.Errorf("the files of %s were removed, emptied or replaced while cortex runs, and what is in there ends with this process: %s",
+	return serious, fmt.Errorf("the files of %s were removed, emptied, damaged or replaced while cortex runs, and what is in there ends with this process: %s",
 		strings.Join(streams, ", "), missingAdvice)
 }
 
