@@ -130,6 +130,28 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// TestRememberedLater has a disk that does not take what is remembered for a while: it is written when it can be, though nothing more is stored.
+func TestRememberedLater(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	publish(t, n.dial(t, nil), orchestratorInbox, "c1", "hello")
+	now := time.Now()
+	n.srv.Remember(now)
+	n.srv.Remember(now.Add(time.Hour)) // everything is on the disk by then
+	path := memoryFile(n.opts.Dir)
+	if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "folder"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	n.srv.Note([]byte(`"a note"`))
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	n.srv.Remember(now.Add(time.Hour + time.Second))
+	m, err := ReadMemory(n.opts.Dir)
+	if err != nil || m == nil || string(m.Notes) != `"a note"` {
+		t.Errorf("remembered are %+v, %v, want the note", m, err)
+	}
+}
+
 // TestOutdated puts the dead letters and the memory of an earlier time back, which fit to each other, beside streams that went on. The server reports
 // once that something may be missing.
 func TestOutdated(t *testing.T) {

@@ -288,7 +288,7 @@ func (m *memory) look(now time.Time) {
 		return // the server is shutting down
 	}
 	totals := [2]uint64{sum.Messages, sum.Bytes}
-	same := totals == m.totals && !m.unsettled(now)
+	same := totals == m.totals && !m.unsettled(now) && !m.failed
 	if same && now.Sub(m.asked) < rememberIdle {
 		return // nothing to write: let the disk sleep
 	}
