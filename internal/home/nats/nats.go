@@ -54,7 +54,9 @@ func dial(ctx context.Context, o *home.Options, own *server) (*home.Conn, error)
 		}
 		if own != nil {
 			for _, d := range own.audit.all().Damaged {
-				store.NoteDamaged(ctx, d)
+				if own.serves(d) {
+					store.NoteDamaged(ctx, d)
+				}
 			}
 		}
 		return store, nil

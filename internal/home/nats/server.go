@@ -20,6 +20,7 @@ import (
 // server is a server of this process, with what is known of the conversations in it.
 type server struct {
 	*nats.Server
+	keyed bool
 	audit audit
 
 	mu    sync.Mutex
@@ -35,12 +36,16 @@ func (Home) Start(ctx context.Context, o *home.ServerOptions) (home.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &server{Server: srv, audit: check.end(), loose: check.loose()}
+	s := &server{Server: srv, keyed: o.Auth != "", audit: check.end(), loose: check.loose()}
 	if all := s.audit.all(); all.Lost > 0 && o.Logger != nil {
 		o.Logger.Error("entries of conversations are lost: see cortex doctor", "lost", all.Lost, "damaged", len(all.Damaged))
 	}
 	return s, nil
 }
+
+// serves reports whether a damaged conversation is one of those that the server serves: those from before it had keys are in an account of their own, and
+// may have the tenant and the name of others.
+func (s *server) serves(d jetstore.Damaged) bool { return s.keyed != (d.Account == "$G") }
 
 // Dial implements [home.Server].
 func (s *server) Dial(ctx context.Context, o *home.Options) (*home.Conn, error) {
@@ -56,7 +61,7 @@ func (s *server) Watch(ctx context.Context, store storage.Store) {
 		all := notes{s.audit.all(), s.loose}
 		s.mu.Unlock()
 		if own, ok := store.(*jetstore.Store); ok {
-			all.Damaged = own.Damaged()
+			all.Damaged = append(slices.DeleteFunc(all.Damaged, s.serves), own.Damaged()...)
 		}
 		if len(all.Damaged) != known || !slices.Equal(all.Loose, loose) {
 			known, loose = len(all.Damaged), all.Loose
