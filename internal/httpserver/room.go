@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,19 +17,27 @@ const LargeBody = 64 << 10
 const roomTime = 10 * time.Second
 
 // Room bounds what the bodies of requests take in memory at the same time, in bytes: for all, and for each sender. A bound of one body is not enough, as a
-// sender has many connections. Its methods are safe for concurrent use.
+// sender has many connections. What is free goes to who has least, and among equals to who has waited longest: nobody waits for all that another one wants.
+// Its methods are safe for concurrent use.
 type Room struct {
 	most, own int64
 
-	mu    sync.Mutex
-	all   int64
-	of    map[string]int64
-	freed chan struct{} // closed when something was given back
+	mu      sync.Mutex
+	all     int64
+	of      map[string]int64
+	waiting []*claim // in order of arrival
+}
+
+// claim is a request that waits for room.
+type claim struct {
+	who string
+	n   int64
+	got chan struct{} // closed when it has it
 }
 
 // NewRoom returns a Room for so many bytes, of which each sender has at most own.
 func NewRoom(most, own int64) *Room {
-	return &Room{most: most, own: own, of: make(map[string]int64), freed: make(chan struct{})}
+	return &Room{most: most, own: own, of: make(map[string]int64)}
 }
 
 // NewTurns returns a Room for large bodies that are decoded at the same time, each of which counts for one: one of each sender, and two of all, or as many as there
@@ -39,29 +48,51 @@ func NewTurns() *Room { return NewRoom(int64(max(2, runtime.GOMAXPROCS(0))), 1) 
 // Take reserves n bytes for a request of somebody, until [Room.Give]. It waits some seconds for what others give back, and returns false when that is not
 // enough, or ctx ends.
 func (m *Room) Take(ctx context.Context, who string, n int64) bool {
-	var late <-chan time.Time
+	if n == 0 {
+		return true
+	}
+	c := &claim{who, n, make(chan struct{})}
+	m.mu.Lock()
+	m.waiting = append(m.waiting, c)
+	m.hand()
+	m.mu.Unlock()
+	late := time.NewTimer(roomTime)
+	defer late.Stop()
+	select {
+	case <-c.got:
+		return true
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.Index(m.waiting, c)
+	if i < 0 {
+		return true // it came at the same time
+	}
+	m.waiting = slices.Delete(m.waiting, i, i+1)
+	m.hand() // what is free may be enough for those behind it
+	return false
+}
+
+// hand gives what is free to those who wait. Who comes first of them waits until it is enough: otherwise small ones would keep it from a large one. The caller
+// holds m.mu.
+func (m *Room) hand() {
 	for {
-		m.mu.Lock()
-		if m.all+n <= m.most && m.of[who]+n <= m.own {
-			m.all += n
-			m.of[who] += n
-			m.mu.Unlock()
-			return true
+		first := -1
+		for i, c := range m.waiting {
+			if m.of[c.who]+c.n <= m.own && (first < 0 || m.of[c.who] < m.of[m.waiting[first].who]) {
+				first = i
+			}
 		}
-		freed := m.freed
-		m.mu.Unlock()
-		if late == nil {
-			end := time.NewTimer(roomTime)
-			defer end.Stop()
-			late = end.C
+		if first < 0 || m.all+m.waiting[first].n > m.most {
+			return
 		}
-		select {
-		case <-freed:
-		case <-late:
-			return false
-		case <-ctx.Done():
-			return false
-		}
+		c := m.waiting[first]
+		m.waiting = slices.Delete(m.waiting, first, first+1)
+		m.all += c.n
+		m.of[c.who] += c.n
+		close(c.got)
 	}
 }
 
@@ -76,8 +107,7 @@ func (m *Room) Give(who string, n int64) {
 	if m.of[who] -= n; m.of[who] == 0 {
 		delete(m.of, who)
 	}
-	close(m.freed)
-	m.freed = make(chan struct{})
+	m.hand()
 }
 
 // Need returns what a request with a body of at most so many bytes needs: nothing for a small one.

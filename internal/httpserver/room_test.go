@@ -40,6 +40,54 @@ func TestRoom(t *testing.T) {
 	})
 }
 
+// TestRoomTurns checks that what is given back goes to who has least, also when another one has many requests that wait, and that a large one is not kept waiting
+// by small ones.
+func TestRoomTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := httpserver.NewRoom(4, 3)
+		took := make(chan string, 200)
+		want := func(who string, n int64) {
+			go func() {
+				if m.Take(t.Context(), who, n) {
+					took <- who
+				}
+			}()
+			synctest.Wait()
+		}
+		next := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case got := <-took:
+				if got != want {
+					t.Errorf("room goes to %s, want %s", got, want)
+				}
+			default:
+				t.Errorf("room goes to nobody, want %s", want)
+			}
+		}
+		for _, who := range []string{"ada", "ada", "ada", "eve"} {
+			want(who, 1)
+			next(who)
+		}
+		for range 100 {
+			want("ada", 1)
+		}
+		want("bob", 2)
+		want("eve", 1)
+		m.Give("ada", 1)
+		synctest.Wait()
+		if len(took) > 0 {
+			t.Errorf("%s has the room for which bob waits", <-took)
+		}
+		m.Give("ada", 1)
+		next("bob")
+		m.Give("bob", 2)
+		next("ada")
+		next("eve")
+	})
+}
+
 // TestRoomForBodies checks that a Room has what large bodies take while they arrive, and gives it back.
 func TestRoomForBodies(t *testing.T) {
 	m := httpserver.NewRoom(1<<20, 1<<20)
