@@ -21,6 +21,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/bridge/kit"
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 	"github.com/cortex-orchestrator/cortex/internal/webhook"
 )
@@ -40,6 +41,11 @@ const (
 	answerTime  = 30 * time.Second // for the rest of an answer that has room
 )
 
+// mostPosts is how many calls may be under way, each of which has a connection, and a place among the agents at work. A machine has at most three quarters of them.
+const mostPosts = 512
+
+var errBusy = errors.New("too many calls to agents are under way")
+
 var errSlow = errors.New("its answer is long, and arrives too slowly")
 
 // poster posts to addresses that agents have named. Those who register can lead it nowhere where they could not go themselves: it goes to addresses of
@@ -49,12 +55,14 @@ type poster struct {
 	hosts webhook.Hosts
 
 	guarded, free *http.Client
+	posts         *httpserver.Room // calls that are under way
 	room          *httpserver.Room // for answers
 	patience      time.Duration    // for the rest of one that has room
 }
 
 func newPoster(local bool, hosts []string) *poster {
-	p := &poster{local: local, hosts: hosts, room: httpserver.NewRoom(mostAnswers, ownAnswers), patience: answerTime}
+	posts := int64(min(mostPosts, openfiles.Models()))
+	p := &poster{local: local, hosts: hosts, posts: httpserver.NewRoom(posts, posts*3/4), room: httpserver.NewRoom(mostAnswers, ownAnswers), patience: answerTime}
 	p.guarded, p.free = newClient(p.control), newClient(nil)
 	return p
 }
@@ -128,6 +136,11 @@ func (p *poster) post(ctx context.Context, to string, header http.Header, body [
 	if err != nil {
 		return nil, false, err
 	}
+	at := machine(u.Host)
+	if !p.posts.Take(ctx, at, 1) {
+		return nil, false, cmp.Or(context.Cause(ctx), errBusy)
+	}
+	defer p.posts.Give(at, 1)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var connected atomic.Bool

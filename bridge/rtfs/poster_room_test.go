@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -62,4 +63,26 @@ func TestLongAnswersHaveRoom(t *testing.T) {
 	if !has(ownAnswers) {
 		t.Error("the room of an answer that has not arrived is not given back")
 	}
+}
+
+// TestPostsAreBounded has one machine take all calls that it may: the next one to it fails, and nothing was sent; one to another machine is made.
+func TestPostsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPoster(true, nil)
+		n := 0
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for n < mostPosts && p.posts.Take(gone, "127.0.0.1:9", 1) {
+			n++
+		}
+		if n == 0 || n == mostPosts {
+			t.Errorf("%d calls are under way", n)
+		}
+		if _, perhaps, err := p.post(t.Context(), "http://127.0.0.1:9/", http.Header{}, nil); perhaps || !errors.Is(err, errBusy) {
+			t.Errorf("sent %v, %v", perhaps, err)
+		}
+		if !p.posts.Take(gone, "127.0.0.1:10", 1) {
+			t.Error("another machine finds no room")
+		}
+	})
 }
