@@ -178,7 +178,10 @@ func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, int64,
 	return m.Time, int64(n)*transport.FileChunk + int64(len(m.Data)), err
 }
 
-// Awaited implements [transport.FileKeeper]. It reads the dead letters before and after the inboxes, since events move between the two in both
+// maxAwaited bounds the files that are noted of one conversation: whoever writes its messages can refer to any number that nobody has stored.
+const maxAwaited = 100_000
+
+// Awaited implements [transport.FileKeeper]. It fails with an error that wraps ErrTooLarge if there are more than 100,000 objects. It reads the dead letters before and after the inboxes, since events move between the two in both
 // directions.
 func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
 	return b.awaited(ctx, tenant, contextID, func(*jetstream.RawStreamMsg) error { return nil })
@@ -210,6 +213,9 @@ func (b *Bus) awaited(ctx context.Context, tenant, contextID string, read func(*
 			}
 			for _, o := range transport.NamedFiles(tenant, m.Data) {
 				named[o] = true
+			}
+			if len(named) > maxAwaited {
+				return nil, fmt.Errorf("%w: what waits in %s refers to more than %d files", transport.ErrTooLarge, contextID, maxAwaited)
 			}
 			seq = m.Sequence + 1
 		}

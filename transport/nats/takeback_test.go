@@ -88,3 +88,31 @@ func (w *town) log(t *testing.T, contextID string, entry any) {
 		t.Fatal(err)
 	}
 }
+
+// TestManyAwaited has a message that waits refer to more files than are noted.
+func TestManyAwaited(t *testing.T) {
+	w := newTown(t)
+	says := message(transport.Inbox("", "nobody"), "c", "look")
+	var all []any
+	for n := range maxAwaited/2 + 1 {
+		all = append(all, "cortex-file:c/a/"+strconv.Itoa(n))
+	}
+	m := says.Payload.(*a2a.Message)
+	m.Parts = append(m.Parts, a2a.NewDataPart(all))
+	if err := w.cortex.Publish(t.Context(), transport.Inbox("", "nobody"), says); err != nil {
+		t.Fatal(err)
+	}
+	if named, err := w.cortex.Awaited(t.Context(), "", "c"); err != nil || len(named) != len(all) {
+		t.Errorf("Awaited = %d files, %v", len(named), err)
+	}
+	for i := range all {
+		all[i] = "cortex-file:c/b/" + strconv.Itoa(i)
+	}
+	says.ID += "b"
+	if err := w.cortex.Publish(t.Context(), transport.Inbox("", "nobody"), says); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.cortex.Awaited(t.Context(), "", "c"); !errors.Is(err, transport.ErrTooLarge) {
+		t.Errorf("Awaited = %v, want %v", err, transport.ErrTooLarge)
+	}
+}
