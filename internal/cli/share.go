@@ -92,7 +92,8 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if conv.Seq >= conversation.MaxEntries && len(p.With) > 0 {
 		return fmt.Errorf("conversation %s is full, so nobody can be let in any more", contextID)
 	}
-	if n := len(conv.Shared); n+len(p.With) > conversation.MaxShared {
+	known := func(id string) bool { return slices.Contains(conv.Shared, id) }
+	if n := len(conv.Shared); n+len(slices.DeleteFunc(slices.Clone(p.With), known)) > conversation.MaxShared {
 		return fmt.Errorf("conversation %s is shared with %d already, and at most %d are possible: take it from others with --revoke first", contextID, n, conversation.MaxShared)
 	}
 	c := l.operator()

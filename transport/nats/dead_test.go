@@ -11,6 +11,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	natsgo "github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -265,4 +266,31 @@ func TestDiscardedDeadLettersAreTold(t *testing.T) {
 		time.Sleep(discardedEvery / 4)
 		return s.(transport.Troubled).Trouble().Discarded > 0
 	})
+}
+
+// TestRefusedLettersTakeNothing refuses dead letters of two agents in turn: what all agents have is left as it was.
+func TestRefusedLettersTakeNothing(t *testing.T) {
+	now := time.Now()
+	g := &gateway{letters: rate.NewLimiter(lettersPace, lettersBurst)}
+	one, other := &caller{letters: rate.NewLimiter(letterPace, letterBurst)}, &caller{letters: rate.NewLimiter(letterPace, letterBurst)}
+	if !g.letters.AllowN(now, lettersBurst-letterLeast) {
+		t.Fatal("the share is not whole")
+	}
+	for range 1000 {
+		for _, c := range []*caller{one, other} {
+			if _, ok := g.payLetter(c, now, letterLeast+1); ok {
+				t.Fatal("more is given than there is")
+			}
+		}
+	}
+	if got := one.letters.TokensAt(now); got != letterBurst {
+		t.Errorf("an agent has %.0f bytes left, want %d", got, letterBurst)
+	}
+	refund, ok := g.payLetter(one, now, letterLeast)
+	if !ok {
+		t.Fatal("what is left is refused")
+	}
+	if refund(); g.letters.TokensAt(now) < letterLeast {
+		t.Errorf("all agents have %.0f bytes left, want %d", g.letters.TokensAt(now), letterLeast)
+	}
 }

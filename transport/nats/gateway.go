@@ -50,6 +50,7 @@ type gateway struct {
 	unknownLog rate.Sometimes // limits the log of messages of no caller
 	ownChunks  int            // chunks of files that one sender may store
 	letters    *rate.Limiter  // bytes of the dead letters of all agents
+	paying     sync.Mutex     // while dead letters are counted
 	room       fileSpace
 
 	mu      sync.Mutex
@@ -500,18 +501,15 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 	if is.Header.Get(headerTask) != "" {
 		deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
 		task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
-		now := time.Now()
-		for _, share := range []*rate.Limiter{c.letters, g.letters} {
-			paid := share.ReserveN(now, max(task.Size(), letterLeast))
-			defer func() {
-				if !done {
-					paid.CancelAt(now)
-				}
-			}()
-			if !paid.OK() || paid.DelayFrom(now) > 0 {
-				return fmt.Errorf("%w: %s, or agents together, have given up so much that its dead letters would displace those of others: give it up later", errTooMuch, who)
-			}
+		refund, ok := g.payLetter(c, time.Now(), max(task.Size(), letterLeast))
+		if !ok {
+			return fmt.Errorf("%w: %s, or agents together, have given up so much that its dead letters would displace those of others: give it up later", errTooMuch, who)
 		}
+		defer func() {
+			if !done {
+				refund()
+			}
+		}()
 		answer, err := g.nc.RequestMsgWithContext(ctx, deadMessage(inbox, task, stored{is.Sequence, is.Time}, oneLine(reason, maxAgentReason), max(deliveries, 0), g.bus.deadLimit()))
 		if err != nil {
 			return translate(err)
@@ -530,6 +528,28 @@ func (g *gateway) dead(c *caller, subject string, m *natsgo.Msg) error {
 		return nil
 	}
 	return g.nc.Publish(m.Reply, said)
+}
+
+// payLetter takes a dead letter of so many bytes from what its agent may have of them, and all agents together. Nothing is taken if there is less: a reservation that is
+// canceled gives back nothing of what was reserved meanwhile.
+func (g *gateway) payLetter(c *caller, now time.Time, bytes int) (refund func(), ok bool) {
+	g.paying.Lock()
+	defer g.paying.Unlock()
+	var paid []*rate.Reservation
+	shares := []*rate.Limiter{c.letters, g.letters}
+	for _, share := range shares {
+		if share.TokensAt(now) < float64(bytes) {
+			return nil, false
+		}
+	}
+	for _, share := range shares {
+		paid = append(paid, share.ReserveN(now, bytes))
+	}
+	return func() {
+		for _, p := range paid {
+			p.CancelAt(now)
+		}
+	}, true
 }
 
 // ack checks the acknowledgement of one of an agent's own tasks, in the server's present form and in the newer one, which has domain and account
