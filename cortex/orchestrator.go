@@ -93,6 +93,7 @@ type Orchestrator struct {
 	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
 	refusals   storage.Refusals
+	letters    letterShares
 }
 
 // New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.

@@ -2,13 +2,18 @@ package cortex
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -66,18 +71,77 @@ func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.E
 // errUnstorable marks an entry that no store accepts.
 var errUnstorable = errors.New("entry cannot be stored")
 
-// unreadable makes the error of loading a conversation permanent if its log is damaged. A request is refused then, as [Orchestrator.bar] does: whoever sent
-// many would displace dead letters that can be replayed when the store is repaired.
-func (o *Orchestrator) unreadable(ctx context.Context, e *transport.Event, err error) error {
-	if !errors.Is(err, conversation.ErrDamaged) || transport.IsPermanent(err) {
+func isRequest(e *transport.Event) bool {
+	_, ok := transport.Request(e)
+	return ok
+}
+
+// turnAway refuses a request because of err, as [Orchestrator.bar] does: whoever sent many would displace dead letters that can still be replayed.
+func (o *Orchestrator) turnAway(ctx context.Context, e *transport.Event, why string, err error) error {
+	if err := o.refuse(ctx, e, why); err != nil {
 		return err
-	}
-	if _, ok := transport.Request(e); !ok {
-		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(textDamaged)))
 	}
 	o.stats.Refused.Add(1)
 	o.log.WarnContext(ctx, "message refused", "context_id", e.ContextID, "from", e.From, "err", err)
-	return o.refuse(ctx, e, textDamaged)
+	return nil
+}
+
+// unreadable makes the error of loading a conversation permanent if its log is damaged, so that the event can be replayed when the store is repaired. A request is
+// refused then; what nobody would replay is dropped; and of an agent's results a share is kept, since it may send any number.
+func (o *Orchestrator) unreadable(ctx context.Context, e *transport.Event, err error) error {
+	switch {
+	case !errors.Is(err, conversation.ErrDamaged) || transport.IsPermanent(err):
+		return err
+	case isRequest(e):
+		return o.turnAway(ctx, e, textDamaged, err)
+	case isPassing(e) || !o.letters.allow(e, o.cfg.Now()):
+		o.stats.Ignored.Add(1)
+		o.log.WarnContext(ctx, "event ignored: its conversation cannot be read", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "err", err)
+		return nil
+	}
+	return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(textDamaged)))
+}
+
+// isPassing reports whether e means nothing any more when its conversation can be read again.
+func isPassing(e *transport.Event) bool {
+	switch e.Payload.(type) {
+	case *transport.Cancel, *transport.Share, *transport.Post, *transport.ReadBoard:
+		return true
+	}
+	r, ok := conversation.ResultOf(e)
+	return ok && !r.Settles()
+}
+
+// Bounds of the dead letters that are kept of one agent's results for damaged conversations, in bytes: at once, and in a day. A short one counts as letterLeast.
+const (
+	letterBurst   = 16 << 20
+	letterLeast   = 16 << 10
+	letterSenders = 1024
+)
+
+// letterShares has what agents have left of dead letters.
+type letterShares struct {
+	mu sync.Mutex
+	of recent.Cache[string, *rate.Limiter]
+}
+
+// allow counts the dead letter of an event, and reports whether its sender may have one more.
+func (l *letterShares) allow(e *transport.Event, now time.Time) bool {
+	if _, ok := conversation.ResultOf(e); !ok || e.From == transport.Cortex {
+		return true
+	}
+	b, _ := json.Marshal(e.Payload)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	share, ok := l.of.Get(e.From)
+	if !ok {
+		share = rate.NewLimiter(letterBurst/rate.Limit((24*time.Hour).Seconds()), letterBurst)
+		l.of.Put(e.From, share, 1)
+		if l.of.Len() > letterSenders {
+			l.of.Drop()
+		}
+	}
+	return share.AllowN(now, max(len(b), letterLeast))
 }
 
 // textDamaged is the answer in a conversation that cannot be read.

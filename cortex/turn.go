@@ -141,6 +141,8 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		o.log.ErrorContext(ctx, "entry not stored", "context_id", e.ContextID, "err", err)
 		d.forcedAnswer = "The result of this does not fit into the conversation's log."
 		return false, nil
+	case errors.Is(err, errUnstorable) && isRequest(e):
+		return true, o.turnAway(ctx, e, "The message is too large to be kept.", err)
 	case errors.Is(err, errUnstorable):
 		return true, transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure("The message is too large to be kept."))) // it will not fit the next time either
 	}

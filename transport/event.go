@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 )
 
 // How many things that begin a turn or an entry of a log somebody who has proven who they are may ask of Cortex a second, and how many at once:
@@ -63,11 +65,17 @@ type Event struct {
 	decoded Payload // nil: none
 }
 
-// Decode sets e's payload to the result of [DecodePayload], which is an error for a body that is heavier than [MaxWeight]. It keeps body, which must not be modified any more: e is encoded with body, rather than
+// maxDepth bounds how deep a body is nested: what keeps it puts it some levels deeper, and encoding/json decodes 10,000.
+const maxDepth = 9000
+
+// Decode sets e's payload to the result of [DecodePayload], which is an error for a body that is heavier than [MaxWeight] or nested deeper than 9,000 levels. It keeps body, which must not be modified any more: e is encoded with body, rather than
 // by encoding the payload again, as long as the payload is the decoded one.
 func (e *Event) Decode(kind, version string, body []byte) error {
 	if err := checkWeight(kind, body); err != nil {
 		return err
+	}
+	if len(body) > 2*maxDepth && nesting.Depth(body) > maxDepth {
+		return fmt.Errorf("%w: a %s is nested deeper than %d levels", ErrInvalid, kind, maxDepth)
 	}
 	p, plain, err := decodePayload(kind, version, body, true)
 	if e.Payload = p; plain && len(body) <= MaxPayload {

@@ -211,3 +211,15 @@ func TestTopics(t *testing.T) {
 		seen[topic] = true
 	}
 }
+
+// TestDeepBody decodes bodies that are nested deeply: what is deeper than can be kept is invalid.
+func TestDeepBody(t *testing.T) {
+	for depth, ok := range map[int]bool{8000: true, 9996: false} {
+		body := `{"messageId":"m","role":"ROLE_USER","parts":[{"data":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}]}`
+		kind, _ := transport.PayloadKind(&a2a.Message{})
+		err := new(transport.Event).Decode(kind, transport.PayloadVersion, []byte(body))
+		if ok && err != nil || !ok && !errors.Is(err, transport.ErrInvalid) {
+			t.Errorf("%d levels: %v", depth, err)
+		}
+	}
+}

@@ -28,7 +28,8 @@ const (
 	maxUndecided      = 3072
 	maxUndecidedBytes = 40 << 20
 
-	// heldShare is the part of a conversation's bytes that counts as bytes of its undecided event, which holds it: at most 640 MiB of conversations are held.
+	// heldShare is the part of a conversation's bytes that counts as bytes of its undecided event, which holds it, if it is more than those of the event: so about
+	// 640 MiB of conversations are held.
 	heldShare = 16
 
 	// oneShare bounds each sender's part of these, as a multiple of what is free: a single sender gets at most three quarters. So there is always room
@@ -124,8 +125,8 @@ func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event,
 func (f *inFlight) ask(sender string, e *transport.Event, held int, now time.Time) (*flight, error) {
 	t := &flight{since: now, begun: make(chan struct{})}
 	if f.refuses || f.counts {
-		b, _ := json.Marshal(e.Payload) // as the transport holds it
-		t.bytes = len(b) + held/heldShare
+		b, _ := json.Marshal(e.Payload)                                 // as the transport holds it
+		t.bytes = max(len(b), min(held/heldShare, maxUndecidedBytes/8)) // a single one leaves room for those of others
 	}
 	return t, f.add(t, sender, e.Delivery > 1)
 }
