@@ -89,7 +89,19 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	for subj, l := range last {
+	for _, subj := range changed {
+		l, ok := last[subj]
+		if !ok {
+			n, err := s.unread(ctx, subj)
+			if err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				continue // it was erased
+			}
+			s.NoteDamaged(ctx, Damaged{Tenant: tenant, ContextID: ids[subj], Why: "its last entry cannot be read"})
+			l.subject = subj
+		}
 		l.info.ContextID, l.info.Entries = ids[subj], int(counts[subj])
 		all = append(all, l)
 	}
@@ -110,18 +122,42 @@ func (s *Store) counts(ctx context.Context, filter string) (map[string]uint64, e
 	return info.State.Subjects, nil
 }
 
+// unread returns how many messages of a conversation the server has when it cannot read the last one; otherwise 0.
+func (s *Store) unread(ctx context.Context, subject string) (uint64, error) {
+	counts, err := s.counts(ctx, subject)
+	if err != nil || counts[subject] == 0 {
+		return 0, err
+	}
+	if last, err := s.lastOf(ctx, subject); err != nil || last > 0 { // the conversation was begun after somebody found none
+		return 0, err
+	}
+	return counts[subject], nil
+}
+
 // lasts reads the last message of each subject, a few at a time: the server searches its files for what it has not cached, and no append is
 // possible meanwhile; for all conversations of a large log that would take many seconds. It keeps what a list needs. It makes no consumer: a stream
-// has a limited number, and readers would take the place of others.
+// has a limited number, and readers would take the place of others. What is missing in an answer it reads one by one: a message that the server cannot
+// read ends the answer, or is not in it.
 func (s *Store) lasts(ctx context.Context, subjects []string) (map[string]listed, error) {
 	all := make(map[string]listed, len(subjects))
 	for some := range slices.Chunk(subjects, listAhead) {
-		err := s.lastsOf(ctx, some, func(m *stored) {
+		note := func(m *stored) {
 			updated := m.when(timeHeader)
 			all[m.subject] = listed{m.subject, storage.ContextInfo{Updated: updated, Version: conversation.Version(m.seq)}}
-		})
-		if err != nil {
+		}
+		if err := s.lastsOf(ctx, some, note); err != nil && !errors.Is(err, errUnread) {
 			return nil, err
+		}
+		for _, subj := range some {
+			if _, ok := all[subj]; ok {
+				continue
+			}
+			m, err := s.lastHere(ctx, subj)
+			if err == nil {
+				note(&m)
+			} else if !errors.Is(err, errNotFound) {
+				return nil, err
+			}
 		}
 	}
 	return all, nil

@@ -34,6 +34,7 @@ const (
 var (
 	errSilent   = errors.New("the server stopped answering")
 	errNotFound = errors.New("no message")
+	errUnread   = errors.New("the server cannot read a message that it has")
 )
 
 // directGet is a request of JetStream's direct get: messages of one subject from a sequence on, or the last message of each of several.
@@ -170,6 +171,8 @@ func (r *reader) ask(ctx context.Context, quiet time.Duration) (msgs []stored, l
 		switch {
 		case status == "404" && len(msgs) == 0:
 			return nil, 0, errNotFound
+		case status == "404":
+			return nil, 0, errUnread
 		case status == "503":
 			return nil, 0, nats.ErrNoResponders
 		case status != "" && status != "204":
@@ -302,7 +305,7 @@ func (s *Store) getOne(ctx context.Context, place, subject string, req []byte) (
 		return stored{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 	}
 	seq, err := number(m, jetstream.SequenceHeader)
-	return stored{seq: seq, subject: subject, data: m.Data, key: m.Header.Get(keyHeader), sum: m.Header.Get(sumHeader)}, err
+	return stored{seq: seq, subject: subject, data: m.Data, key: m.Header.Get(keyHeader), sum: m.Header.Get(sumHeader), headers: m.Header}, err
 }
 
 // lastOf returns the sequence of the last message of a subject, from the stream's leader; 0 when there is none.

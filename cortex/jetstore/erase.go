@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
@@ -47,8 +48,13 @@ func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
 
 func (s *Store) erase(ctx context.Context, subject string) error {
 	end, err := s.lastOf(ctx, subject)
-	if err != nil || end == 0 {
+	if err != nil {
 		return err
+	}
+	if end == 0 {
+		if n, err := s.unread(ctx, subject); err != nil || n == 0 {
+			return err
+		}
 	}
 	var all []uint64 // the sequences of the conversation's entries
 	if err := s.readAll(ctx, Stream, subject, func(m *stored) { all = append(all, m.seq) }); err != nil {
@@ -72,8 +78,11 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 	said := uint64(0)
 	for range eraseTries {
 		last, err := s.lastOf(ctx, subject)
-		if last == 0 || err != nil {
+		if err != nil {
 			return err
+		}
+		if last == 0 {
+			return s.unerased(ctx, subject)
 		}
 		if last > end {
 			first, err := s.getFromLeader(ctx, Stream, msgGet{Seq: 1, Next: subject})
@@ -99,6 +108,15 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 		}
 	}
 	return fmt.Errorf("%w: others appended %d entries in the meantime", storage.ErrConflict, eraseTries)
+}
+
+// unerased returns an error if entries are left that the server cannot read, and so does not name: it leaves them out when it starts again.
+func (s *Store) unerased(ctx context.Context, subject string) error {
+	n, err := s.unread(ctx, subject)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("%w: %d entries cannot be read and are not erased: start the service with the store again, then delete again", conversation.ErrDamaged, n)
+	}
+	return err
 }
 
 // eraseMessage removes a message from a stream and overwrites it.
