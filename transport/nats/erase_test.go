@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,5 +156,55 @@ func TestEraseManyRollsOnce(t *testing.T) {
 	publish(t, b, transport.Inbox("", "away"), "c", "secret")
 	if n := erase(); n == 0 {
 		t.Error("a deletion of what was stored since begins no new file")
+	}
+}
+
+// TestEraseUnread checks that a conversation is not said to be erased while the server has messages of it that it cannot read.
+func TestEraseUnread(t *testing.T) {
+	for name, timer := range map[string]bool{"inbox": false, "timer": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, ServerOptions{})
+			b := n.dial(t, nil)
+			for i := range 12 {
+				away := transport.Inbox("", fmt.Sprint("away", i))
+				e := message(away, "c", fmt.Sprint("hello ", i))
+				if i >= 3 { // a restarted server has nothing in its caches of files but the last one
+					e = message(away, "other", strings.Repeat("x", 600<<10))
+				} else if timer {
+					e.DeliverAt = time.Now().Add(time.Hour)
+				}
+				if err := b.Publish(t.Context(), away, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n.Restart(t)
+			b = n.dial(t, nil)
+			files := filesWith(t, filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs"), "hello 1")
+			if len(files) != 1 {
+				t.Fatalf("the text is in %v, want one file", files)
+			}
+			content, err := os.ReadFile(files[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.LastIndex(content, []byte("hello 1"))
+			f, err := os.OpenFile(files[0], os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte{content[at] ^ 1}, int64(at)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := b.Erase(t.Context(), "", "c"); err == nil || !strings.Contains(err.Error(), "1 messages of "+inboxStream+" cannot be read") {
+					t.Fatalf("Erase = %v, want an error about one message", err)
+				}
+			}
+			n.Restart(t)
+			if err := n.dial(t, nil).Erase(t.Context(), "", "c"); err != nil {
+				t.Errorf("after a restart: %v", err)
+			}
+		})
 	}
 }
