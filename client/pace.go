@@ -34,23 +34,25 @@ func (p *Pace) Admit(who string, size int) error {
 	if conversation.IsAgent(who) {
 		most, burst = transport.AgentWork, transport.AgentWorkBurst
 	}
+	now := time.Now
+	if p.Now != nil {
+		now = p.Now
+	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	l, ok := p.of.Get(who)
 	if !ok {
 		l = &allowance{rate.NewLimiter(rate.Limit(most), burst), rate.NewLimiter(transport.WorkBytes, transport.WorkBytesBurst)}
 		for p.of.Put(who, l, 1); p.of.Len() > maxPaced; p.of.Drop() {
 		}
 	}
-	p.mu.Unlock()
-	now := time.Now
-	if p.Now != nil {
-		now = p.Now
+	at := now()
+	if l.things.TokensAt(at) < 1 { // what is refused takes no bytes
+		return fmt.Errorf("%w for you: you may ask Cortex for %d things a second, and for %d at once: ask again later", transport.ErrFull, most, burst)
 	}
-	if !l.bytes.AllowN(now(), size) {
+	if !l.bytes.AllowN(at, size) {
 		return fmt.Errorf("%w for you: you may send Cortex %d MiB a second, and %d MiB at once: send it again later", transport.ErrFull, transport.WorkBytes>>20, transport.WorkBytesBurst>>20)
 	}
-	if l.things.AllowN(now(), 1) {
-		return nil
-	}
-	return fmt.Errorf("%w for you: you may ask Cortex for %d things a second, and for %d at once: ask again later", transport.ErrFull, most, burst)
+	l.things.AllowN(at, 1)
+	return nil
 }

@@ -44,6 +44,10 @@ func TestPace(t *testing.T) {
 	check("another person's", sent("user:mallory", 10, transport.MaxText), 10)
 	now = now.Add(time.Second)
 	check("large messages, a second later", sent("user:eve", 100, transport.MaxText), transport.WorkBytes/transport.MaxText)
+	check("many at once", admitted("user:carol", 1000), transport.PersonWorkBurst)
+	check("large ones above their number", sent("user:carol", 100, transport.MaxText), 0)
+	now = now.Add(time.Second)
+	check("large ones, a second later: those above took no bytes", sent("user:carol", 100, transport.MaxText), min(transport.PersonWork, transport.WorkBytesBurst/transport.MaxText))
 	for i := range maxPaced + 10 {
 		_ = p.Admit(fmt.Sprint("user:", i), 0)
 	}
