@@ -40,6 +40,7 @@ type Names struct {
 
 	mu    sync.Mutex
 	of    map[string]map[string]string // by agent: the hosts of its instances, by instance
+	again map[[2]string]bool           // agents and instances that a subscription has announced that is not synced yet; else nil
 	keyed map[string]bool              // agents with keys of their own
 }
 
@@ -152,7 +153,7 @@ func (n *Names) follow(ctx context.Context, tr transport.Transport, tenant strin
 		s, err := tr.Subscribe(ctx, transport.Cards(tenant), &transport.SubscribeOptions{Concurrency: 1})
 		if err == nil {
 			n.mu.Lock()
-			clear(n.of) // a subscription begins with all cards
+			n.again = map[[2]string]bool{} // a subscription begins with all cards: until then, those count that were known
 			n.mu.Unlock()
 			err = s.Serve(ctx, n.hear)
 			s.Close()
@@ -170,6 +171,15 @@ func (n *Names) follow(ctx context.Context, tr transport.Transport, tenant strin
 func (n *Names) hear(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Synced:
+		n.mu.Lock()
+		again := n.again
+		n.again = nil
+		n.mu.Unlock()
+		if again != nil {
+			for _, id := range n.without(func(id, instance, _ string) bool { return !again[[2]string{id, instance}] }) {
+				n.changed(id)
+			}
+		}
 		n.once.Do(func() { close(n.synced) })
 	case *transport.AgentEvent:
 		if n.Said != nil {
@@ -177,7 +187,10 @@ func (n *Names) hear(_ context.Context, e *transport.Event) error {
 		}
 	case *transport.Card:
 		if p.Gone != "" {
-			for _, id := range n.left(p) {
+			// with a host all is gone that it has announced
+			for _, id := range n.without(func(id, instance, host string) bool {
+				return instance == p.Instance && (id == p.AgentID || host == p.AgentID)
+			}) {
 				n.changed(id)
 			}
 		} else if p.Host != n.host && !p.IsHost() {
@@ -187,6 +200,9 @@ func (n *Names) hear(_ context.Context, e *transport.Event) error {
 			}
 			_, known := n.of[p.AgentID][p.Instance]
 			n.of[p.AgentID][p.Instance] = p.Host
+			if n.again != nil {
+				n.again[[2]string{p.AgentID, p.Instance}] = true
+			}
 			n.mu.Unlock()
 			if !known && p.Host == "" {
 				n.changed(p.AgentID)
@@ -196,15 +212,13 @@ func (n *Names) hear(_ context.Context, e *transport.Event) error {
 	return nil
 }
 
-// left takes an instance away, and with a host all that it has announced. It returns the names that are free then.
-func (n *Names) left(c *transport.Card) (free []string) {
+// without takes instances of agents away. It returns the names that are free then.
+func (n *Names) without(gone func(id, instance, host string) bool) (free []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.DeleteFunc(n.of, func(id string, instances map[string]string) bool {
-		if host, ok := instances[c.Instance]; !ok || id != c.AgentID && host != c.AgentID {
-			return false
-		}
-		if delete(instances, c.Instance); len(instances) > 0 {
+		maps.DeleteFunc(instances, func(instance, host string) bool { return gone(id, instance, host) })
+		if len(instances) > 0 {
 			return false
 		}
 		free = append(free, id)
