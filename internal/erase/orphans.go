@@ -243,11 +243,15 @@ func (f *Orphans) forgotten(ctx context.Context, contextID string, files []trans
 	for _, t := range conv.Tasks {
 		working[t.Agent] = working[t.Agent] || !t.Phase.Over()
 	}
+	now := f.now()
 	awaited, err := f.Bus.Awaited(ctx, f.Tenant, contextID)
+	if errors.Is(err, transport.ErrTooLarge) {
+		f.wait(files, now) // what waits there refers to too many: the files of other conversations do not wait for that
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	now := f.now()
 	left := slices.DeleteFunc(files, func(o transport.Object) bool {
 		kept := awaited[o] || working[o.From]
 		if kept {

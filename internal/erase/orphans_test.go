@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 	"testing"
@@ -225,6 +226,37 @@ func TestOrphansAtStart(t *testing.T) {
 		s.there("16 minutes later", files, "old", "new")
 		s.sweep(s.sweeper())
 		s.there("at another start", files, "old", "new")
+	})
+}
+
+// crowd is a transport where what waits in a conversation refers to more files than are noted.
+type crowd struct {
+	*memory.Bus
+	in string // conversation; "": none
+}
+
+func (c *crowd) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
+	if contextID == c.in {
+		return nil, fmt.Errorf("%w: too many", transport.ErrTooLarge)
+	}
+	return c.Bus.Awaited(ctx, tenant, contextID)
+}
+
+// TestOrphansOfMany has what waits in one conversation refer to more files than are noted: its files stay until that is less, and those of others do not.
+func TestOrphansOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		files := map[string]transport.FileRef{"a": s.put("a", "user"), "b": s.put("b", "user")}
+		bus := &crowd{Bus: s.bus, in: "a"}
+		f := &erase.Orphans{Store: s, Bus: bus}
+		s.sweep(f)
+		<-time.After(16 * time.Minute)
+		s.sweep(f)
+		s.there("while too many wait", files, "b")
+		bus.in = ""
+		<-time.After(16 * time.Minute)
+		s.sweep(f)
+		s.there("later", files, "a", "b")
 	})
 }
 
