@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -56,6 +57,14 @@ func (g *guest) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	if t.Traceparent != "" {
 		header.Set("Traceparent", t.Traceparent)
 	}
+	at := l.Endpoint
+	if u, err := url.Parse(at); err == nil {
+		at = machine(u.Host)
+	}
+	if !g.b.poster.posts.begin(at) {
+		return nil, agents.Rejected(errBusy)
+	}
+	defer g.b.poster.posts.end(at)
 	if !again {
 		first, err := g.b.made.begin(ctx, t)
 		if err != nil {

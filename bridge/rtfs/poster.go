@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -41,10 +42,41 @@ const (
 	answerTime  = 30 * time.Second // for the rest of an answer that has room
 )
 
-// mostPosts is how many calls may be under way, each of which has a connection, and a place among the agents at work. A machine has at most three quarters of them.
+// mostPosts is how many calls may be under way, each of which has a connection, and a place among the agents at work. More are refused, and do not wait: they would
+// have their places meanwhile.
 const mostPosts = 512
 
-var errBusy = errors.New("too many calls to agents are under way")
+var errBusy = errors.New("too many calls to agents are under way, or to those of its machine: nothing was sent to it")
+
+// underWay counts the calls that are under way.
+type underWay struct {
+	most int
+
+	mu sync.Mutex
+	n  int
+	of map[string]int // by machine
+}
+
+// begin reports whether one more call to a machine may be made. Then end has to be called.
+func (u *underWay) begin(machine string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.n >= u.most || kit.Sated(u.of[machine], u.n, u.most) {
+		return false
+	}
+	u.n++
+	u.of[machine]++
+	return true
+}
+
+func (u *underWay) end(machine string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.n--
+	if u.of[machine]--; u.of[machine] == 0 {
+		delete(u.of, machine)
+	}
+}
 
 var errSlow = errors.New("its answer is long, and arrives too slowly")
 
@@ -55,14 +87,13 @@ type poster struct {
 	hosts webhook.Hosts
 
 	guarded, free *http.Client
-	posts         *httpserver.Room // calls that are under way
+	posts         underWay
 	room          *httpserver.Room // for answers
 	patience      time.Duration    // for the rest of one that has room
 }
 
 func newPoster(local bool, hosts []string) *poster {
-	posts := int64(min(mostPosts, openfiles.Models()))
-	p := &poster{local: local, hosts: hosts, posts: httpserver.NewRoom(posts, posts*3/4), room: httpserver.NewRoom(mostAnswers, ownAnswers), patience: answerTime}
+	p := &poster{local: local, hosts: hosts, posts: underWay{most: min(mostPosts, openfiles.Models()), of: map[string]int{}}, room: httpserver.NewRoom(mostAnswers, ownAnswers), patience: answerTime}
 	p.guarded, p.free = newClient(p.control), newClient(nil)
 	return p
 }
@@ -136,11 +167,6 @@ func (p *poster) post(ctx context.Context, to string, header http.Header, body [
 	if err != nil {
 		return nil, false, err
 	}
-	at := machine(u.Host)
-	if !p.posts.Take(ctx, at, 1) {
-		return nil, false, cmp.Or(context.Cause(ctx), errBusy)
-	}
-	defer p.posts.Give(at, 1)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var connected atomic.Bool

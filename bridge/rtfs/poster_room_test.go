@@ -3,12 +3,12 @@ package rtfs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -65,24 +65,34 @@ func TestLongAnswersHaveRoom(t *testing.T) {
 	}
 }
 
-// TestPostsAreBounded has one machine take all calls that it may: the next one to it fails, and nothing was sent; one to another machine is made.
-func TestPostsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPoster(true, nil)
-		n := 0
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		for n < mostPosts && p.posts.Take(gone, "127.0.0.1:9", 1) {
-			n++
+// TestCallsUnderWayAreBounded has many machines take all calls that they may: another one can still be called, and the number of all is bounded.
+func TestCallsUnderWayAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	agent := newAgent(t, says(`{"success":true,"output":"done"}`))
+	w.register(pdf("pdf", agent.URL+"/rtfs"), agent.URL, 60)
+	w.Knows("pdf")
+	posts := &w.b.poster.posts
+	for again := true; again; {
+		again = false
+		for i := range 8 {
+			again = posts.begin(fmt.Sprint("10.0.0.", i)) || again
 		}
-		if n == 0 || n == mostPosts {
-			t.Errorf("%d calls are under way", n)
-		}
-		if _, perhaps, err := p.post(t.Context(), "http://127.0.0.1:9/", http.Header{}, nil); perhaps || !errors.Is(err, errBusy) {
-			t.Errorf("sent %v, %v", perhaps, err)
-		}
-		if !p.posts.Take(gone, "127.0.0.1:10", 1) {
-			t.Error("another machine finds no room")
-		}
-	})
+	}
+	if got := w.Ask("pdf", "pdf.split", "split", ""); got != "done" {
+		t.Errorf("the answer = %q", got)
+	}
+	own := machine(strings.TrimPrefix(agent.URL, "http://"))
+	for posts.begin(own) {
+	}
+	if got := w.Ask("pdf", "pdf.split", "split", ""); !strings.Contains(got, "too many calls to agents are under way") {
+		t.Errorf("the answer = %q", got)
+	}
+	if agent.called() != 1 {
+		t.Errorf("the agent was called %d times", agent.called())
+	}
+	posts.end(own)
+	if got := w.Ask("pdf", "pdf.split", "split", ""); got != "done" {
+		t.Errorf("the answer = %q", got)
+	}
 }

@@ -34,7 +34,7 @@ const (
 var (
 	errSilent   = errors.New("the server stopped answering")
 	errNotFound = errors.New("no message")
-	errUnread   = errors.New("the server cannot read a message that it has")
+	errUnread   = errors.New("the server answers 404: it cannot read a message that it has")
 )
 
 // directGet is a request of JetStream's direct get: messages of one subject from a sequence on, or the last message of each of several.
