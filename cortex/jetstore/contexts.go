@@ -124,14 +124,22 @@ func (s *Store) counts(ctx context.Context, filter string) (map[string]uint64, e
 
 // unread returns how many messages of a conversation the server has when it cannot read the last one; otherwise 0.
 func (s *Store) unread(ctx context.Context, subject string) (uint64, error) {
-	counts, err := s.counts(ctx, subject)
-	if err != nil || counts[subject] == 0 {
+	return s.unreadIn(ctx, s.stream, subject)
+}
+
+// unreadIn is unread for a subject of any stream.
+func (s *Store) unreadIn(ctx context.Context, in jetstream.Stream, subject string) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	info, err := in.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil || info.State.Subjects[subject] == 0 {
 		return 0, err
 	}
-	if last, err := s.lastOf(ctx, subject); err != nil || last > 0 { // the conversation was begun after somebody found none
+	last, err := s.getFromLeader(ctx, info.Config.Name, msgGet{Last: subject})
+	if err != nil || last.seq > 0 { // it was begun after somebody found none
 		return 0, err
 	}
-	return counts[subject], nil
+	return info.State.Subjects[subject], nil
 }
 
 // lasts reads the last message of each subject, a few at a time: the server searches its files for what it has not cached, and no append is

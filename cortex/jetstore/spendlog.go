@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -32,13 +33,25 @@ func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error
 	return u, nil
 }
 
-// spentOn returns the sum of a day and its revision; 0 when there is none. A value that cannot be read, as only others write it, must not end all turns of the
-// day: what this process knows of the day counts in its place, and the next Spend replaces it.
+// spentOn returns the sum of a day and its revision; 0 when there is none that can be read. A value that cannot be read, as others or a damaged disk leave it,
+// must not end all turns of the day: what this process knows of the day counts in its place, and the next Spend replaces it. What replaces a value that is
+// damaged on the disk the server stores, but does not acknowledge.
 func (s *Store) spentOn(ctx context.Context, tenant, day string) (u llm.Usage, revision uint64, err error) {
 	kv, err := s.spent.Get(ctx, keyOf(tenant, day))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		s.grown.forget(tenant, day)
-		return llm.Usage{}, 0, nil
+		n, err := s.unreadSum(ctx, keyOf(tenant, day))
+		if err != nil {
+			return llm.Usage{}, 0, err
+		}
+		if n == 0 {
+			s.grown.forget(tenant, day)
+			return llm.Usage{}, 0, nil
+		}
+		known := s.grown.with(tenant, day, llm.Usage{})
+		if s.grown.isNew(day, math.MaxUint64) { // the server does not tell its revision
+			s.log.Warn("what was spent on a day is damaged on the disk: what is known of it counts", "day", day, "tokens", known.Tokens(), "cost", known.Cost)
+		}
+		return known, 0, nil
 	}
 	if err != nil {
 		return llm.Usage{}, 0, err
@@ -52,6 +65,15 @@ func (s *Store) spentOn(ctx context.Context, tenant, day string) (u llm.Usage, r
 			"value", string(kv.Value()[:min(len(kv.Value()), maxShown)]), "err", err)
 	}
 	return known, kv.Revision(), nil
+}
+
+// unreadSum returns how many messages of a key the server has when it cannot read the last one; otherwise 0.
+func (s *Store) unreadSum(ctx context.Context, key string) (uint64, error) {
+	in, err := s.js.Stream(ctx, "KV_"+SpendLog)
+	if err != nil {
+		return 0, err
+	}
+	return s.unreadIn(ctx, in, "$KV."+SpendLog+"."+key)
 }
 
 // maxShown bounds how much is logged of a value that cannot be read, in bytes.

@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
 	embedded "github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
@@ -145,5 +146,28 @@ func TestEraseUnread(t *testing.T) {
 				t.Errorf("after a restart: %v", err)
 			}
 		})
+	}
+}
+
+// TestSpentUnread checks that a sum that the running server cannot read is said, and that those of other days count.
+func TestSpentUnread(t *testing.T) {
+	const day = "2026-01-02"
+	n := open(t, t.TempDir())
+	for i, d := range []string{day, "2026-01-03"} {
+		if _, err := n.Spend(t.Context(), "", d, llm.Usage{Input: 4711 + i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.stop()
+	n = open(t, n.dir)
+	if sum, err := n.Spent(t.Context(), "", "2026-01-01"); err != nil || sum != (llm.Usage{}) || n.SpendTrouble() != "" {
+		t.Errorf("Spent on a day without a sum = %+v, %v, and it says %q", sum, err, n.SpendTrouble())
+	}
+	flipText(t, n.dir, "KV_"+jetstore.SpendLog, "4711")
+	if _, err := n.Spent(t.Context(), "", day); err != nil || !strings.Contains(n.SpendTrouble(), day) {
+		t.Errorf("Spent of a damaged sum: %v, and it says %q", err, n.SpendTrouble())
+	}
+	if sum, err := n.Spent(t.Context(), "", "2026-01-03"); err != nil || sum.Input != 4712 {
+		t.Errorf("Spent on another day = %+v, %v", sum, err)
 	}
 }
