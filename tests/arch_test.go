@@ -104,7 +104,7 @@ var allowed = map[string][]string{
 	"llm/anthropic":                            {"llm", "llm/internal/endpoint", "llm/internal/long", "llm/internal/sse"},
 	"llm/anthropic/anthropictest":              {"llm", "llm/llmtest"},
 	"llm/gemini/geminitest":                    {"llm", "llm/llmtest"},
-	"cortex":                                   {"transport", "prompt", "llm", "cortex/policy", "cortex/router", "cortex/conversation", "cortex/cache", "cortex/budget", "cortex/decide", "cortex/decide/catalog", "cortex/learn", "cortex/storage", "internal/rest", "internal/together"},
+	"cortex":                                   {"transport", "prompt", "llm", "cortex/policy", "cortex/router", "cortex/conversation", "cortex/cache", "cortex/budget", "cortex/decide", "cortex/decide/catalog", "cortex/learn", "cortex/storage", "internal/recent", "internal/rest", "internal/together"},
 	"cortex/cache":                             {"llm", "cortex/conversation", "internal/recent"},
 	"cortex/budget":                            {"llm", "cortex/storage"},
 	"cortex/decide":                            {"evaluate", "transport", "prompt", "llm", "agentcard", "cortex/policy", "cortex/router", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/learn", "internal/locks", "internal/lookalike", "internal/recent", "internal/rest", "internal/shorten", "cortex/storage"},
