@@ -120,12 +120,14 @@ func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 // enum is an enumeration of the allowed values.
 type enum struct {
 	texts map[string]bool
+	kinds map[string]bool // what is of another kind does not have to be written as JSON
 	want  []any
 }
 
 func newEnum(want []any) *enum {
-	e := &enum{texts: map[string]bool{}, want: want}
+	e := &enum{texts: map[string]bool{}, kinds: map[string]bool{}, want: want}
 	for _, v := range e.want {
+		e.kinds[kindOf(v)] = true
 		b, err := json.Marshal(v)
 		if err == nil {
 			e.texts[string(b)] = true
@@ -135,10 +137,12 @@ func newEnum(want []any) *enum {
 }
 
 func (e *enum) check(v any, m *meter) error {
-	if b, err := m.text(v); err != nil || !e.texts[b] {
-		return &enumError{got: v, want: e.want}
+	if e.kinds[kindOf(v)] {
+		if b, err := m.text(v); err == nil && e.texts[b] {
+			return nil
+		}
 	}
-	return nil
+	return &enumError{got: v, want: e.want}
 }
 
 // enumError is the error for a value that is not in an enumeration.

@@ -264,6 +264,13 @@ func TestValidateIsPatient(t *testing.T) {
 	if err := unique.Validate(json.RawMessage(list(20, func(i int) string { return fmt.Sprintf("[%d,%s]", i, strings.Repeat("0.12345,", 1536)+"1") }))); err != nil {
 		t.Errorf("Validate of 20 long lists = %v", err)
 	}
+	forms, err := agentcard.Compile(json.RawMessage(`{"anyOf":` + strings.TrimSuffix(list(30, func(i int) string { return fmt.Sprintf(`{"const":"none %d"}`, i) }), "]") + `,{"type":"object"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := forms.Validate(json.RawMessage(`{"a":"` + strings.Repeat("x", 900_000) + `"}`)); err != nil {
+		t.Errorf("Validate of what may be a word as well = %v", err)
+	}
 	long := `[{"id":1,"name":"` + strings.Repeat("x", 900_000) + `"}]`
 	if err := s.Validate(json.RawMessage(long)); err != nil {
 		t.Errorf("Validate of 900,000 letters = %v", err)

@@ -565,3 +565,30 @@ func TestJudgeIsStopped(t *testing.T) {
 		}
 	})
 }
+
+// TestRedactedWithoutDecision has the decider hang behind a result: what a rule matches does not come into the log with the answer that ends its turn either,
+// and what does not pass is not accepted.
+func TestRedactedWithoutDecision(t *testing.T) {
+	for text, want := range map[string]string{"mail eve@example.com": "mail [no_pii]", "the key is " + aKey: `"rejected":"the evaluator no_keys does not pass`} {
+		synctest.Test(t, func(t *testing.T) {
+			free := make(chan struct{})
+			defer close(free)
+			first := once(toAlpha)
+			d := decideFunc(func(ctx context.Context, turn *llm.Turn, stream func(string)) (*llm.Decision, error) {
+				if len(turn.Steps) > 0 {
+					<-free
+				}
+				return first(ctx, turn, stream)
+			})
+			w := newWorld(t, d)
+			w.restart(cortex.Config{Decider: d, Policy: rules(t, checked)})
+			w.say("m1", "go")
+			w.finish("alpha", w.onlyTask("alpha"), text)
+			pass(3 * time.Minute)
+			w.wantAnswer("m1", leftBehind)
+			if got := w.logText(); !strings.Contains(got, want) {
+				t.Errorf("the log has no %q: %s", want, got)
+			}
+		})
+	}
+}

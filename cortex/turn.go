@@ -30,6 +30,7 @@ type delivery struct {
 	spent        llm.Usage            // on decisions of entries that were not stored
 	unstored     cache.EventKey       // the key in o.unstored for an entry of an earlier delivery
 	place        decide.Place         // to check a result
+	judged       *conversation.Entry  // its Cause, Rejected and Verdicts; nil: not checked yet
 	came         time.Time            // when the event was handled first, if it had to wait for its place
 }
 
@@ -180,13 +181,17 @@ func (o *Orchestrator) repeat(ctx context.Context, conv *cache.Fold, e *transpor
 // store the entry failed.
 func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, now time.Time, d *delivery) error {
 	after, e := conv.Version, entry.Cause
-	if entry.Decision == nil && entry.Failure == "" { // else the entry is complete already
-		if _, ok := transport.Request(e); !ok {
+	if _, ok := transport.Request(e); !ok {
+		switch {
+		case entry.Decision == nil && entry.Failure == "": // else the entry is complete already
 			if err := o.judge(ctx, conv.Conversation, entry, d.lost, &d.place); err != nil {
 				return err
 			}
-			now = later(now, o.now()) // a model that judges may take minutes: they do not count as those of tasks that are sent now
+		case d.forcedAnswer != "" && d.judged != nil: // how the turn ends changes nothing about the result
+			entry.Cause, entry.Rejected, entry.Verdicts = d.judged.Cause, d.judged.Rejected, d.judged.Verdicts
 		}
+		d.judged = &conversation.Entry{Cause: entry.Cause, Rejected: entry.Rejected, Verdicts: entry.Verdicts}
+		now = later(now, o.now()) // a model that judges may take minutes, and a place hours: they do not count as those of tasks that are sent now
 	}
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {

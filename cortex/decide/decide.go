@@ -67,8 +67,8 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 			return nil
 		}
 	}
-	if _, request := transport.Request(entry.Cause); request && m.cfg.Authenticated && m.checking.isFull(conv.Requester(turn)) {
-		entry.Failure = "Too much at once: too many results of your requests are still to be checked by rules. Ask again when some are answered."
+	if _, request := transport.Request(entry.Cause); request && m.cfg.Authenticated && m.uncheckedOf(conv.Requester(turn)) {
+		entry.Failure = "Too much at once: too many results of your requests are still to be checked. Ask again when some are answered."
 		return nil
 	}
 	if turn.Direct != nil {

@@ -131,6 +131,11 @@ func (m *Maker) place(conv *conversation.Conversation, turn *conversation.Turn, 
 	return m.enter(m.checking, conv, turn, e, p)
 }
 
+// uncheckedOf reports whether too many results of somebody's requests wait to be checked.
+func (m *Maker) uncheckedOf(who string) bool {
+	return m.checking.isFull(who) || m.validating.isFull(who)
+}
+
 // enter has p be a place of f for e, unless it is one already. It returns false if that has to wait.
 func (m *Maker) enter(f *inFlight, conv *conversation.Conversation, turn *conversation.Turn, e *transport.Event, p *Place) bool {
 	if p.t != nil {

@@ -91,7 +91,7 @@ func newComputing(cfg *Config) *inFlight {
 	return newPlaces()
 }
 
-// newChecking bounds the results that rules check at a time. They cannot be refused: while too much of a requester's waits, new requests are, see
+// newChecking bounds the results that are checked at a time, by rules or by schemas. They cannot be refused: while too much of a requester's waits, new requests are, see
 // [Maker.Decide].
 func newChecking() *inFlight {
 	f := newPlaces()

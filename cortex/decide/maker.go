@@ -80,7 +80,7 @@ type Denied struct {
 func New(cfg Config) *Maker {
 	return &Maker{
 		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: &interrupts{deciding: map[conversation.Key]deciding{}}, inFlight: newInFlight(&cfg), computing: newComputing(&cfg),
-		checking: newChecking(), validating: newPlaces(), callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
+		checking: newChecking(), validating: newChecking(), callers: make(callers), tenders: tenders{open: map[string]*tender{}}, late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }
 

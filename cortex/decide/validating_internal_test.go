@@ -48,3 +48,21 @@ func TestSchemasHavePlaces(t *testing.T) {
 		t.Errorf("%d places are taken behind it", n)
 	}
 }
+
+// TestUnvalidatedResultsCount has short results of one person wait for their schemas: they are too much at last, and those of others are not.
+func TestUnvalidatedResultsCount(t *testing.T) {
+	m := New(Config{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Spending: new(budget.Spending)})
+	e := &transport.Event{Payload: &transport.Share{}}
+	n := 0
+	for ; !m.uncheckedOf("user:mallory") && n < transport.DefaultConcurrency; n++ {
+		if _, err := m.validating.ask("user:mallory", e, 0, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := maxUndecided * oneShare / (oneShare + 1); n != want {
+		t.Errorf("%d results wait before it is too much, want %d", n, want)
+	}
+	if m.uncheckedOf("user:ada") {
+		t.Error("others have too much as well")
+	}
+}
