@@ -121,10 +121,11 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	if p != nil && resp.StatusCode == http.StatusNotFound && x.expired(r) {
+	if status := resp.StatusCode; p != nil && (status == http.StatusNotFound || status == http.StatusBadRequest) && x.expired(r, status) {
 		p.n.Add(-1)
 		_ = resp.Body.Close()
 		resp.Body = http.NoBody // the SDK takes an error of JSON-RPC in it for the server's answer to the call
+		resp.StatusCode, resp.Status = http.StatusNotFound, http.StatusText(http.StatusNotFound)
 	}
 	if p != nil && x.inResponse && isCallsOwn(resp.StatusCode) {
 		resp = asError(r, resp)
@@ -154,7 +155,7 @@ func isCallsOwn(status int) bool {
 }
 
 // asError returns the response to a call that failed by its status as an error of JSON-RPC. By the status the SDK would end the connection, or the session would be
-// given up, and with that the calls and the open questions of all others. If the session has expired, a ping finds that soon.
+// given up, and with that the calls and the open questions of all others.
 func asError(r *http.Request, resp *http.Response) *http.Response {
 	id, ok := callIn(r)
 	if !ok {
@@ -200,9 +201,9 @@ func callIn(r *http.Request) (id jsonrpc.ID, ok bool) {
 	return id, false
 }
 
-// expired reports whether the session of a call, which got a 404, has expired: then a ping in it gets one, too. A server may say the same of something
-// else, when it has begun the call.
-func (x *exchange) expired(r *http.Request) bool {
+// expired reports whether the session of a call, which got a 404, has expired: then a ping in it gets one, too. Many servers say 400. A server may say the
+// same of something else, when it has begun the call.
+func (x *exchange) expired(r *http.Request, status int) bool {
 	if r.Header.Get(sessionHeader) == "" {
 		return false
 	}
@@ -220,7 +221,7 @@ func (x *exchange) expired(r *http.Request) bool {
 		return false
 	}
 	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusNotFound
+	return resp.StatusCode == status
 }
 
 // bounded fails after most bytes, and for a message that is too heavy.

@@ -199,26 +199,38 @@ func TestRedirectedAtFirst(t *testing.T) {
 	}
 }
 
-// Servers say with an error in the response that they do not know a session: the call is made in another one.
+// Servers say with an error in the response that they do not know a session, or with another status: the call is made in another one.
 func TestSessionUnknown(t *testing.T) {
-	var mu sync.Mutex
-	known := ""
-	a := open(t, at(t, front(t, func(w http.ResponseWriter, r *http.Request, body string) bool {
-		session := r.Header.Get("Mcp-Session-Id")
-		mu.Lock()
-		defer mu.Unlock()
-		if known == "" && strings.Contains(body, `"text":"line"`) {
-			known = session // up to now
-		}
-		if session == "" || session != known || r.Method != http.MethodPost {
-			return false
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`)
-		return true
-	})), t.TempDir(), nil)
-	if got, err := do(t, a, task("1", "m", "note", "line", nil)); err != nil || got != "noted line" {
-		t.Errorf("got %q, %v", got, err)
+	const said = `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`
+	for name, test := range map[string]struct {
+		status int
+		body   string
+	}{
+		"not found": {http.StatusNotFound, said}, "bad request": {http.StatusBadRequest, said}, "in words": {http.StatusBadRequest, "No valid session ID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			known := ""
+			a := open(t, at(t, front(t, func(w http.ResponseWriter, r *http.Request, body string) bool {
+				session := r.Header.Get("Mcp-Session-Id")
+				mu.Lock()
+				defer mu.Unlock()
+				if known == "" && strings.Contains(body, `"text":"line"`) {
+					known = session // up to now
+				}
+				if session == "" || session != known || r.Method != http.MethodPost {
+					return false
+				}
+				if test.body == said {
+					w.Header().Set("Content-Type", "application/json")
+				}
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+				return true
+			})), t.TempDir(), nil)
+			if got, err := do(t, a, task("1", "m", "note", "line", nil)); err != nil || got != "noted line" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
 	}
 }
