@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -57,14 +56,6 @@ func (g *guest) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	if t.Traceparent != "" {
 		header.Set("Traceparent", t.Traceparent)
 	}
-	at := l.Endpoint
-	if u, err := url.Parse(at); err == nil {
-		at = machine(u.Host)
-	}
-	if !g.b.poster.posts.begin(at) {
-		return nil, agents.Rejected(errBusy)
-	}
-	defer g.b.poster.posts.end(at)
 	if !again {
 		first, err := g.b.made.begin(ctx, t)
 		if err != nil {
@@ -75,6 +66,11 @@ func (g *guest) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		}
 		defer g.b.made.end(t)
 	}
+	who := l.machine() // after the note: of a call that may have been made before, nobody says that nothing was sent
+	if !g.b.poster.posts.begin(who) {
+		return nil, agents.Rejected(errBusy)
+	}
+	defer g.b.poster.posts.end(who)
 	ctx, end := context.WithTimeoutCause(ctx, g.b.times.call, fmt.Errorf("it took longer than %v", g.b.times.call))
 	defer end()
 	for n := 1; ; n++ {

@@ -3,6 +3,7 @@ package rtfs
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -67,6 +68,19 @@ func (l *lease) resolve(prefix string) (err error) {
 		return fmt.Errorf("the name %s is Cortex's own: choose another", l.id)
 	}
 	return nil
+}
+
+// machine returns whose calls those to the agent are: of the machine that has registered it, as who registers can name any number of endpoints. Those of this machine
+// are told apart by their endpoints.
+func (l *lease) machine() string {
+	if l.From != "" {
+		return l.From
+	}
+	u, err := url.Parse(l.Endpoint)
+	if err != nil {
+		return ""
+	}
+	return machine(u.Host)
 }
 
 func (l *lease) registered() *registered {

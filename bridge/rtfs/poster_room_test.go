@@ -96,3 +96,19 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 		t.Errorf("the answer = %q", got)
 	}
 }
+
+// TestCallsOfRegistrants has one machine register agents at endpoints that look like those of many: their calls are those of one.
+func TestCallsOfRegistrants(t *testing.T) {
+	posts := &underWay{most: 16, of: map[string]int{}}
+	n := 0
+	for ; n < posts.most && posts.begin((&lease{Endpoint: fmt.Sprintf("http://%d.example.com:%d/", n, 8000+n), From: "192.0.2.1"}).machine()); n++ {
+	}
+	if n == 0 || n == posts.most {
+		t.Errorf("%d calls are under way", n)
+	}
+	for _, l := range []*lease{{From: "192.0.2.2"}, {Endpoint: "http://127.0.0.1:10/"}} {
+		if !posts.begin(l.machine()) {
+			t.Errorf("%v has no call", l)
+		}
+	}
+}

@@ -82,8 +82,9 @@ func TestRoomTurns(t *testing.T) {
 		}
 		m.Give("ada", 1)
 		next("bob")
-		m.Give("bob", 2)
+		m.Give("bob", 1)
 		next("ada")
+		m.Give("bob", 1)
 		next("eve")
 	})
 }
