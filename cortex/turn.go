@@ -30,7 +30,7 @@ type delivery struct {
 	spent        llm.Usage            // on decisions of entries that were not stored
 	unstored     cache.EventKey       // the key in o.unstored for an entry of an earlier delivery
 	place        decide.Place         // to check a result
-	judged       *conversation.Entry  // its Cause, Rejected and Verdicts; nil: not checked yet
+	judged       *conversation.Entry  // the entry whose Cause, Rejected and Verdicts say what became of a result; nil: not checked yet
 	came         time.Time            // when the event was handled first, if it had to wait for its place
 }
 
@@ -190,7 +190,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 		case d.forcedAnswer != "" && d.judged != nil: // how the turn ends changes nothing about the result
 			entry.Cause, entry.Rejected, entry.Verdicts = d.judged.Cause, d.judged.Rejected, d.judged.Verdicts
 		}
-		d.judged = &conversation.Entry{Cause: entry.Cause, Rejected: entry.Rejected, Verdicts: entry.Verdicts}
+		d.judged = entry
 		now = later(now, o.now()) // a model that judges may take minutes, and a place hours: they do not count as those of tasks that are sent now
 	}
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
