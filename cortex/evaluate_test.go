@@ -420,7 +420,7 @@ func TestJudgedForLong(t *testing.T) {
 		first := w.onlyTask("alpha")
 		w.finish("alpha", first, "a")
 		for _, task := range w.load().Tasks {
-			if task.Deadline.Sub(time.Now()) != 10*time.Second {
+			if time.Until(task.Deadline) != 10*time.Second {
 				t.Errorf("the next attempt is sent at %v with %v left", task.Sent, time.Until(task.Deadline))
 			}
 		}

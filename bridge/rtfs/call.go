@@ -67,10 +67,11 @@ func (g *guest) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		defer g.b.made.end(t)
 	}
 	who := l.machine() // after the note: of a call that may have been made before, nobody says that nothing was sent
-	if !g.b.poster.posts.begin(who) {
+	requester, _ := t.Message.Metadata[transport.MetaRequester].(string)
+	if !g.b.poster.posts.begin(who, requester) {
 		return nil, agents.Rejected(errBusy)
 	}
-	defer g.b.poster.posts.end(who)
+	defer g.b.poster.posts.end(who, requester)
 	ctx, end := context.WithTimeoutCause(ctx, g.b.times.call, fmt.Errorf("it took longer than %v", g.b.times.call))
 	defer end()
 	for n := 1; ; n++ {

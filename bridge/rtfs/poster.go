@@ -54,28 +54,39 @@ type underWay struct {
 
 	mu sync.Mutex
 	n  int
-	of map[string]int // by machine
+	of map[string]int // by machine, by requester, and by both
 }
 
-// begin reports whether one more call to a machine may be made. Then end has to be called.
-func (u *underWay) begin(machine string) bool {
+// begin reports whether one more call to a machine may be made for a requester. Then end has to be called. Neither has more than a share of all, and a requester no
+// more than a share of what a machine alone may have.
+func (u *underWay) begin(machine, requester string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.n >= u.most || kit.Sated(u.of[machine], u.n, u.most) {
+	keys := u.keys(machine, requester)
+	machines := u.most * 3 / 4
+	if u.n >= u.most || kit.Sated(u.of[keys[0]], u.n, u.most) || kit.Sated(u.of[keys[1]], u.n, u.most) || kit.Sated(u.of[keys[2]], u.of[keys[0]], machines) {
 		return false
 	}
 	u.n++
-	u.of[machine]++
+	for _, k := range keys {
+		u.of[k]++
+	}
 	return true
 }
 
-func (u *underWay) end(machine string) {
+func (u *underWay) end(machine, requester string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.n--
-	if u.of[machine]--; u.of[machine] == 0 {
-		delete(u.of, machine)
+	for _, k := range u.keys(machine, requester) {
+		if u.of[k]--; u.of[k] == 0 {
+			delete(u.of, k)
+		}
 	}
+}
+
+func (u *underWay) keys(machine, requester string) [3]string {
+	return [3]string{"machine " + machine, "requester " + requester, "both " + machine + " " + requester}
 }
 
 var errSlow = errors.New("its answer is long, and arrives too slowly")

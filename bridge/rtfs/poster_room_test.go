@@ -76,14 +76,14 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 	for again := true; again; {
 		again = false
 		for i := range 8 {
-			again = posts.begin(fmt.Sprint("10.0.0.", i)) || again
+			again = posts.begin(fmt.Sprint("10.0.0.", i), fmt.Sprint("user:", i)) || again
 		}
 	}
 	if got := w.Ask("pdf", "pdf.split", "split", ""); got != "done" {
 		t.Errorf("the answer = %q", got)
 	}
 	own := machine(strings.TrimPrefix(agent.URL, "http://"))
-	for posts.begin(own) {
+	for posts.begin(own, "") {
 	}
 	if got := w.Ask("pdf", "pdf.split", "split", ""); !strings.Contains(got, "too many calls to agents are under way") {
 		t.Errorf("the answer = %q", got)
@@ -91,7 +91,7 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 	if agent.called() != 1 {
 		t.Errorf("the agent was called %d times", agent.called())
 	}
-	posts.end(own)
+	posts.end(own, "")
 	if got := w.Ask("pdf", "pdf.split", "split", ""); got != "done" {
 		t.Errorf("the answer = %q", got)
 	}
@@ -101,14 +101,38 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 func TestCallsOfRegistrants(t *testing.T) {
 	posts := &underWay{most: 16, of: map[string]int{}}
 	n := 0
-	for ; n < posts.most && posts.begin((&lease{Endpoint: fmt.Sprintf("http://%d.example.com:%d/", n, 8000+n), From: "192.0.2.1"}).machine()); n++ {
+	for ; n < posts.most && posts.begin((&lease{Endpoint: fmt.Sprintf("http://%d.example.com:%d/", n, 8000+n), From: "192.0.2.1"}).machine(), fmt.Sprint("user:", n)); n++ {
 	}
 	if n == 0 || n == posts.most {
 		t.Errorf("%d calls are under way", n)
 	}
 	for _, l := range []*lease{{From: "192.0.2.2"}, {Endpoint: "http://127.0.0.1:10/"}} {
-		if !posts.begin(l.machine()) {
+		if !posts.begin(l.machine(), "user:ada") {
 			t.Errorf("%v has no call", l)
+		}
+	}
+}
+
+// TestCallsOfRequesters has one person make all calls that they may, to one machine and to many: another one can call agents of each.
+func TestCallsOfRequesters(t *testing.T) {
+	for _, machines := range []int{1, 64} {
+		posts := &underWay{most: 64, of: map[string]int{}}
+		n := 0
+		for again := true; again; {
+			again = false
+			for i := range machines {
+				if posts.begin(fmt.Sprint("10.0.0.", i), "user:eve") {
+					n, again = n+1, true
+				}
+			}
+		}
+		if n == 0 || n == posts.most {
+			t.Errorf("%d calls to %d machines are under way", n, machines)
+		}
+		for i := range min(machines, 8) {
+			if !posts.begin(fmt.Sprint("10.0.0.", i), "user:bob") {
+				t.Errorf("of %d machines, another one has no call to number %d", machines, i)
+			}
 		}
 	}
 }

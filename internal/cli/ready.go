@@ -36,15 +36,19 @@ func (n *node) readyChecks() []readyCheck {
 			return nil
 		}},
 		{"store", func(ctx context.Context) error {
-			for _, err := range n.store.Load(ctx, n.tenant, "readyz", 0) { // no such conversation: the result is empty, but it is a result
+			for _, err := range n.store.Load(ctx, n.tenant, noConversationID, 0) {
 				if err != nil {
 					return fmt.Errorf("store: %w", err)
 				}
+				break
 			}
 			return nil
 		}},
 	}
 }
+
+// noConversationID is the id of no conversation, as none has spaces: to load it gives nothing, but shows that the store answers. Somebody could fill another one.
+const noConversationID = "no conversation"
 
 const (
 	readyEach = 5 * time.Second  // that a check may take: the server may have much to write that came before

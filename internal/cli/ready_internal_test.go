@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // TestReadyWhileItIsSlow has a check that takes long, as a write does behind large ones of others: readiness is said soon, as it was before, until the check has
@@ -62,4 +64,11 @@ func TestReadyWhileItIsSlow(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
+}
+
+// TestReadyLoadsNobodysConversation checks that nobody can begin the conversation that is loaded to see whether the store answers, and make that slow.
+func TestReadyLoadsNobodysConversation(t *testing.T) {
+	if transport.CheckID(noConversationID) == nil {
+		t.Errorf("%q can be a conversation", noConversationID)
+	}
 }

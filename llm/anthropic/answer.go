@@ -80,10 +80,15 @@ func (a *answer) delta(e *anthropic.MessageStreamEventUnion) string {
 	}
 	a.wrote = a.wrote || strings.TrimSpace(e.Delta.Text) != ""
 	if a.tools {
-		a.held.WriteString(e.Delta.Text)
+		a.hold(e.Delta.Text)
 		return ""
 	}
 	return e.Delta.Text
+}
+
+// hold holds text back. More than a decision may have makes none, and would be refused for its length.
+func (a *answer) hold(text string) {
+	a.held.WriteString(text[:min(len(text), max(0, llm.MaxDecision+1-a.held.Len()))])
 }
 
 // rest returns the text that was held back, at the end, unless the function was called.

@@ -82,10 +82,15 @@ func (a *answer) part(p *genai.Part) string {
 	}
 	a.wrote = a.wrote || strings.TrimSpace(p.Text) != ""
 	if a.tools {
-		a.held.WriteString(p.Text)
+		a.hold(p.Text)
 		return ""
 	}
 	return p.Text
+}
+
+// hold holds text back. More than a decision may have makes none, and would be refused for its length.
+func (a *answer) hold(text string) {
+	a.held.WriteString(text[:min(len(text), max(0, llm.MaxDecision+1-a.held.Len()))])
 }
 
 // rest returns the text that was held back, at the end, unless the function was called.
