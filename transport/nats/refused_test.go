@@ -68,7 +68,7 @@ func TestRefusedWhenItComes(t *testing.T) {
 		{"NaN", "message", `{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"x":NaN}}]}`, nil, codeInvalid, "invalid character"},
 		{"a null part", "message", `{"messageId":"m","role":"ROLE_USER","parts":[null]}`, nil, codeInvalid, ""},
 		{"no part", "message", `{"messageId":"m","role":"ROLE_USER","parts":[]}`, nil, codeInvalid, ""},
-		{"deep", "message", `{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}]}`, nil, codeInvalid, "depth"},
+		{"deep", "message", `{"messageId":"m","role":"ROLE_USER","parts":[{"data":{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}]}`, nil, codeInvalid, "nested deeper"},
 		{"too much text", "message", text(transport.MaxText + 1), nil, codeTooLarge, "bytes"},
 		{"too large", "message", text(transport.MaxPayload), nil, codeTooLarge, "bytes"},
 		{"another version", "message", words, []string{headerVersion, "99"}, codeInvalid, "version"},
