@@ -74,18 +74,11 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 	var want uint64 // the sequence that must be reached
 	if s.replicated {
 		var err error
-		if want, err = s.lastOf(ctx, subject); err != nil || want <= after && after > 0 {
+		if want, err = s.lastOf(ctx, subject); err != nil || want <= after {
 			return err
 		}
-		if want == 0 {
-			return s.noEntry(ctx, subject)
-		}
 	} else if _, err := s.get(ctx, subject, after+1); errors.Is(err, errNotFound) {
-		// A new conversation, or nothing new: a batch has the server read blocks of the log to say so.
-		if after > 0 {
-			return nil
-		}
-		return s.noEntry(ctx, subject)
+		return nil // a new conversation, or nothing new: a batch has the server read blocks of the log to say so
 	} else if err != nil {
 		return err
 	}
@@ -135,15 +128,6 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 		}
 		_ = rest.For(ctx, lagStep)
 	}
-}
-
-// noEntry returns a *damage if a conversation of which no entry can be read has some.
-func (s *Store) noEntry(ctx context.Context, subject string) error {
-	n, err := s.unread(ctx, subject)
-	if err == nil && n > 0 {
-		err = &damage{at: 1, why: fmt.Sprintf("%d entries that are there cannot be read", n)}
-	}
-	return err
 }
 
 var _ storage.Ends = (*Store)(nil)

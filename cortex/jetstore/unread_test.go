@@ -2,7 +2,6 @@ package jetstore_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,27 +94,6 @@ func TestListUnread(t *testing.T) {
 				t.Errorf("Damaged = %+v, want c1", d)
 			}
 		})
-	}
-}
-
-// TestLoadUnread checks that a conversation whose only entry the running server cannot read is damaged, and no new one.
-func TestLoadUnread(t *testing.T) {
-	n := open(t, t.TempDir())
-	for c := range 4 {
-		if _, err := n.Append(t.Context(), "", talk(c), 0, said(1, "words of "+talk(c))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n.stop()
-	n = open(t, n.dir)
-	flipText(t, n.dir, jetstore.Stream, "words of c1")
-	for id, want := range map[string]error{"c0": nil, "c1": conversation.ErrDamaged, "new": nil} {
-		if _, err := countOf(t.Context(), t, n.Store, id); !errors.Is(err, want) {
-			t.Errorf("loading %s ends with %v, want %v", id, err, want)
-		}
-	}
-	if d := n.Damaged(); len(d) != 1 || d[0].ContextID != "c1" {
-		t.Errorf("Damaged = %+v, want c1", d)
 	}
 }
 
