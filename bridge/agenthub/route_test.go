@@ -141,11 +141,19 @@ func TestDirectory(t *testing.T) {
 	w.serve()
 	w.hand("early")
 	seen := w.eventsOf("watcher")
+	last := ""
 	want := func(want string) {
 		t.Helper()
+		told := func(e *hubpb.AgentEvent) string {
+			c := e.GetAgentCard()
+			return c.GetEventType() + " " + c.GetAgentId() + " " + c.GetAgentCard().GetName()
+		}
 		e := receive(t, want, seen)
-		c := e.GetAgentCard()
-		if got := c.GetEventType() + " " + c.GetAgentId() + " " + c.GetAgentCard().GetName(); got != want || e.Routing.EventType != "agent."+c.GetEventType() || !strings.HasPrefix(e.EventId, "agent_"+c.GetEventType()+"_") {
+		if told(e) == last { // an agent that joins while a program subscribes may be told twice
+			e = receive(t, want, seen)
+		}
+		c, got := e.GetAgentCard(), told(e)
+		if last = got; got != want || e.Routing.EventType != "agent."+c.GetEventType() || !strings.HasPrefix(e.EventId, "agent_"+c.GetEventType()+"_") {
 			t.Errorf("the event is %v, want %s", e, want)
 		}
 	}
