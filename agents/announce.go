@@ -117,7 +117,7 @@ func (a *agent) untilEmpty(ctx context.Context, every, quiet time.Duration) erro
 	for failed := 0; ; {
 		n, err := depth.Waiting(ctx, transport.Inbox(a.o.Tenant, a.id))
 		switch {
-		case err == nil && n == 0 && time.Since(busy) >= quiet:
+		case err == nil && n == 0 && (time.Since(busy) >= quiet || a.host != nil && a.host.waiting.Load() > 0):
 			return nil
 		case err == nil && n == 0:
 			failed = 0

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -20,8 +21,8 @@ import (
 const (
 	hostedTTL    = time.Hour        // of a card: the host's own presence expires sooner
 	hostedPeriod = 20 * time.Minute // within which each card is announced again
-	hostedQuiet  = 5 * time.Second  // between checks of an inbox; after two empty ones it is only watched
-	hostedAwake  = 1024             // inboxes that are served at a time; others wait
+	hostedQuiet  = 5 * time.Second  // between checks of an inbox; after two empty ones, or one while others wait, it is only watched
+	hostedAwake  = 1024             // inboxes that are served at a time; others wait, and nobody's tasks keep all, see places
 	hostedAtOnce = 16               // cards that are published at a time
 )
 
@@ -36,6 +37,8 @@ type Host struct {
 	o       Options
 	self    *agent // publishes the host's own events
 	awake   chan struct{}
+	waiting atomic.Int32 // agents that wait to be awake
+	places  *places
 
 	mu     sync.Mutex
 	agents map[string]*hostedAgent
@@ -72,7 +75,7 @@ func NewHost(tr transport.Transport, name string, o *Options) (*Host, error) {
 		given = *o
 	}
 	given.Instance, given.Heartbeat = self.o.Instance, self.o.Heartbeat
-	return &Host{tr: tr, watcher: watcher, o: given, self: self, awake: make(chan struct{}, hostedAwake), agents: map[string]*hostedAgent{}}, nil
+	return &Host{tr: tr, watcher: watcher, o: given, self: self, awake: make(chan struct{}, hostedAwake), places: newPlaces(hostedAwake), agents: map[string]*hostedAgent{}}, nil
 }
 
 // Add adds an agent, which is served as by [Serve]. While Serve runs, the agent has been announced when Add returns. Add returns an error when
@@ -83,7 +86,7 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	if err != nil {
 		return err
 	}
-	a.hosted, a.seq = true, h.self.seq
+	a.host, a.seq = h, h.self.seq
 	h.mu.Lock()
 	if h.agents[a.id] != nil || a.id == h.self.id {
 		h.mu.Unlock()
@@ -215,9 +218,12 @@ func (h *Host) wake(inbox transport.Topic) {
 
 // serveUntilEmpty serves an awake agent until its inbox stays empty.
 func (h *Host) serveUntilEmpty(ctx context.Context, g *hostedAgent) {
+	h.waiting.Add(1)
 	select {
 	case h.awake <- struct{}{}:
+		h.waiting.Add(-1)
 	case <-ctx.Done(): // the agent was removed, or the host ends
+		h.waiting.Add(-1)
 		return
 	}
 	defer func() { <-h.awake }()

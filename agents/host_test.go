@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -257,6 +258,91 @@ func TestHostOptions(t *testing.T) {
 		stop()
 		if err := <-served; err != nil || time.Since(at) > time.Second {
 			t.Errorf("Serve = %v, %v after its context has ended", err, time.Since(at))
+		}
+	})
+}
+
+// TestNobodyHasAllPlaces has somebody give work that never ends to more agents of a host than it serves at a time, and then others work.
+func TestNobodyHasAllPlaces(t *testing.T) {
+	const n = 1200
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h, err := agents.NewHost(b.bus.Dial(), "bridge", &agents.Options{Grace: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := agents.Handler(func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+			if t.Text() == "wait" {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			return shout(ctx, t)
+		})
+		for i := range n {
+			if err := h.Add(t.Context(), &a2a.AgentCard{Name: fmt.Sprint("a", i)}, waits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Serve(ctx) }()
+		synctest.Wait()
+		give := func(agent int, who, text string) {
+			t.Helper()
+			of := map[string]any{transport.MetaRequester: who}
+			if err := b.bus.Publish(t.Context(), transport.Inbox("", fmt.Sprint("a", agent)), task(fmt.Sprint(who, agent, "-", text), text, of)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range n {
+			give(i, "ann", "wait")
+		}
+		pass(30 * time.Second) // more than one look of those who were refused
+		refused := b.got()
+		if most := n - 768; len(refused) != most {
+			t.Errorf("%d tasks are refused, want %d: three quarters of 1,024 are done", len(refused), most)
+		}
+		busy := slices.Repeat([]bool{true}, n)
+		for _, r := range refused {
+			var i int
+			fmt.Sscanf(r, "ann%d-wait ", &i) //nolint:errcheck // the text is checked below
+			busy[i] = false
+			if !strings.Contains(r, "REJECTED: too many agents here work for the same requester") {
+				t.Errorf("an end is %q", r)
+			}
+		}
+		at := slices.Index(busy, true)
+		give(at, "ann", "more") // at an agent that has a place
+		give(n-1, "bob", "hello")
+		pass(time.Second)
+		got := b.got()[len(refused):]
+		slices.Sort(got)
+		if want := []string{fmt.Sprint("ann", at, "-more COMPLETED: MORE"), fmt.Sprint("bob", n-1, "-hello COMPLETED: HELLO")}; !slices.Equal(got, want) {
+			t.Errorf("then came %q, want %q", got, want)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPlacesPassOn gives each of more agents than a host serves at a time a short task: who has done theirs makes room for those who wait.
+func TestPlacesPassOn(t *testing.T) {
+	const n = 1200
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		go hosted(t, b.bus.Dial(), n).Serve(t.Context()) //nolint:errcheck // it ends with the test
+		synctest.Wait()
+		for i := range n {
+			name := fmt.Sprint("a", i+1)
+			if err := b.bus.Publish(t.Context(), transport.Inbox("", name), task(name, "hello", nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(6 * time.Second) // after the second look, and before an agent to which nothing comes gives up its place
+		if got := len(b.got()); got != n {
+			t.Errorf("%d of %d tasks are done", got, n)
 		}
 	})
 }

@@ -189,6 +189,13 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok 
 	if !t.Deadline.IsZero() && !t.Deadline.After(started) {
 		return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
 	}
+	if a.host != nil {
+		requester := transport.MetaString(m, transport.MetaRequester)
+		if !a.host.places.begin(a.id, requester, t.Delivery > 1) {
+			return failed(a2a.TaskStateRejected, "too many agents here work for the same requester already: nothing was done")
+		}
+		defer a.host.places.end(a.id, requester)
+	}
 	t.agent, t.run = a, r
 	t.live = &live{a: a, task: e, turn: m.Metadata[transport.MetaTurn], id: taskID(e, m), ended: make(chan struct{})}
 	t.pulse = &pulse{a: a, task: e, run: r, progress: make(chan struct{}, 1)}

@@ -119,7 +119,7 @@ type agent struct {
 	log *slog.Logger
 	seq *atomic.Uint64 // of events without a derived id; shared within the instance
 
-	hosted bool // a Host announces it, and serves it while it has tasks
+	host *Host // that announces it, and serves it while it has tasks; nil: it is served alone
 
 	clocks *clocks
 	wall   *wall
@@ -224,7 +224,7 @@ func (a *agent) serve(ctx context.Context) error {
 	defer stopPresent()
 	stopped := make(chan error, 2) // a reason to stop other than ctx
 	var background sync.WaitGroup
-	if a.hosted {
+	if a.host != nil {
 		background.Go(func() { stopped <- a.untilEmpty(present, hostedQuiet, 2*hostedQuiet) })
 	} else {
 		background.Go(func() { a.wall.watch(present) })
@@ -234,7 +234,7 @@ func (a *agent) serve(ctx context.Context) error {
 			}
 		})
 	}
-	if k, ok := a.x.(Keeper); ok && !a.hosted {
+	if k, ok := a.x.(Keeper); ok && a.host == nil {
 		background.Go(func() { a.inquire(present, k) })
 	}
 	if a.o.Once {
@@ -253,7 +253,7 @@ func (a *agent) serve(ctx context.Context) error {
 	stopPresent()
 	background.Wait()
 	if isServing {
-		if !a.hosted {
+		if a.host == nil {
 			a.publishCard(base, &transport.Card{Card: a.shown(), Draining: true, TTL: a.ttl() + a.o.Grace})
 		}
 		stopTaking()
@@ -261,7 +261,7 @@ func (a *agent) serve(ctx context.Context) error {
 		defer time.AfterFunc(a.o.Grace+announceTimeout, stopSending).Stop()
 		<-served //nolint:errcheck // it was told to end
 	}
-	if !a.hosted {
+	if a.host == nil {
 		a.publishCard(base, &transport.Card{Gone: transport.GoneLeft})
 		if result == nil {
 			a.log.Info("agent left")
