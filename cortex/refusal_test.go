@@ -3,6 +3,7 @@ package cortex_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -450,4 +451,32 @@ func (s slowRefusals) Note(ctx context.Context, tenant, kind, key string) (stora
 	n, err := s.Store.Note(ctx, tenant, kind, key)
 	time.Sleep(time.Second)
 	return n, err
+}
+
+// TestResultThatDoesNotFit has an agent send results that the store does not take, as when redacting made them larger: each turn is told, and the agent has
+// a share of the dead letters.
+func TestResultThatDoesNotFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		w.restart(cortex.Config{Decider: once(toAlpha), Store: &fragile{Store: w.store, notes: w.store.(storage.Notes)}})
+		text := strings.Repeat("x", 3<<20)
+		for i := range 7 {
+			id := fmt.Sprint("m", i)
+			w.say(id, "go")
+			w.publish(resultEvent("large-"+id, "alpha", w.tasksOf("alpha")[i].TaskID, a2a.TaskStateCompleted, text))
+			if got := w.answers()[id]; !strings.Contains(got, "The message is too large to be kept.") {
+				t.Errorf("the answer is %.200q", got)
+			}
+		}
+		letters := 0
+		for _, err := range w.bus.(transport.DeadLetters).DeadLetters(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			letters++
+		}
+		if letters != 5 {
+			t.Errorf("%d dead letters, want the 5 that fit into 16 MiB", letters)
+		}
+	})
 }

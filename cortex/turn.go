@@ -21,6 +21,9 @@ import (
 // maxRounds bounds how often one delivery of an event starts over after a conflict. After that the transport delivers the event again.
 const maxRounds = 16
 
+// tooLarge is why an event is refused whose entry no store accepts.
+const tooLarge = conversation.Failure("The message is too large to be kept.")
+
 // delivery is the state of handling one delivery of an event.
 type delivery struct {
 	event        *transport.Event
@@ -143,9 +146,12 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		d.forcedAnswer = "The result of this does not fit into the conversation's log."
 		return false, nil
 	case errors.Is(err, errUnstorable) && isRequest(e):
-		return true, o.turnAway(ctx, e, "The message is too large to be kept.", err)
+		return true, o.turnAway(ctx, e, string(tooLarge), err)
+	case errors.Is(err, errUnstorable) && !o.letters.allow(e, o.cfg.Now()):
+		o.log.WarnContext(ctx, "result dropped: it cannot be stored, and its agent has enough dead letters", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "err", err)
+		return true, o.givenUp(ctx, e, fmt.Errorf("%w: %w", err, tooLarge))
 	case errors.Is(err, errUnstorable):
-		return true, transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure("The message is too large to be kept."))) // it will not fit the next time either
+		return true, transport.Permanent(fmt.Errorf("%w: %w", err, tooLarge)) // it will not fit the next time either
 	}
 	return true, err
 }
