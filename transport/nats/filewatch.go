@@ -43,7 +43,7 @@ type fileWatch struct {
 	broken func(error)
 
 	quiet quiet
-	told  atomic.Pointer[[]string] // account and stream whose files were found to be wrong, sorted: whoever asks does not wait for a disk
+	told  atomic.Pointer[[]toldFiles] // sorted by stream: whoever asks does not wait for a disk
 
 	mu      sync.Mutex
 	watched map[string]*watched // by account and stream
@@ -57,8 +57,15 @@ type watched struct {
 	next    time.Time         // the files are not counted again before this time
 	counted time.Time         // when they were last counted, or first seen
 
-	wrong string // what is wrong with its files; "" when nothing is
-	told  bool   // wrong was reported, after two checks in a row
+	wrong   string // what is wrong with its files; "" when nothing is
+	inPlace bool   // it is damage in the files that the server goes on writing to
+	told    bool   // wrong was reported, after two checks in a row
+}
+
+// toldFiles are files of a stream that were found to be wrong.
+type toldFiles struct {
+	name    string // account and stream
+	inPlace bool
 }
 
 // watchedStream is the server's view of a stream.
@@ -182,8 +189,12 @@ func (w *fileWatch) check() {
 			if storecheck.Convenient(streamOf(name)) {
 				level = slog.LevelWarn
 			}
-			w.log.Log(context.Background(), level, "the files of a stream were "+wrong+" while the server runs: what it holds ends with this process",
-				"stream", streamOf(name), "messages", s.state.Msgs, "do", missingAdvice)
+			so, do := "what it holds ends with this process", missingAdvice
+			if was.inPlace {
+				so, do = "what is damaged is lost, and nothing else", damagedAdvice
+			}
+			w.log.Log(context.Background(), level, "the files of a stream were "+wrong+" while the server runs: "+so,
+				"stream", streamOf(name), "messages", s.state.Msgs, "do", do)
 			w.note(name, "its files were "+wrong+" while the server ran")
 		case wrong == "" && was.told: // they are back, or the server has no more than they have: see memory.lose
 			w.log.Info("the files of a stream have again what the server has", "stream", streamOf(name))
@@ -192,30 +203,32 @@ func (w *fileWatch) check() {
 		was.wrong, was.told, was.last = wrong, again, s.state.LastSeq
 	}
 	w.watched = now
-	var told []string
+	var told []toldFiles
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if now[name].told {
-			told = append(told, name)
+		if is := now[name]; is.told {
+			told = append(told, toldFiles{name, is.inPlace})
 		}
 	}
 	w.told.Store(&told)
 }
 
-// wrong returns what is wrong with the files of a stream, or "".
+// wrong returns what is wrong with the files of a stream, or "", and notes whether that is damage in place.
 func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 	if s.state.Msgs == 0 {
 		was.trace = nil
 		return ""
 	}
 	if !storecheck.Stored(w.dir, s.name) {
+		was.inPlace = false
 		return "removed or emptied"
 	}
 	trace, began := storecheck.Traced(w.dir, s.name), time.Now()
 	if was.trace == nil {
 		was.counted = began // the start has read them, or there was nothing
 	}
-	if before := was.trace; before == nil || was.wrong == "" && trace.Same(before) && (s.state.LastSeq == was.last || trace.Written(before)) &&
-		began.Sub(was.counted) < countEvery {
+	before := was.trace
+	asBefore := before != nil && was.wrong == "" && trace.Same(before) && (s.state.LastSeq == was.last || trace.Written(before))
+	if before == nil || asBefore && began.Sub(was.counted) < countEvery {
 		was.trace = trace
 		return ""
 	}
@@ -242,24 +255,35 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 		was.trace = trace
 		return ""
 	}
+	// If they are the files that were right the last time, and were written to if the server wrote, what comes is kept.
+	if was.inPlace = asBefore || was.wrong != "" && was.inPlace; was.inPlace {
+		return "damaged, and lack " + lacks + ","
+	}
 	return fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks)
 }
 
-const missingAdvice = "stop it, put the files back if you have them, and start again: it says then what is lost, and works with the rest"
+const (
+	missingAdvice = "stop it, put the files back if you have them, and start again: it says then what is lost, and works with the rest"
+	damagedAdvice = "see cortex doctor; the next start sets aside what is damaged"
+)
 
 func streamOf(name string) string {
 	_, stream, _ := strings.Cut(name, "/")
 	return stream
 }
 
-// missing returns the streams whose files are missing or replaced, and whether one of them matters for more than convenience.
-func (w *fileWatch) missing() (streams []string, serious bool) {
+// missing returns the streams whose files are missing or replaced, whether one of them matters for more than convenience, and those that have damaged messages.
+func (w *fileWatch) missing() (gone []string, serious bool, damaged []string) {
 	if told := w.told.Load(); told != nil {
-		for _, name := range *told {
-			stream := streamOf(name)
-			streams = append(streams, stream)
+		for _, is := range *told {
+			stream := streamOf(is.name)
+			if is.inPlace {
+				damaged = append(damaged, stream)
+				continue
+			}
+			gone = append(gone, stream)
 			serious = serious || !storecheck.Convenient(stream)
 		}
 	}
-	return slices.Compact(streams), serious
+	return slices.Compact(gone), serious, slices.Compact(damaged)
 }

@@ -213,9 +213,9 @@ func (s *Server) Found() []storecheck.Finding {
 	return s.memory.found()
 }
 
-// Missing returns an error when files of streams were removed or replaced while the server runs, which it notices within seconds, or damaged, which takes minutes, or when it does not
-// answer since it waits for one. serious is true
-// when one of these streams matters for more than convenience: what is stored from now on may be lost.
+// Missing returns an error when files of streams were removed or replaced while the server runs, which it notices within seconds, or damaged, which takes
+// minutes, or when it does not answer since it waits for one. serious is true when what is stored from now on may be lost: files are gone of a stream that
+// matters for more than convenience.
 func (s *Server) Missing() (serious bool, err error) {
 	if s.files == nil {
 		return false, nil
@@ -223,12 +223,15 @@ func (s *Server) Missing() (serious bool, err error) {
 	if err := s.files.quiet.err(); err != nil {
 		return true, err
 	}
-	streams, serious := s.files.missing()
-	if len(streams) == 0 {
-		return false, nil
+	gone, serious, damaged := s.files.missing()
+	if len(gone) > 0 {
+		err = fmt.Errorf("the files of %s were removed, emptied, damaged or replaced while cortex runs, and what is in there ends with this process: %s",
+			strings.Join(gone, ", "), missingAdvice)
 	}
-	return serious, fmt.Errorf("the files of %s were removed, emptied, damaged or replaced while cortex runs, and what is in there ends with this process: %s",
-		strings.Join(streams, ", "), missingAdvice)
+	if len(damaged) > 0 {
+		err = errors.Join(err, fmt.Errorf("messages of %s were damaged in the files while cortex runs, and are lost: %s", strings.Join(damaged, ", "), damagedAdvice))
+	}
+	return serious, err
 }
 
 // Note stores the caller's notes about the store, as JSON, beside it; see [storecheck.Memory].
