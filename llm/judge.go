@@ -36,7 +36,8 @@ Criteria:
 
 const judgeSchema = `{"type":"object","properties":{"score":{"type":"number"},"advice":{"type":"string"}},"required":["score","advice"],"additionalProperties":false}`
 
-// MaxJudged bounds a result that a model judges, in bytes. Of a longer one, and of a longer task, it sees the beginning.
+// MaxJudged bounds a result that a model judges, in bytes; so does the number of tokens of a small context window. Of a longer one, and of a longer task, it
+// sees the beginning.
 const MaxJudged = 64 << 10
 
 // judgeTokens bounds what a judge says; they include thoughts where the endpoint counts them.
@@ -44,9 +45,13 @@ const judgeTokens = 1024
 
 // Judge asks the model behind a, as [Judge] says.
 func (a *Asker) Judge(ctx context.Context, task, output string, criteria []string, b Budget) (*Verdict, error) {
+	most := MaxJudged
+	if w := a.decider.options.Window; w > 0 { // both together, at some three bytes a token, and an answer
+		most = min(most, w)
+	}
 	q := &Request{
 		System: judgeRules + "- " + strings.Join(criteria, "\n- "), Schema: []byte(judgeSchema), MaxTokens: judgeTokens,
-		Messages: []Message{User("The task:\n<result>\n" + fenced(task) + "\n</result>\nThe result:\n<result>\n" + fenced(output) + "\n</result>")},
+		Messages: []Message{User("The task:\n<result>\n" + fenced(task, most) + "\n</result>\nThe result:\n<result>\n" + fenced(output, most) + "\n</result>")},
 	}
 	v := &Verdict{}
 	var err error
@@ -78,5 +83,5 @@ func (d *decider) Judge(ctx context.Context, task, output string, criteria []str
 	return (&Asker{d}).Judge(ctx, task, output, criteria, b)
 }
 
-// fenced returns an external text that does not end its block.
-func fenced(text string) string { return prompt.InResult(prompt.CleanText(text, MaxJudged)) }
+// fenced returns the beginning of an external text, of at most most bytes, that does not end its block.
+func fenced(text string, most int) string { return prompt.InResult(prompt.CleanText(text, most)) }

@@ -60,3 +60,22 @@ func TestJudge(t *testing.T) {
 		})
 	}
 }
+
+// TestJudgeFits has a model with a small context window judge what is long: it sees the beginnings, which fit.
+func TestJudgeFits(t *testing.T) {
+	const window = 8192 // tokens
+	templates, err := prompt.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := llmtest.Script(llmtest.Text(`{"score":1}`))
+	judge := llm.NewDecider(c, templates, &llm.DeciderOptions{Window: window}).(llm.Judge)
+	long := strings.Repeat("long ", llm.MaxJudged)
+	if _, err := judge.Judge(t.Context(), long, long, []string{"it is brief"}, llm.Budget{}); err != nil {
+		t.Fatal(err)
+	}
+	bytes, _ := c.Requests()[0].Size()
+	if got := bytes/3 + c.Requests()[0].MaxTokens; got > window || got < window/2 {
+		t.Errorf("a request takes about %d tokens of %d", got, window)
+	}
+}
