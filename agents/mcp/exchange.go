@@ -209,7 +209,7 @@ func (x *exchange) expired(r *http.Request, status int) bool {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 	defer cancel()
-	ping, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), strings.NewReader(`{"jsonrpc":"2.0","id":"is it there?","method":"ping"}`))
+	ping, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL.String(), strings.NewReader(`{"jsonrpc":"2.0","id":2147483647,"method":"ping"}`))
 	if err != nil {
 		return false
 	}
