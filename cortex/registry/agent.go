@@ -59,6 +59,7 @@ type agent struct {
 	refused    string   // why it may not be given work
 	claimed    []string // its exclusive abilities, with Config.StrictAbilities
 	bytes      int      // of the distinct cards of its instances
+	within     string   // the host for which they count; "": none
 	shown      view     // zero: to be made again
 }
 

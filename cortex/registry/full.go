@@ -13,6 +13,7 @@ const (
 	maxInstances = 1_000     // of an agent, and of a host
 	maxBytes     = 128 << 20 // of memory for the cards of all agents; instances with equal cards share one
 	maxBytesOf   = 4 << 20   // of them for the different cards of an agent, so that no few agents take all
+	hostShare    = 3         // times the bytes that are free, which the cards of a host's agents may have, so that no host takes all
 
 	// Cards are announced again within this time: when none was ignored for so long, there is room again.
 	fullFor = 2 * time.Minute
@@ -36,11 +37,32 @@ func (r *Registry) isFull(c *transport.Card, is *content, isNew bool) bool {
 	case a == nil && len(r.agents) >= maxAgents:
 	case a != nil && a.instances[c.Instance] == nil && len(a.instances) >= maxInstances:
 	case more > 0 && (r.bytes+more > maxBytes || a != nil && a.bytes+more > maxBytesOf):
+	case more > 0 && c.Host != "" && r.bytesOf[c.Host]+more > hostShare*(maxBytes-r.bytes):
 	default:
 		return false
 	}
 	r.ignore(c)
 	return true
+}
+
+// count records how many bytes the cards of an agent have, and for which host they count. r.mu is held.
+func (r *Registry) count(a *agent, bytes int) {
+	r.bytes += bytes - a.bytes
+	if a.within != "" {
+		if r.bytesOf[a.within] -= a.bytes; r.bytesOf[a.within] == 0 {
+			delete(r.bytesOf, a.within)
+		}
+	}
+	a.bytes, a.within = bytes, ""
+	for _, in := range a.instances {
+		if in.host != nil {
+			a.within = in.host.key.id
+			break
+		}
+	}
+	if a.within != "" {
+		r.bytesOf[a.within] += bytes
+	}
 }
 
 // former returns the card that the instance which announces c has had until now, or nil: it stays in force where there is no room for another one, so that
@@ -87,6 +109,6 @@ func (r *Registry) Trouble() []string {
 	if r.full.cards == 0 || r.now().Sub(r.full.at) > fullFor {
 		return nil
 	}
-	return []string{fmt.Sprintf("too many agents: %d cards were ignored, the last one of %q; there may be %d agents, and %d instances of each, and their cards may have %d MB together, and %d MB those of one agent",
+	return []string{fmt.Sprintf("too many agents: %d cards were ignored, the last one of %q; there may be %d agents, and %d instances of each, and their cards may have %d MB together, a bridge's three times what is free, and %d MB those of one agent",
 		r.full.cards, prompt.Clean(r.full.last, 64), maxAgents, maxInstances, maxBytes>>20, maxBytesOf>>20)}
 }

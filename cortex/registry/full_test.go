@@ -50,6 +50,46 @@ func TestCardsAreBounded(t *testing.T) {
 	}
 }
 
+// TestCardsOfAHostAreBounded announces the cards of a bridge's agents above its share: what it has left free is for others, and is its own again when some
+// of its agents have left.
+func TestCardsOfAHostAreBounded(t *testing.T) {
+	r := registry.New(registry.Config{})
+	text := strings.Repeat("x", 1<<20)
+	say := func(id, host string, gone transport.GoneReason) bool {
+		c := &transport.Card{AgentID: id, Instance: "1", Host: host, Gone: gone}
+		if gone == "" {
+			c.Card = &a2a.AgentCard{Name: id, Description: text}
+		}
+		r.Apply(&transport.Event{ID: "c", From: id, Payload: c})
+		_, ok := r.Snapshot().Get(id)
+		return ok
+	}
+	n := 0
+	for say(fmt.Sprint("a", n), "bridge", "") {
+		n++
+	}
+	if n < 93 || n > 96 {
+		t.Errorf("a bridge has %d agents with cards of 1 MB, want some three quarters of 128", n)
+	}
+	if got := r.Trouble(); len(got) != 1 || !strings.Contains(got[0], "a bridge's three times what is free") {
+		t.Errorf("Trouble = %q", got)
+	}
+	for i := range 10 {
+		if !say(fmt.Sprint("b", i), "other", "") || !say(fmt.Sprint("alone", i), "", "") {
+			t.Errorf("there is no room for agents of others, after %d", i)
+		}
+	}
+	if !say("a0", "bridge", "") { // with the card that it has
+		t.Error("an agent is lost")
+	}
+	for i := range n {
+		say(fmt.Sprint("a", i), "", transport.GoneLeft)
+	}
+	if !say("a", "bridge", "") {
+		t.Error("there is no room when the bridge's agents have left")
+	}
+}
+
 // TestCardsOfOneAreBounded: an agent whose instances have different cards takes the room of no other.
 func TestCardsOfOneAreBounded(t *testing.T) {
 	r := registry.New(registry.Config{})

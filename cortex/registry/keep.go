@@ -311,8 +311,7 @@ func (r *Registry) recall(kept AgentNote) error {
 		it.spare(now)
 		a.instances[in.ID] = it
 	}
-	r.bytes += c.size - a.bytes
-	a.bytes = c.size
+	r.count(a, c.size)
 	a.warned = a.cards()
 	return nil
 }

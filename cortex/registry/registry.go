@@ -65,8 +65,9 @@ type Registry struct {
 	// hostsOf has how many instances of each host are known, by its id.
 	hostsOf map[string]int
 	full    overfull
-	bytes   int       // of the cards of all agents
-	swept   time.Time // when the clock was last checked; zero: never
+	bytes   int            // of the cards of all agents
+	bytesOf map[string]int // of them those of the agents of each host, by its id
+	swept   time.Time      // when the clock was last checked; zero: never
 	paused  bool
 
 	// Snapshots are built on demand, when these counts of changes and of heartbeats have grown.
@@ -83,7 +84,7 @@ func New(cfg Config) *Registry {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	r := &Registry{
-		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, hostsOf: map[string]int{}, claims: map[string]string{},
+		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, hostsOf: map[string]int{}, bytesOf: map[string]int{}, claims: map[string]string{},
 		notes:     &notes{wake: make(chan struct{}, 1), marked: map[string]struct{}{}},
 		announcer: announcer{queue: make(chan *transport.Event, maxUnsaid)},
 	}
@@ -288,6 +289,9 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 		in.hear(c, now)
 	}
 	in.host = r.hostOf(c, now)
+	if c.Host != a.within {
+		r.count(a, a.bytes) // it is known from before a start
+	}
 	if in.host != nil && in.host.seen.After(seen) {
 		seen = in.host.seen // its agents announce themselves seldom
 	}
@@ -359,9 +363,7 @@ func (r *Registry) remove(a *agent, in *instance, reason string, now time.Time) 
 func (r *Registry) changed(a *agent, before view, instance, reason string, now time.Time) []Event {
 	r.changes.Add(1)
 	freed := r.judge(a)
-	size := a.size()
-	r.bytes += size - a.bytes
-	a.bytes = size
+	r.count(a, a.size())
 	a.shown = view{}
 	after := a.view()
 	if r.cfg.Keep != nil {
