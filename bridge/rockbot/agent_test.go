@@ -268,6 +268,34 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// TestRenamedMeanwhile has an agent announce itself in other letters while it is being added: Cortex knows it by the last name only.
+func TestRenamedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	b, err := newBridge(w.site(), &w.o, w.times)
+	must(t, err)
+	put := func(name string) {
+		t.Helper()
+		must(t, b.guests.put(heavyCard(t, name, 1), false, time.Now()))
+	}
+	put("Digger")
+	_, all := b.guests.due()
+	put("digger")
+	for _, g := range all {
+		b.guests.settle(t.Context(), g)
+	}
+	for name, there := range map[string]bool{"Digger": true, "digger": false} {
+		if err := b.host.Update(t.Context(), &a2a.AgentCard{Name: name}); (err == nil) != there {
+			t.Errorf("while it is added: is %s there? %v", name, err)
+		}
+	}
+	b.guests.look(t.Context())
+	for name, there := range map[string]bool{"Digger": false, "digger": true} {
+		if err := b.host.Update(t.Context(), &a2a.AgentCard{Name: name}); (err == nil) != there {
+			t.Errorf("then: is %s there? %v", name, err)
+		}
+	}
+}
+
 // TestSilent forgets an agent that was not heard of for long.
 func TestSilent(t *testing.T) {
 	w := newWorld(t)

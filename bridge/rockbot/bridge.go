@@ -87,7 +87,7 @@ func newBridge(at *role.Site, o *options, t times) (*bridge, error) {
 	b.line = newLine(o.url, at.Logger, t.pauses, at.Waits)
 	b.line.begin = b.begin
 	b.book = &book{b: b, notes: notes, turn: semaphore.NewWeighted(1), by: map[string]*sent{}}
-	b.guests = &guests{b: b, held: kit.MaxCards, notes: notes, more: make(chan struct{}, 1), by: map[string]*guest{}, told: map[string]bool{}}
+	b.guests = &guests{b: b, held: kit.MaxCards, notes: notes, more: make(chan struct{}, 1), by: map[string]*guest{}, gone: map[string]bool{}, told: map[string]bool{}}
 	b.faces = &faces{b: b, turn: semaphore.NewWeighted(1), by: map[string]*face{}, told: map[string]bool{}}
 	b.asks = &asks{b: b, notes: notes, open: map[string]*ask{}}
 	b.names = kit.NewNames(hostName, at.Keyed, func(string) { b.guests.wake() })

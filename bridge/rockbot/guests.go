@@ -78,6 +78,7 @@ type guests struct {
 
 	mu    sync.Mutex
 	by    map[string]*guest
+	gone  map[string]bool // the ids in Cortex of those that others have replaced, until run has removed them
 	told  map[string]bool // what was logged of cards that are left out
 	since time.Time       // when that began
 }
@@ -109,10 +110,13 @@ func (gs *guests) known(id string) *guest {
 	return nil
 }
 
-func (gs *guests) all() []*guest {
+// due returns the ids of agents that were replaced since the last call, and all that are there.
+func (gs *guests) due() (gone []string, all []*guest) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	return slices.Collect(maps.Values(gs.by))
+	gone = slices.Collect(maps.Keys(gs.gone))
+	clear(gs.gone)
+	return gone, slices.Collect(maps.Values(gs.by))
 }
 
 // hear takes a card from RockBot. It never refuses one: the queue is read by nobody else.
@@ -192,7 +196,10 @@ func (gs *guests) put(c *card, pinned bool, heard time.Time) error {
 	}
 	if g == nil || g.id != id && !g.pinned { // keys differ by case, so that it is another one for RabbitMQ
 		if g != nil {
-			gs.b.host.Remove(g.id)
+			if len(gs.gone) >= maxGuests {
+				return fmt.Errorf("%s is called %s now, as too many others are: it is taken when it says so again", g.name, c.AgentName)
+			}
+			gs.gone[g.id] = true // run may be adding it just now
 		}
 		g = &guest{b: gs.b, name: c.AgentName, id: id}
 		gs.by[key] = g
@@ -241,15 +248,24 @@ func (gs *guests) run(ctx context.Context) error {
 	tick := time.NewTicker(min(lookEach, gs.b.times.silent/2))
 	defer tick.Stop()
 	for {
-		for _, g := range gs.all() {
-			gs.settle(ctx, g)
-		}
+		gs.look(ctx)
 		select {
 		case <-gs.more:
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// look makes Cortex know what has changed.
+func (gs *guests) look(ctx context.Context) {
+	gone, all := gs.due()
+	for _, id := range gone {
+		gs.b.host.Remove(id)
+	}
+	for _, g := range all {
+		gs.settle(ctx, g)
 	}
 }
 
