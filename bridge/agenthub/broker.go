@@ -36,6 +36,7 @@ const (
 	callTime     = 10 * time.Second // for a call that nobody waits for
 	chatPatience = 20 * time.Second // how long a message waits for Cortex's transport
 	maxWaiting   = 32 << 20         // bytes that messages take which wait for it: the broker is read no faster than they are stored
+	waiterWeight = 16 << 10         // of them that each takes besides its content
 )
 
 // replyMark separates the id of a task from a word, in the id that a reply to the agent's question has at the broker. There, a message with the id of a
@@ -205,7 +206,7 @@ func (b *broker) message(e *hubpb.AgentEvent) {
 		m.MessageId == "" || checkNames(m.MessageId, m.ContextId, r.FromAgentId) != nil {
 		return
 	}
-	size := min(int64(protoweight.OfMessage(m)), maxWaiting)
+	size := min(int64(protoweight.OfMessage(m))+waiterWeight, maxWaiting)
 	if b.waiting.Acquire(b.ctx, size) != nil {
 		return // Cortex stops
 	}

@@ -306,7 +306,7 @@ func TestMachineAsksTooOften(t *testing.T) {
 	}
 }
 
-// TestChatsOfAMachine has peers of many names at one machine ask as much as they can: there is room for those of others, and on this machine.
+// TestChatsOfAMachine has peers of many names at one machine ask as much as they can: there is room for those of others, and on this machine. So is beside one program of it.
 func TestChatsOfAMachine(t *testing.T) {
 	cs := &chats{open: map[string]*chat{}}
 	enter := func(peer, conn string) bool {
@@ -323,6 +323,16 @@ func TestChatsOfAMachine(t *testing.T) {
 	}
 	if taken != maxChats*3/4 || !enter("ada", "192.0.2.8:1") || !enter("bob", "127.0.0.1:1") {
 		t.Errorf("one machine has %d of %d chats, or others have none", taken, maxChats)
+	}
+	clear(cs.open)
+	taken = 0
+	for n := range 2 * maxChats {
+		if enter(fmt.Sprint("many", n), "127.0.0.1:1") {
+			taken++
+		}
+	}
+	if taken != maxChats*3/4 || !enter("ada", "192.0.2.8:1") || !enter("bob", "127.0.0.1:2") {
+		t.Errorf("one program has %d of %d chats, or others have none", taken, maxChats)
 	}
 }
 

@@ -122,10 +122,10 @@ func (cs *chats) enter(c *chat) (_ *chat, first bool, err error) {
 }
 
 // room reports whether there is room for a chat of a peer, by a connection. In place of one whose answer nobody takes there is: peers choose their names, so that one program
-// would have all chats otherwise, and nobody else could ask. Of what waits for its turn, a machine has its share. cs.mu is held.
+// would have all chats otherwise, and nobody else could ask. Of what waits for its turn, another machine and a program of this one have a share. cs.mu is held.
 func (cs *chats) room(peer, conn string) bool {
 	open, theirs, near := 0, 0, 0
-	host := kit.Other(conn)
+	host := hostOf(conn)
 	for _, c := range cs.open {
 		if c.gone {
 			continue
@@ -133,7 +133,7 @@ func (cs *chats) room(peer, conn string) bool {
 		if open++; c.Peer == peer {
 			theirs++
 		}
-		if kit.Other(c.conn) == host {
+		if hostOf(c.conn) == host {
 			near++
 		}
 	}
@@ -143,7 +143,7 @@ func (cs *chats) room(peer, conn string) bool {
 	case theirs >= maxOwnChats:
 		return cs.yield(func(c *chat) bool { return c.Peer == peer })
 	case host != "" && kit.Sated(near, open, maxChats):
-		return cs.yield(func(c *chat) bool { return kit.Other(c.conn) == host })
+		return cs.yield(func(c *chat) bool { return hostOf(c.conn) == host })
 	}
 	return open < maxChats || cs.yield(func(*chat) bool { return true })
 }

@@ -154,7 +154,7 @@ func (k *book) begin(ctx context.Context, t *agents.Task, agent string) (*sent, 
 		s = k.by[idOf(t)]
 	}
 	if s != nil {
-		same := s.Message == t.Message.ID
+		same := s.Message == t.Message.ID || s.Result == nil // else it is worked on, and this is an older message, or another attempt
 		s.task, s.over = t, time.Time{}
 		if same {
 			k.mu.Unlock()

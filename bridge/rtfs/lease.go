@@ -44,7 +44,11 @@ func (b *bridge) leaseOf(raw json.RawMessage, endpoint string, ttl time.Duration
 		return nil, refuse("endpoint_url: %w", err)
 	}
 	c.reachedAt(u)
-	for _, uri := range c.endpoints(endpoint) {
+	all := c.endpoints(endpoint)
+	if len(all) > maxEndpoints {
+		return nil, refuse("communication.endpoints: there are %d, at most %d are called", len(all), maxEndpoints)
+	}
+	for _, uri := range all {
 		if _, err := b.poster.parse(uri); err != nil {
 			return nil, refuse("communication.endpoints: %w", err)
 		}

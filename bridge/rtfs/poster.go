@@ -29,9 +29,10 @@ import (
 
 // Bounds of a call to an agent.
 const (
-	maxURL    = 2048
-	maxAnswer = 4 << 20 // bytes
-	dialTime  = 10 * time.Second
+	maxURL       = 2048
+	maxEndpoints = 8       // of an agent, which are called in turn
+	maxAnswer    = 4 << 20 // bytes
+	dialTime     = 10 * time.Second
 )
 
 // Bounds of what answers take that are being read, in bytes. Who registers agents can have all of them called at the same time, and say much, slowly.

@@ -110,6 +110,10 @@ func TestRegistrationFails(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	at := "http://127.0.0.1:9"
+	var many []any
+	for i := range maxEndpoints {
+		many = append(many, map[string]any{"protocol": "http", "uri": fmt.Sprint(at, "/", i)})
+	}
 	for name, c := range map[string]struct {
 		card     map[string]any
 		endpoint string
@@ -133,6 +137,7 @@ func TestRegistrationFails(t *testing.T) {
 		"a private address":   {pdf("a", at), "http://10.0.0.7:8080/", "--rtfs-host"},
 		"metadata of a cloud": {pdf("a", at), "http://169.254.169.254/latest", "--rtfs-host"},
 		"in the card":         {pdf("a", "http://192.168.1.1/"), at, "--rtfs-host"},
+		"too many endpoints":  {map[string]any{"agent_id": "a", "name": "A", "description": "a", "communication": map[string]any{"endpoints": many}}, at, "at most 8 are called"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := w.library("rtfs.registry.register", map[string]any{"agent_card": c.card, "endpoint_url": c.endpoint, "ttl_seconds": 60}, nil)

@@ -62,7 +62,13 @@ func (r *recorder) appended(conv *conversation.Conversation, entry *conversation
 		k := recordKey{conv.Key(), turn.ID}
 		at := placeOf(conv, turn)
 		rec := r.turns[k]
-		if rec == nil && turn.Seq == entry.Seq && len(r.turns) < maxRecords {
+		if rec == nil && turn.Seq == entry.Seq {
+			if len(r.turns) >= maxRecords { // any other one makes room: some are of turns that another process has answered, or that are deleted
+				for old := range r.turns {
+					delete(r.turns, old)
+					break
+				}
+			}
 			rec = &record{open: map[a2a.TaskID]attempt{}}
 			r.turns[k] = rec
 		}
