@@ -101,7 +101,7 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	if err := h.self.retry(ctx, "watch", func() error { return watch.Add(ctx, h.inbox(a)) }); err != nil {
 		return err
 	}
-	return h.announce(ctx, a)
+	return h.announceOne(ctx, a)
 }
 
 // Update gives the agent of that name another card, and announces it while Serve runs. It returns an error when the host has no such agent.
@@ -119,7 +119,7 @@ func (h *Host) Update(ctx context.Context, card *a2a.AgentCard) error {
 	if err := g.agent.change(card); err != nil || !serving {
 		return err
 	}
-	return h.announce(ctx, g.agent)
+	return h.announceOne(ctx, g.agent)
 }
 
 // Remove removes an agent: it takes no more tasks, and its present ones get [Options].Grace. It has announced that it left when Remove returns.
@@ -292,22 +292,32 @@ func (h *Host) beat(ctx context.Context, first []*agent) error {
 	}
 }
 
-// announce publishes the cards of agents.
+// announce publishes the cards of agents. One that cannot be published does not end the others.
 func (h *Host) announce(ctx context.Context, agents ...*agent) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(hostedAtOnce)
 	for _, a := range agents {
 		g.Go(func() error {
-			h.mu.Lock()
-			there := h.agents[a.id] != nil
-			h.mu.Unlock()
-			if !there {
+			err := h.announceOne(ctx, a)
+			if errors.Is(err, transport.ErrInvalid) {
+				a.log.Error("agent is not announced: its card cannot be sent", "err", err)
 				return nil
 			}
-			return a.publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(&transport.Card{Card: a.shown(), Host: h.self.id, TTL: max(hostedTTL, h.self.ttl())}))
+			return err
 		})
 	}
 	return g.Wait()
+}
+
+// announceOne publishes the card of an agent if it is there.
+func (h *Host) announceOne(ctx context.Context, a *agent) error {
+	h.mu.Lock()
+	there := h.agents[a.id] != nil
+	h.mu.Unlock()
+	if !there {
+		return nil
+	}
+	return a.publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(&transport.Card{Card: a.shown(), Host: h.self.id, TTL: max(hostedTTL, h.self.ttl())}))
 }
 
 func (h *Host) goodbye() *transport.Card {

@@ -346,3 +346,34 @@ func TestPlacesPassOn(t *testing.T) {
 		}
 	})
 }
+
+// choosy takes no card of the agent a2.
+type choosy struct{ *memory.Bus }
+
+func (c choosy) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if card, ok := e.Payload.(*transport.Card); ok && card.AgentID == "a2" && card.Card != nil {
+		return transport.ErrInvalid
+	}
+	return c.Bus.Publish(ctx, t, e)
+}
+
+// TestCardThatCannotBeSent has an agent among others whose card the transport does not take: the others are there.
+func TestCardThatCannotBeSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := hosted(t, choosy{b.bus.Dial()}, 3)
+		done := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- h.Serve(ctx) }()
+		pass(time.Minute)
+		if err := b.bus.Publish(t.Context(), transport.Inbox("", "a3"), task("t1", "hello", nil)); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		b.want("t1 COMPLETED: HELLO")
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve = %v", err)
+		}
+	})
+}
