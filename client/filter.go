@@ -5,6 +5,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -24,9 +25,10 @@ type watchedTask struct {
 
 // Bounds of what a filter remembers of one turn; events beyond them are not shown.
 const (
-	maxTasks    = 1024
-	maxEarly    = 64
-	maxEarlyOwn = 16 // of one sender
+	maxTasks     = 1024
+	maxEarly     = 64
+	maxEarlyOwn  = 16      // of one sender
+	maxEarlyText = 4 << 10 // bytes of the text of each
 )
 
 // pass returns the events to show now that e has arrived: none, e, or e and the early events that it releases.
@@ -99,8 +101,8 @@ func (f *filter) watch(id a2a.TaskID, agent string) bool {
 func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event {
 	t := f.tasks[id]
 	if t == nil {
-		if _, ok := e.Payload.(*a2a.TaskStatusUpdateEvent); ok {
-			f.keep(e)
+		if p, ok := e.Payload.(*a2a.TaskStatusUpdateEvent); ok {
+			f.keep(brief(e, p))
 		}
 		return nil
 	}
@@ -108,6 +110,23 @@ func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event 
 		return nil
 	}
 	return []*transport.Event{e}
+}
+
+// brief returns progress with no more than what people are shown of it: anybody may send it, and it is kept until its turn ends.
+func brief(e *transport.Event, p *a2a.TaskStatusUpdateEvent) *transport.Event {
+	is := *e
+	to := &a2a.TaskStatusUpdateEvent{TaskID: p.TaskID, ContextID: p.ContextID, Status: a2a.TaskStatus{State: p.Status.State, Timestamp: p.Status.Timestamp}}
+	for _, k := range []string{transport.MetaAgentID, transport.MetaTurn} {
+		if v := transport.MetaString(p, k); v != "" && len(v) <= maxEarlyText {
+			to.SetMeta(k, v)
+		}
+	}
+	if m := p.Status.Message; m != nil {
+		text := shorten.To(transport.Text(m.Parts), maxEarlyText)
+		to.Status.Message = &a2a.Message{ID: shorten.To(m.ID, 256), Role: m.Role, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+	}
+	is.Payload = to
+	return &is
 }
 
 // keep remembers an event that may be early. Most are of other turns. Each sender has places of its own, and what it says later takes the place of what
