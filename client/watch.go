@@ -84,8 +84,9 @@ func (c *Client) Listen(ctx context.Context, contextID string, hear func(*transp
 // readTime bounds how long an answer is looked for in the log at a time.
 const readTime = 10 * time.Second
 
-// maxReady bounds the events of a turn that wait for whoever watches it. More wait in the transport, where others that listen share them.
-const maxReady = 16
+// maxReady bounds the events of a turn that wait for whoever watches it. More wait in the transport, which bounds what they weigh, and where others that listen
+// share them.
+const maxReady = 2
 
 // logged is what Client.Log returned.
 type logged struct {
