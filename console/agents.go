@@ -233,12 +233,8 @@ func (c *Console) showAgent(w http.ResponseWriter, r *http.Request, who Person, 
 			Confidence: spec.Confidence,
 		})
 	}
-	var raw strings.Builder
-	enc := view.NewJSON(&raw)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(rec.Card); err == nil {
-		d.Raw = prompt.CleanText(raw.String(), maxText)
+	if raw, err := rawText(rec.Card, maxText); err == nil {
+		d.Raw = raw
 	}
 	if err := c.lessons(r.Context(), d); err != nil {
 		return err

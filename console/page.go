@@ -204,16 +204,13 @@ func wantsJSON(r *http.Request) bool {
 // json answers with the JSON of the corresponding command.
 func answerJSON(w http.ResponseWriter, v any) error {
 	w.Header().Set("Content-Type", "application/json")
-	enc := view.NewJSON(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return view.WriteJSON(w, v)
 }
 
 // answerList answers with a list as answerJSON does, one value after the other: all of them together may be larger than any memory.
 func answerList[T any](w http.ResponseWriter, all iter.Seq2[T, error]) error {
 	var b bytes.Buffer
 	enc := view.NewJSON(&b)
-	enc.SetIndent("  ", "  ")
 	deadlines, sep := http.NewResponseController(w), "["
 	w.Header().Set("Content-Type", "application/json")
 	for v, err := range all {
@@ -223,7 +220,7 @@ func answerList[T any](w http.ResponseWriter, all iter.Seq2[T, error]) error {
 		}
 		if err == nil {
 			_ = deadlines.SetWriteDeadline(time.Now().Add(writeTime)) // a test's writer has none
-			_, err = fmt.Fprintf(w, "%s\n  %s", sep, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+			_, err = fmt.Fprintf(w, "%s\n  %s", sep, view.Indented(b.Bytes(), 1))
 		}
 		switch {
 		case err != nil && sep != "[":

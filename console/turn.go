@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/view"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -152,23 +154,15 @@ func (c *Console) turnPage(w http.ResponseWriter, r *http.Request, who Person) e
 	if err != nil {
 		return err
 	}
-	name, asJSON, size := r.PathValue("turn"), wantsJSON(r), 2*maxShown
-	if asJSON {
-		size = maxRaw << 20 // an entry has the message that it is about
-	}
-	leave, err := c.enterPage(r.Context(), w, who, size)
+	name, asJSON := r.PathValue("turn"), wantsJSON(r)
+	leave, err := c.enterPage(r.Context(), w, who, 2*maxShown)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	var raw []*conversation.Entry
 	var shown []rawEntry
 	turns, err := c.fold(r.Context(), id, view.Keep{Only: name, Text: maxText}, func(e *conversation.Entry, _ []*view.Turn) {
-		switch {
-		case e.Turn != name || len(raw)+len(shown) == maxRaw:
-		case asJSON:
-			raw = append(raw, e)
-		default:
+		if e.Turn == name && len(shown) < maxRaw && !asJSON {
 			shown = append(shown, rawOf(e))
 		}
 	})
@@ -185,7 +179,17 @@ func (c *Console) turnPage(w http.ResponseWriter, r *http.Request, who Person) e
 		return wrong{http.StatusNotFound, "there is no such turn in this conversation"}
 	}
 	if asJSON {
-		return answerJSON(w, raw)
+		return answerList(w, func(yield func(*conversation.Entry, error) bool) { // one by one: an entry has the message that it is about
+			n := 0
+			for e, err := range c.cfg.Store.Load(r.Context(), c.cfg.Client.Tenant, id, 0) {
+				if err == nil && e.Turn != name {
+					continue
+				}
+				if n++; n > maxRaw || !yield(e, err) || err != nil {
+					return
+				}
+			}
+		})
 	}
 	d := &fallData{turnData: c.turnData(t, turns, who), Raw: shown}
 	d.lay(d.Now)
@@ -198,18 +202,36 @@ func (c *Console) turnPage(w http.ResponseWriter, r *http.Request, who Person) e
 
 // rawOf formats an entry. Control and format characters are written as escapes.
 func rawOf(e *conversation.Entry) rawEntry {
-	var b strings.Builder
-	enc := view.NewJSON(&b)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
+	text, err := rawText(e, maxRawText)
+	if err != nil {
 		return rawEntry{e.Seq, "entry", prompt.Clean(err.Error(), maxLine)}
 	}
 	kind := "event"
 	if e.Cause != nil {
 		kind = view.KindOf(e.Cause)
 	}
-	return rawEntry{e.Seq, kind, prompt.CleanText(b.String(), maxRawText)}
+	return rawEntry{e.Seq, kind, text}
+}
+
+// rawText formats a value as JSON, of which it returns at most so many bytes.
+func rawText(v any, most int) (string, error) {
+	var b bytes.Buffer
+	enc := view.NewJSON(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "", err
+	}
+	return cutJSON(b.Bytes(), most), nil
+}
+
+// cutJSON indents JSON, of which it returns at most so many bytes, and how much was cut.
+func cutJSON(text []byte, most int) string {
+	shown, more := view.Indent(text, 0, most)
+	if more == 0 {
+		return prompt.CleanText(string(shown), most)
+	}
+	begin := shorten.To(string(shown), most-1) // the last character may be a part of one
+	return prompt.CleanText(begin, most) + fmt.Sprintf("\n[… %d more bytes are cut off]", len(shown)-len(begin)+more)
 }
 
 // lay lays out the waterfall.
@@ -324,15 +346,15 @@ func ticksOf(total time.Duration) []tick {
 	return all
 }
 
-// pretty indents JSON.
+// pretty indents JSON, as far as it is shown as a text.
 func pretty(b []byte) string {
 	var v any
 	if json.Unmarshal(b, &v) != nil {
 		return string(b)
 	}
-	out, err := json.MarshalIndent(v, "", "  ")
+	out, err := json.Marshal(v)
 	if err != nil {
 		return string(b)
 	}
-	return string(out)
+	return cutJSON(out, maxText/2)
 }

@@ -99,7 +99,5 @@ func (e *env) withBackend(ctx context.Context, f func(context.Context, *backend)
 }
 
 func writeJSON(e *env, v any) error {
-	enc := view.NewJSON(e.stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return view.WriteJSON(e.stdout, v)
 }

@@ -47,19 +47,15 @@ func PayloadText(p transport.Payload) string {
 	if err != nil {
 		return prompt.Clean(err.Error(), 200)
 	}
-	var pretty, clean bytes.Buffer
-	if json.Indent(&pretty, body, "", "  ") == nil {
-		_, _ = plainWriter{&clean}.Write(pretty.Bytes()) // a buffer never fails
-		return cutText(clean.String())
+	if !json.Valid(body) {
+		return prompt.CleanText(string(body), deadText)
 	}
-	return prompt.CleanText(string(body), deadText)
-}
-
-// cutText returns s, cut to deadText.
-func cutText(s string) string {
-	if len(s) <= deadText {
-		return s
+	var clean bytes.Buffer
+	_, _ = plainWriter{&clean}.Write(body) // a buffer never fails
+	shown, more := Indent(clean.Bytes(), 0, deadText+1)
+	if len(shown) <= deadText {
+		return string(shown)
 	}
-	begin := shorten.To(s, deadText)
-	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", begin, len(s)-len(begin))
+	begin := shorten.To(string(shown), deadText)
+	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", begin, len(shown)-len(begin)+more)
 }
