@@ -73,6 +73,9 @@ var kinds = []string{"message", "decision", "answer", "question", "result", "fai
 
 // happeningsOf describes an entry: its cause, and what was decided.
 func happeningsOf(contextID string, e *conversation.Entry) []happening {
+	if e.Cause == nil {
+		return nil // nothing is known of it
+	}
 	var all []happening
 	add := func(at time.Time, kind, who, text string, agents ...string) {
 		if len(text) > maxHappened {

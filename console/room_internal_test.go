@@ -177,3 +177,11 @@ func TestHappeningsAreShort(t *testing.T) {
 		t.Errorf("the text has %d bytes", n)
 	}
 }
+
+// TestNoCause has an entry without a cause: nothing is known of what has happened.
+func TestNoCause(t *testing.T) {
+	e := &conversation.Entry{Seq: 1, Time: time.Now()}
+	if all := happeningsOf("x", e); len(all) > 0 {
+		t.Errorf("there happened %+v", all)
+	}
+}
