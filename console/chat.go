@@ -535,7 +535,7 @@ func (c *Console) findFile(ctx context.Context, w http.ResponseWriter, who Perso
 		return nil, err
 	}
 	defer leave()
-	_, err = c.fold(ctx, contextID, view.Keep{Turns: maxTurns, Text: maxText, All: maxShown}, func(_ *conversation.Entry, changed []*view.Turn) {
+	_, err = c.fold(ctx, contextID, view.Keep{Turns: maxTurns, All: maxShown}, func(_ *conversation.Entry, changed []*view.Turn) {
 		for _, t := range changed {
 			if p := fileOf(t, key); p != nil {
 				found = p

@@ -29,6 +29,8 @@ type Turn struct {
 	Waits     *conversation.Task // the task for which the answer asks the user something; nil: none
 	Usage     llm.Usage
 	Seqs      []uint64 // the entries of the turn in the log
+
+	bytes int // its size, when it changed last
 }
 
 // Step is one decision of a turn.
@@ -99,8 +101,8 @@ func (t *Turn) State() string {
 type Keep struct {
 	Only  string // the id of the only turn
 	Turns int    // those that began last
-	Text  int    // the beginning of each text, in bytes
-	All   int    // the turns that began last of which the texts have so many bytes together, and the last one
+	Text  int    // the beginning of each text, in bytes, and of each file what it is, without its bytes
+	All   int    // the turns that began last of which the texts and files have so many bytes together, and the last one
 }
 
 // Turns makes turns from the entries of a conversation's log, one after the other. It is not safe for concurrent use.
@@ -111,6 +113,7 @@ type Turns struct {
 
 	keep Keep
 	byID map[string]*Turn
+	sum  int                  // the bytes of all in List
 	at   map[uint64]time.Time // the times of entries
 }
 
@@ -133,9 +136,12 @@ func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
 	}
 	var changed []*Turn
 	for _, t := range ts.List {
-		turn := conv.Turn(t.ID)
 		isOf := e.Turn == t.ID
-		if turn == nil || !isOf && !t.Open() && t.Waits == nil {
+		if !isOf && !t.Open() && t.Waits == nil {
+			continue // before it is looked for, as most are such
+		}
+		turn := conv.Turn(t.ID)
+		if turn == nil {
 			continue
 		}
 		if isOf {
@@ -145,6 +151,9 @@ func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
 		if ts.refresh(t, turn, e) || isOf {
 			changed = append(changed, t)
 		}
+		was := t.bytes
+		t.bytes = t.size()
+		ts.sum += t.bytes - was
 	}
 	ts.drop()
 	return changed, nil
@@ -152,35 +161,26 @@ func (ts *Turns) Add(e *conversation.Entry) ([]*Turn, error) {
 
 // Weight returns about how many bytes the turns take, with the conversation that they are of.
 func (ts *Turns) Weight() int {
-	n := ts.Conversation.Weight() + 64*len(ts.at)
-	for _, t := range ts.List {
-		n += t.size()
-	}
-	return n
+	return ts.Conversation.Weight() + 64*len(ts.at) + ts.sum
 }
 
 // drop drops the turns that are beyond what is kept, from the beginning.
 func (ts *Turns) drop() {
-	size := 0
-	if ts.keep.All > 0 {
-		for _, t := range ts.List {
-			size += t.size()
-		}
-	}
-	for len(ts.List) > 1 && (ts.keep.Turns > 0 && len(ts.List) > ts.keep.Turns || size > ts.keep.All) {
+	for len(ts.List) > 1 && (ts.keep.Turns > 0 && len(ts.List) > ts.keep.Turns || ts.keep.All > 0 && ts.sum > ts.keep.All) {
 		t := ts.List[0]
-		size -= t.size()
+		ts.sum -= t.bytes
 		delete(ts.byID, t.ID)
+		ts.List[0] = nil // or it is kept as long as the others
 		ts.List = ts.List[1:]
 		ts.Earlier++
 	}
 }
 
-// size returns the bytes of the turn's texts.
+// size returns the bytes of the turn's texts and files.
 func (t *Turn) size() int {
-	n := len(t.Text)
+	n := len(t.Text) + filesSize(t.Files)
 	if t.Answer != nil {
-		n += len(t.Answer.Text)
+		n += len(t.Answer.Text) + len(t.Answer.Reason) + filesSize(t.Answer.Files)
 	}
 	for _, s := range t.Steps {
 		n += len(s.Failure) + len(s.Consent)
@@ -192,9 +192,55 @@ func (t *Turn) size() int {
 		}
 	}
 	for _, task := range t.Tasks {
-		n += len(task.Text) + len(task.Result) + len(task.Input)
+		n += len(task.Text) + len(task.Result) + len(task.Input) + filesSize(task.Files)
+		for _, a := range task.Attempts {
+			n += len(a.Why)
+		}
+		for i := range task.Verdicts {
+			n += len(task.Verdicts[i].Evaluator) + len(task.Verdicts[i].Advice)
+		}
 	}
 	return n
+}
+
+func filesSize(files []*a2a.Part) int {
+	n := 0
+	for _, p := range files {
+		n += 512 + len(p.Raw()) + len(p.Filename)
+	}
+	return n
+}
+
+// files returns what is kept of files. Where texts are cut, that is what is shown of a file: its key, name, type and size, as a reference that leads nowhere.
+func (ts *Turns) files(all []*a2a.Part) []*a2a.Part {
+	all = slices.Clone(all)
+	if ts.keep.Text == 0 {
+		return all
+	}
+	for i, p := range all {
+		name, kind, _, ok := transport.FileOf(p)
+		if !ok {
+			continue
+		}
+		all[i] = transport.ForgottenFile(p)
+		if len(name) > transport.MaxFileName {
+			all[i].Filename = transport.FileName(name, kind, i+1)
+		}
+		if at, ok := all[i].Content.(a2a.URL); ok && !transport.IsForgotten(p) {
+			all[i].Content = at + "elsewhere"
+		}
+		all[i].SetMeta(transport.MetaFile, conversation.FileKey(p))
+	}
+	return all
+}
+
+// verdicts returns what is kept of verdicts.
+func (ts *Turns) verdicts(all ...evaluate.Verdict) []evaluate.Verdict {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Evaluator, all[i].Advice = ts.text(all[i].Evaluator), ts.text(all[i].Advice)
+	}
+	return all
 }
 
 // text returns what is kept of a text, without the memory of the rest.
@@ -231,7 +277,7 @@ func (ts *Turns) Has(id string) bool { return ts.byID[id] != nil }
 
 func (ts *Turns) begin(turn *conversation.Turn, e *conversation.Entry) {
 	t := &Turn{
-		ID: turn.ID, MessageID: turn.Message, From: turn.From, Asked: e.Cause.Time, Began: turn.Began, Text: turn.User, Files: slices.Clone(turn.Files),
+		ID: turn.ID, MessageID: turn.Message, From: turn.From, Asked: e.Cause.Time, Began: turn.Began, Text: turn.User, Files: ts.files(turn.Files),
 	}
 	if turn.Direct != nil {
 		t.Direct = turn.Direct.Agent
@@ -285,8 +331,8 @@ func (ts *Turns) refresh(t *Turn, turn *conversation.Turn, e *conversation.Entry
 	}
 	if m, ok := conv.AnswerOf(turn.From, turn.Message); ok && t.Answer == nil {
 		t.Answer = &Answer{
-			ID: m.ID, Time: later(turn.Answered, ts.at[turn.AnswerSeq]), Text: ts.text(transport.Text(m.Parts)), Files: transport.FilesOf(m.Parts), Kind: turn.Kind,
-			Failed: turn.Failed, Reason: turn.Reason, Model: turn.Model,
+			ID: m.ID, Time: later(turn.Answered, ts.at[turn.AnswerSeq]), Text: ts.text(transport.Text(m.Parts)), Files: ts.files(transport.FilesOf(m.Parts)), Kind: turn.Kind,
+			Failed: turn.Failed, Reason: ts.text(turn.Reason), Model: turn.Model,
 		}
 		changed = true
 	}
@@ -295,19 +341,19 @@ func (ts *Turns) refresh(t *Turn, turn *conversation.Turn, e *conversation.Entry
 
 func (ts *Turns) task(task *conversation.Task, e *conversation.Entry) *TurnTask {
 	t := &TurnTask{
-		Task: newTask(ts.Conversation.ContextID, task), Skill: task.Skill, Input: task.Input, Files: task.Files,
+		Task: newTask(ts.Conversation.ContextID, task), Skill: task.Skill, Input: task.Input, Files: ts.files(task.Files),
 		Blocked: task.Phase == conversation.Blocked, Held: task.Phase == conversation.Held,
 	}
 	t.Text, t.Result, t.Input = ts.text(t.Text), ts.text(t.Result), ts.bytes(t.Input)
 	for _, a := range task.Tried {
-		t.Attempts = append(t.Attempts, TurnAttempt{a.Agent, ts.at[a.SentSeq], ts.at[a.EndedSeq], a.Why, a.Waited})
+		t.Attempts = append(t.Attempts, TurnAttempt{a.Agent, ts.at[a.SentSeq], ts.at[a.EndedSeq], ts.text(a.Why), a.Waited})
 	}
 	if !task.Sent.IsZero() {
 		t.Attempts = append(t.Attempts, TurnAttempt{Agent: task.Agent, Sent: task.Sent, Ended: task.Settled})
 	}
 	if task.SettledSeq == e.Seq {
 		if r, ok := conversation.ResultOf(e.Cause); ok && r.TaskID == task.ID {
-			t.Verdicts = append(OwnVerdicts(e.Cause), e.Verdicts...)
+			t.Verdicts = ts.verdicts(append(OwnVerdicts(e.Cause), e.Verdicts...)...)
 		}
 	}
 	return t
