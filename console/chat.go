@@ -27,6 +27,7 @@ import (
 
 const (
 	maxTurns   = 50      // that a chat shows
+	mostTurns  = 1000    // that it shows when all turns are asked for
 	maxShown   = 4 << 20 // bytes of the texts of these turns; the last turn is shown in any case
 	maxAll     = 8 << 20 // of all turns of a conversation, when these are asked for
 	maxLive    = 1 << 20 // of the turns that a live page can still change
@@ -162,7 +163,7 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, who Person) error
 	}
 	keep := view.Keep{Turns: maxTurns, Text: maxText, All: maxShown}
 	if r.URL.Query().Has("all") {
-		keep.Turns, keep.All = 0, maxAll
+		keep.Turns, keep.All = mostTurns, maxAll
 	}
 	leave, err := c.enterPage(ctx, w, who, 2*keep.All)
 	if err != nil {
