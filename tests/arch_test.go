@@ -111,7 +111,7 @@ var allowed = map[string][]string{
 	"cortex/decide/catalog":                    {"prompt", "llm", "agentcard", "cortex/router", "cortex/conversation", "internal/recent"},
 	"cortex/learn":                             {"transport", "prompt", "llm", "cortex/router", "cortex/conversation", "cortex/storage"},
 	"cortex/storage":                           {"llm", "transport", "cortex/conversation", "internal/locks"},
-	"cortex/conversation":                      {"evaluate", "transport", "prompt", "llm", "internal/shorten"},
+	"cortex/conversation":                      {"evaluate", "transport", "prompt", "llm", "internal/nesting", "internal/shorten"},
 	"cortex/policy":                            {"evaluate", "internal/document"},
 	"cortex/registry":                          {"transport", "prompt", "agentcard", "internal/document", "internal/shorten", "internal/rest"},
 	"cortex/router":                            {"internal/token"},

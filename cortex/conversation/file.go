@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -204,9 +206,34 @@ func (c *Conversation) assignKeys(files []*a2a.Part) {
 
 func withKey(p *a2a.Part, key string) *a2a.Part {
 	named := *p
-	named.Metadata = maps.Clone(p.Metadata)
+	named.Metadata = fileMeta(p)
+	if len(p.MediaType) > maxMediaType {
+		named.MediaType = ""
+	}
 	named.SetMeta(transport.MetaFile, key)
 	return &named
+}
+
+// Bounds of what is kept of a file beside its content and its name: conversations are weighed by these. Whoever sends a file may say anything of it.
+const (
+	maxFileMeta  = 4 << 10 // of its metadata in memory, in bytes
+	maxMediaType = 256     // bytes
+)
+
+// fileMeta returns a copy of the metadata of a file; if they are large, only what says where and what its file is.
+func fileMeta(p *a2a.Part) map[string]any {
+	if b, err := json.Marshal(p.Metadata); err == nil && nesting.Weight(b) <= maxFileMeta {
+		return maps.Clone(p.Metadata)
+	}
+	is := map[string]any{}
+	for key, v := range p.Metadata {
+		text, isText := v.(string)
+		_, isNumber := v.(float64)
+		if transport.IsFileMeta(key) && (isText && len(text) <= maxFileMeta/4 || isNumber) {
+			is[key] = v
+		}
+	}
+	return is
 }
 
 // FileKey returns the key by which a decision names a file of the conversation; "" for a part that is no file.
@@ -324,12 +351,32 @@ func headsWeight(files []prompt.File) int {
 	return n
 }
 
+// metaWeight estimates the memory that metadata of a file take beyond those that each one has, in bytes.
+func metaWeight(meta map[string]any) int {
+	n := 0
+	for key, v := range meta {
+		if key == transport.MetaFile || transport.IsFileMeta(key) {
+			continue
+		}
+		n += 64 + len(key)
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case float64, bool, nil:
+		default:
+			n += maxFileMeta // see fileMeta
+		}
+	}
+	return n
+}
+
 // filesWeight estimates the memory that files take, in bytes.
 func filesWeight(files []*a2a.Part) int {
 	n := 0
 	for _, p := range files {
 		raw, _ := p.Content.(a2a.Raw)
-		n += 512 + len(raw) + len(p.Text()) + len(p.Filename)
+		url, _ := p.Content.(a2a.URL)
+		n += 512 + len(raw) + len(url) + len(p.Text()) + len(p.Filename) + len(p.MediaType) + metaWeight(p.Metadata)
 	}
 	return n
 }

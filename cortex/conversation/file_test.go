@@ -2,6 +2,7 @@ package conversation_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
@@ -178,6 +179,55 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 	if name, kind, size, ok := transport.FileOf(s.conv.Turns[0].Out[0]); name != "a.png" || kind != "image/png" || size != 900<<10 || !ok {
 		t.Errorf("what was let go is %q, %q, %d, %v, want what it was", name, kind, size, ok)
+	}
+}
+
+// TestFilesWeighWhatTheyKeep checks that no more than a little is kept of what is said of files, and that a conversation is weighed with it.
+func TestFilesWeighWhatTheyKeep(t *testing.T) {
+	heavy := make([]any, 100_000)
+	for i := range heavy {
+		heavy[i] = map[string]any{}
+	}
+	for name, change := range map[string]func(p *a2a.Part){
+		"objects":    func(p *a2a.Part) { p.SetMeta("x", heavy) },
+		"a text":     func(p *a2a.Part) { p.SetMeta("x", strings.Repeat("x", 1<<20)) },
+		"its own":    func(p *a2a.Part) { p.SetMeta("file_head", heavy) },
+		"its own, 2": func(p *a2a.Part) { p.SetMeta("file_sha256", strings.Repeat("x", 1<<20)) },
+		"its type":   func(p *a2a.Part) { p.MediaType = strings.Repeat("x", 1<<20) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			p := stored("big.pdf", "one")
+			change(p)
+			s.apply(brings(says("user", "m1", "look"), p), say("seen"))
+			kept := s.conv.Turns[0].Files[0]
+			b, err := json.Marshal(kept)
+			if err != nil || len(b) > 4<<10 {
+				t.Errorf("%d bytes are kept, %v", len(b), err)
+			}
+			if is, _, size, ok := transport.FileOf(kept); is != "big.pdf" || size != 5<<20 || !ok || !transport.IsFileRef(kept) || conversation.FileKey(kept) != "f1" {
+				t.Errorf("%s has %d bytes, %v", is, size, ok)
+			}
+		})
+	}
+	weight := map[bool]int{}
+	for _, nested := range []bool{false, true} {
+		s := newScript(t)
+		p := file("a.png", 1)
+		p.SetMeta("note", "kept")
+		want := map[string]any{"note": "kept", transport.MetaFile: "f1"}
+		if nested {
+			p.SetMeta("of", map[string]any{"page": 3.0})
+			want["of"] = map[string]any{"page": 3.0}
+		}
+		s.apply(brings(says("user", "m1", "look"), p), say("seen"))
+		if diff := cmp.Diff(want, s.conv.Turns[0].Files[0].Metadata); diff != "" {
+			t.Errorf("metadata (-want +got):\n%s", diff)
+		}
+		weight[nested] = s.conv.Weight()
+	}
+	if more := weight[true] - weight[false]; more < 4<<10 {
+		t.Errorf("an object weighs %d bytes", more)
 	}
 }
 
