@@ -79,7 +79,9 @@ func TestKeepOfFiles(t *testing.T) {
 	if n := own(cut); len(cut.List) != 5 || n > 5*10_000 {
 		t.Errorf("%d turns without the bytes of files weigh %d", len(cut.List), n)
 	}
-	files := func(turn *view.Turn) [][]*a2a.Part { return [][]*a2a.Part{turn.Files, turn.Tasks[0].Files, turn.Answer.Files} }
+	files := func(turn *view.Turn) [][]*a2a.Part {
+		return [][]*a2a.Part{turn.Files, turn.Tasks[0].Files, turn.Answer.Files}
+	}
 	for i, of := range files(cut.List[0]) {
 		was := files(whole.List[0])[i]
 		if len(of) != 1 || len(was) != 1 {
