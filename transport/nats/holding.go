@@ -8,7 +8,8 @@ import (
 )
 
 // Bounds of one sender's events that wait in the orchestrator's memory behind others of their conversations: a quarter of the bounds of all senders
-// together, so that one sender cannot keep the orchestrator from pulling events of others. Above them the gateway refuses the sender's events.
+// together, so that one sender cannot keep the orchestrator from pulling events of others. Above them the gateway refuses the sender's events, and what
+// senders ask by way of this process is refused.
 const (
 	maxHeldEach      = 2048
 	maxHeldBytesEach = maxHeldBytes / 4
@@ -50,10 +51,25 @@ func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 
 // mayWait returns errTooMuch while too many events of c wait in the orchestrator's memory.
 func (g *gateway) mayWait(c *caller, cancel bool) error {
-	h := g.bus.holds(transport.Inbox(g.tenant, transport.Cortex), c.who.ID)
-	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach || cancel && h.events < maxHeldEach+spareForCancels {
+	why := g.bus.tooMuchHeld(transport.Inbox(g.tenant, transport.Cortex), c.who.ID, cancel)
+	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered",
-		errTooMuch, h.events, c.who, h.bytes)
+	return fmt.Errorf("%w: %s", errTooMuch, why)
+}
+
+// tooMuchHeld returns a text while too many events of a sender wait in an inbox of this process; otherwise "".
+func (b *Bus) tooMuchHeld(t transport.Topic, from string, cancel bool) string {
+	h := b.holds(t, from)
+	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach || cancel && h.events < maxHeldEach+spareForCancels {
+		return ""
+	}
+	return fmt.Sprintf("%d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered", h.events, from, h.bytes)
+}
+
+// hasShares reports whether senders of a tenant are who they say they are, and have shares: this process serves their gateway.
+func (b *Bus) hasShares(tenant string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.gateways[tenant] != nil
 }

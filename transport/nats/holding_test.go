@@ -1,9 +1,12 @@
 package nats
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -58,4 +61,47 @@ func TestNobodyFillsWhatWaits(t *testing.T) {
 		receive(t, heard)
 	}
 	eventually(t, "eve is let in again", func() bool { code, _ := say(eve, "c3", "message", large); return code == 0 })
+}
+
+// TestNobodyFillsWhatWaitsFromWithin has somebody speak by way of the process that does the work, as the console and A2A have them, to a conversation that is
+// busy: what waits there has the same bound.
+func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
+	w := &town{dir: keys(t, "")}
+	w.node = newNode(t, ServerOptions{Auth: w.dir})
+	w.cortex = w.dial(t, nil)
+	heard, release := make(chan string, 1000), make(chan struct{})
+	inbox := transport.Inbox("", transport.Cortex)
+	serveTopic(t, w.cortex, inbox, nil, func(e *transport.Event) error {
+		heard <- e.ContextID
+		if e.ContextID == "c1" {
+			<-release
+		}
+		return nil
+	})
+	n := 0
+	say := func(who, contextID, text string) error {
+		n++
+		e := message(inbox, contextID, text)
+		e.ID, e.From = fmt.Sprint("m", n), who
+		e.Payload.(*a2a.Message).ID = e.ID
+		return w.cortex.Publish(t.Context(), inbox, e)
+	}
+	large := strings.Repeat("x", 900_000)
+	var err error
+	taken := 0
+	for ; err == nil && taken < 60; taken++ {
+		err = say("eve", "c1", large)
+	}
+	if most := maxHeldBytesEach/len(large) + 10; taken > most || !errors.Is(err, transport.ErrFull) || !strings.Contains(err.Error(), "go on when they are answered") {
+		t.Errorf("%d were taken, and then %v; want at most %d, and why", taken, err, most)
+	}
+	receive(t, heard)
+	if err := say("bob", "c2", "hello"); err != nil {
+		t.Errorf("another is refused: %v", err)
+	}
+	if got := receive(t, heard); got != "c2" {
+		t.Errorf("%s is heard, want what another says", got)
+	}
+	close(release)
+	eventually(t, "eve is let in again", func() bool { return say("eve", "c3", large) == nil })
 }
