@@ -277,6 +277,60 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	}
 }
 
+// TestBatchesCostWhatIsSearched checks a person's requests for several messages, of which the server finds how many there are: they cost as much as a
+// count where it walks all subjects for that, and use the connection of the counts. Wildcards among many subjects are refused, except for leases.
+func TestBatchesCostWhatIsSearched(t *testing.T) {
+	const most = 10_000
+	w := newTown(t)
+	if _, err := w.cortex.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: keyStream, Subjects: []string{outlineKeys + ">"}, AllowDirect: true}); err != nil {
+		t.Fatal(err)
+	}
+	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
+	d := w.cortex.gateways[""]
+	v := d.caller(auth.Gateway(in.who) + "x")
+	const batch = `,"batch":64,"max_bytes":1}`
+	for _, test := range []struct {
+		stream, body string
+		cost         int // less that of any request
+	}{
+		{"KV_CORTEX_NOTES", `{"seq":2,"next_by_subj":"$KV.CORTEX_NOTES._.>","batch":1,"max_bytes":1}`, countCost},
+		{"KV_CORTEX_NOTES", `{"seq":1,"next_by_subj":"$KV.CORTEX_NOTES._.agent.*"` + batch, countCost + 2},
+		{"KV_CORTEX_NOTES", `{"seq":2` + batch, countCost + 2},
+		{"KV_CORTEX_NOTES", `{"seq":2,"next_by_subj":"$KV.CORTEX_NOTES._.agent.a"` + batch, 2},
+		{keyStream, `{"seq":2,"next_by_subj":"cortex.v1.key._.outline.*"` + batch, countCost + 2},
+		{logStream, `{"seq":2` + batch, countCost + 2},
+		{logStream, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1"` + batch, 2},
+		{logStream, `{"seq":2,"next_by_subj":"cortex.v1.log._.c1"` + batch, infoCost + 2},
+		{logStream, `{"seq":1,"multi_last":["cortex.v1.log._.c1","cortex.v1.log._.c2"]` + batch, infoCost + 2},
+		{"KV_CORTEX_NOTES", `{"multi_last":["$KV.CORTEX_NOTES._.agent.a"]` + batch, 2},
+		{leaseStream, `{"multi_last":["` + leasePrefix + `_.>"]}`, 0},
+	} {
+		v.requests = rate.NewLimiter(1e-9, most) // no refill during the test
+		before, counts := d.nc.Stats().OutMsgs, d.counts.Stats().OutMsgs
+		m, err := in.Request(auth.Gateway(in.who)+jsAPI+"DIRECT.GET."+test.stream, []byte(test.body), patience)
+		if err != nil {
+			t.Fatalf("%s of %s: %v", test.body, test.stream, err)
+		}
+		if status := m.Header.Get("Status"); status != "" && status != "404" {
+			t.Errorf("%s of %s is answered with %s %s", test.body, test.stream, status, m.Header.Get("Description"))
+		}
+		if paid := most - int(math.Round(v.requests.Tokens())); paid != 1+test.cost {
+			t.Errorf("%s of %s costs %d requests, want %d", test.body, test.stream, paid, 1+test.cost)
+		}
+		if n, all := d.counts.Stats().OutMsgs-counts, d.nc.Stats().OutMsgs-before; n != 1 || all != 0 {
+			t.Errorf("%s of %s: %d messages on the connection of counts, and %d on that of everything else, want 1 and none", test.body, test.stream, n, all)
+		}
+	}
+	for stream, subject := range map[string]string{
+		"KV_CORTEX_NOTES": "$KV.CORTEX_NOTES._.>", "KV_CORTEX_SPENT": "$KV.CORTEX_SPENT._.*", agentsStream: cardPrefix + "_.>", deadStream: deadPrefix + "_.>",
+	} {
+		for _, method := range []string{"DIRECT.GET.", "STREAM.MSG.GET."} {
+			in.wantRefused(t, jsAPI+method+stream, &natsgo.Msg{Data: fmt.Appendf(nil, `{"multi_last":["%[1]sx",%[1]q]}`, subject)})
+			in.wantRefused(t, jsAPI+method+stream, &natsgo.Msg{Data: fmt.Appendf(nil, `{"multi_last":[%q],"batch":1,"max_bytes":1}`, subject)})
+		}
+	}
+}
+
 // TestChecksCostWhatIsRead checks small requests for which the gateway reads what waits in a conversation: their price depends on its size.
 func TestChecksCostWhatIsRead(t *testing.T) {
 	const tasks, size = 4, 500_000

@@ -52,7 +52,7 @@ const (
 
 	countCost = 50 // cost of counting the subjects of a stream, in requests
 	openCost  = 50 // cost of making an inbox ready, in requests
-	infoCost  = 10 // cost of a request for which the server locks a stream or a consumer, in requests
+	infoCost  = 10 // cost of a request for which the server locks a stream or a consumer, or reads some of a stream's files, in requests
 	pullCost  = 4  // cost of a pull, in requests
 )
 
@@ -200,21 +200,26 @@ func (g *gateway) read(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 			return nil, refused
 		}
 		wild := stream != logStream && stream != snapStream
-		for _, subject := range append([]string{asked.Last, asked.Next}, asked.Lasts...) {
+		for _, subject := range []string{asked.Last, asked.Next} {
 			if subject != "" && !g.within(prefix, subject, wild) {
+				return nil, fmt.Errorf("%w: subject %.200q", refused, subject)
+			}
+		}
+		for _, subject := range asked.Lasts { // for each wildcard the server walks all subjects, before it says that they are too many; leases are few
+			if !g.within(prefix, subject, stream == leaseStream) {
 				return nil, fmt.Errorf("%w: subject %.200q", refused, subject)
 			}
 		}
 		if len(asked.Lasts) > maxReadSubjects {
 			return nil, fmt.Errorf("%w: the last messages of %d subjects at once, at most %d", refused, len(asked.Lasts), maxReadSubjects)
 		}
-		return g.messages(c, request, asked, m.Reply)
+		return nil, g.messages(c, request, asked, m.Reply)
 	case method == "DIRECT.GET." && stream == keyStream && rest == "":
 		var asked msgGet
 		if json.Unmarshal(m.Data, &asked) != nil || asked.Next != outlineKeys+transport.Escape(g.tenant)+outlineKeysKind || asked.Last != "" || len(asked.Lasts) > 0 {
 			return nil, refused
 		}
-		return g.messages(c, request, asked, m.Reply)
+		return nil, g.messages(c, request, asked, m.Reply)
 	}
 	return nil, refused
 }
@@ -312,22 +317,41 @@ func (g *gateway) counted(request string, asked infoGet, reply string) (int, err
 }
 
 // messages forwards a request for messages of a stream, within the bounds.
-func (g *gateway) messages(c *caller, request string, asked msgGet, reply string) (*natsgo.Msg, error) {
+func (g *gateway) messages(c *caller, request string, asked msgGet, reply string) error {
 	out, err := apiMessage(request, asked)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if asked.Batch == 0 && len(asked.Lasts) == 0 {
-		return nil, g.passOne(c, request, out.Data, reply)
+		return g.passOne(c, request, out.Data, reply)
 	}
 	asked.Batch = min(max(asked.Batch, 0), maxReadMessages)
 	if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
 		asked.MaxBytes = maxReadBytes
 	}
-	if err := g.charge(c, (asked.Batch+len(asked.Lasts))/messagesEach, g.copied(reply, asked.MaxBytes)); err != nil {
-		return nil, err
+	if err := g.charge(c, batchCost(request, asked), g.copied(reply, asked.MaxBytes)); err != nil {
+		return err
 	}
-	return apiMessage(request, asked)
+	if out, err = apiMessage(request, asked); err != nil {
+		return err
+	}
+	out.Reply = reply
+	return g.counts.PublishMsg(out)
+}
+
+// batchCost returns the cost of a request for several messages, in requests: for the messages, and for what the server does before the first of them,
+// since it also tells how many there are. For that it walks all subjects, unless the request names one. In the log, which has many messages of a
+// subject, it may read the files that have them.
+func batchCost(request string, asked msgGet) int {
+	cost := (asked.Batch + len(asked.Lasts)) / messagesEach
+	_, stream, _ := apiRequest(request)
+	switch {
+	case len(asked.Lasts) == 0 && (asked.Next == "" || strings.ContainsAny(asked.Next, "*>")):
+		cost += countCost
+	case stream == logStream && (len(asked.Lasts) > 0 || asked.Seq > 1):
+		cost += infoCost
+	}
+	return cost
 }
 
 // passOne asks the server for one message and passes it on after charging its bytes: its size is unknown before.

@@ -318,5 +318,5 @@ func (g *gateway) chunk(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, 
 	if json.Unmarshal(m.Data, &asked) != nil || !g.within(filePrefix, asked.Last, false) {
 		return nil, forbidden(c.who, "ask for "+request)
 	}
-	return g.messages(c, request, msgGet{Last: asked.Last}, m.Reply)
+	return nil, g.messages(c, request, msgGet{Last: asked.Last}, m.Reply)
 }
