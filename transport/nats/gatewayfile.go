@@ -262,19 +262,42 @@ func (g *gateway) askServer(request string, body, answer any) error {
 
 // fileSpace caches how much room there is for files.
 type fileSpace struct {
-	mu    sync.Mutex
-	known time.Time
-	bytes int64
+	mu     sync.Mutex
+	known  time.Time
+	bytes  int64
+	stored int64 // bytes that were ever stored
+	asking int   // requests that the server has not answered yet
 }
 
 // left returns how many bytes of files can be stored, without the reserve for everything else: the smaller of the free space on the disk of this
-// process's embedded server and the rest of the account's limit. With now, it does not use the cached value.
+// process's embedded server and the rest of the account's limit. With now, it does not use the cached value. While one caller waits for the server's
+// answer, others use an older value, so that a slow answer does not stop all uploads.
 func (s *fileSpace) left(g *gateway, now bool) (int64, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !now && time.Since(s.known) < roomKnown {
-		return s.bytes, nil
+	old := roomKnown
+	if s.asking > 0 {
+		old = recountEvery
 	}
+	bytes, stored := s.bytes, s.stored
+	if !now && time.Since(s.known) < old {
+		s.mu.Unlock()
+		return bytes, nil
+	}
+	s.asking++
+	s.mu.Unlock()
+	bytes, err := g.askRoom()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asking--
+	if err != nil {
+		return 0, err
+	}
+	s.known, s.bytes = time.Now(), bytes-(s.stored-stored) // the answer may be older than what was stored meanwhile
+	return s.bytes, nil
+}
+
+// askRoom asks the disk and the server how many bytes of files can be stored.
+func (g *gateway) askRoom() (int64, error) {
 	left := int64(math.MaxInt64)
 	if srv := g.bus.server; srv != nil && srv.room != nil {
 		if free, size, err := srv.room.disk(srv.room.dir); err == nil {
@@ -296,7 +319,6 @@ func (s *fileSpace) left(g *gateway, now bool) (int64, error) {
 			left = min(left, bytesLeft(uint64(most)-min(uint64(most), tier.Store), reserveOf(uint64(most))))
 		}
 	}
-	s.known, s.bytes = time.Now(), left
 	return left, nil
 }
 
@@ -305,6 +327,7 @@ func (s *fileSpace) take(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= int64(n)
+	s.stored += int64(n)
 }
 
 // bytesLeft returns how many of the free bytes files may use.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -203,5 +204,57 @@ func TestFilesAreShared(t *testing.T) {
 				t.Errorf("when hers are deleted ada stores %d files, %v, want more", n, err)
 			}
 		})
+	}
+}
+
+// TestSlowRoomStopsNobody has the server answer late how much room there is: meanwhile others go on with what was known, and what they store is not
+// forgotten when the answer comes.
+func TestSlowRoomStopsNobody(t *testing.T) {
+	ns, err := server.NewServer(&server.Options{DontListen: true, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	defer ns.Shutdown()
+	nc, err := natsgo.Connect("", natsgo.InProcessServer(ns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	asked, err := nc.SubscribeSync(jsAPI + "INFO")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{bus: &Bus{}, ctx: t.Context(), counts: &conn{Conn: nc}}
+	s := &g.room
+	s.known, s.bytes = time.Now().Add(-recountEvery/2), 500
+	first := make(chan int64, 1)
+	go func() {
+		left, err := s.left(g, false)
+		if err != nil {
+			t.Error(err)
+		}
+		first <- left
+	}()
+	m, err := asked.NextMsg(patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.left(g, false); err != nil || left != 500 {
+		t.Errorf("while the server is asked, %d bytes are left, %v, want those that were known", left, err)
+	}
+	s.take(100)
+	if n, _, _ := asked.Pending(); n > 0 {
+		t.Errorf("the server is asked %d times more", n)
+	}
+	if err := m.Respond([]byte(`{"storage":1,"limits":{"max_storage":10000000000}}`)); err != nil {
+		t.Fatal(err)
+	}
+	want := bytesLeft(10_000_000_000-1, reserveOf(10_000_000_000)) - 100
+	if left := receive(t, first); left != want {
+		t.Errorf("%d bytes are left by the answer, want %d", left, want)
+	}
+	if left, err := s.left(g, false); err != nil || left != want {
+		t.Errorf("%d bytes are left after the answer, %v, want %d", left, err, want)
 	}
 }
