@@ -255,6 +255,7 @@ func TestCancelsHaveRoomOfTheirOwn(t *testing.T) {
 		{maxHeldEach, 0, false, true},
 		{1, maxHeldBytesEach, false, true},
 		{maxHeldEach + spareForCancels, 0, false, false},
+		{1, maxHeldBytesEach + spareBytes, false, false},
 	} {
 		in.holds = map[string]holding{transport.Escape(c.who.ID): {test.events, test.bytes}}
 		if others, cancels := g.mayWait(c, false) == nil, g.mayWait(c, true) == nil; others != test.others || cancels != test.cancels {

@@ -13,7 +13,8 @@ import (
 const (
 	maxHeldEach      = 2048
 	maxHeldBytesEach = maxHeldBytes / 4
-	spareForCancels  = maxHeldEach / 8 // events above maxHeldEach, of cancellations only: they may end what the others wait for
+	spareForCancels  = maxHeldEach / 8  // events above maxHeldEach, of cancellations only: they may end what the others wait for
+	spareBytes       = maxHeldBytesEach // likewise bytes above maxHeldBytesEach: a cancellation can be as large as a message
 )
 
 // holding is what an inbox holds of one sender.
@@ -61,10 +62,27 @@ func (g *gateway) mayWait(c *caller, cancel bool) error {
 // tooMuchHeld returns a text while too many events of a sender wait in an inbox of this process; otherwise "".
 func (b *Bus) tooMuchHeld(t transport.Topic, from string, cancel bool) string {
 	h := b.holds(t, from)
-	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach || cancel && h.events < maxHeldEach+spareForCancels {
+	events, bytes := maxHeldEach, maxHeldBytesEach
+	if cancel {
+		events, bytes = events+spareForCancels, bytes+spareBytes
+	}
+	if h.events < events && h.bytes < bytes {
 		return ""
 	}
 	return fmt.Sprintf("%d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered", h.events, from, h.bytes)
+}
+
+// mayWait returns ErrFull for what a sender asks by way of this process, such as the console, A2A and bridges, while too many of the sender's events wait in
+// its memory. What comes by the gateway is not published by it, see gateway.event.
+func (b *Bus) mayWait(t transport.Topic, e *transport.Event) error {
+	_, cancel := e.Payload.(*transport.Cancel)
+	if !cancel && !isNewWork(t, e) || e.From == transport.Cortex || !b.hasShares(t.Tenant) {
+		return nil
+	}
+	if why := b.tooMuchHeld(t, e.From, cancel); why != "" {
+		return fmt.Errorf("%w: %s", transport.ErrFull, why)
+	}
+	return nil
 }
 
 // hasShares reports whether senders of a tenant are who they say they are, and have shares: this process serves their gateway.

@@ -64,7 +64,7 @@ func TestNobodyFillsWhatWaits(t *testing.T) {
 }
 
 // TestNobodyFillsWhatWaitsFromWithin has somebody speak by way of the process that does the work, as the console and A2A have them, to a conversation that is
-// busy: what waits there has the same bound.
+// busy: what waits there has the same bound. Cancellations are taken beyond it, but not without end when they are large.
 func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 	w := &town{dir: keys(t, "")}
 	w.node = newNode(t, ServerOptions{Auth: w.dir})
@@ -79,12 +79,16 @@ func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 		return nil
 	})
 	n := 0
-	say := func(who, contextID, text string) error {
+	publish := func(who, contextID string, p transport.Payload) error {
 		n++
-		e := message(inbox, contextID, text)
-		e.ID, e.From = fmt.Sprint("m", n), who
-		e.Payload.(*a2a.Message).ID = e.ID
+		e := message(inbox, contextID, "")
+		e.ID, e.From, e.Payload = fmt.Sprint("m", n), who, p
 		return w.cortex.Publish(t.Context(), inbox, e)
+	}
+	say := func(who, contextID, text string) error {
+		m := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(text))
+		m.ID = fmt.Sprint("m", n+1)
+		return publish(who, contextID, m)
 	}
 	large := strings.Repeat("x", 900_000)
 	var err error
@@ -94,6 +98,15 @@ func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 	}
 	if most := maxHeldBytesEach/len(large) + 10; taken > most || !errors.Is(err, transport.ErrFull) || !strings.Contains(err.Error(), "go on when they are answered") {
 		t.Errorf("%d were taken, and then %v; want at most %d, and why", taken, err, most)
+	}
+	if err := publish("eve", "c1", &transport.Cancel{}); err != nil {
+		t.Errorf("a cancellation is refused: %v", err)
+	}
+	for err = nil; err == nil && taken < 60; taken++ {
+		err = publish("eve", "c1", &transport.Cancel{Turn: large})
+	}
+	if most := (maxHeldBytesEach+spareBytes)/len(large) + 10; taken > most || !errors.Is(err, transport.ErrFull) {
+		t.Errorf("%d were taken with large cancellations, and then %v; want at most %d", taken, err, most)
 	}
 	receive(t, heard)
 	if err := say("bob", "c2", "hello"); err != nil {

@@ -57,15 +57,9 @@ func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.
 	if err != nil {
 		return err
 	}
-	switch {
-	case t.ID != transport.Cortex:
+	if t.ID != transport.Cortex {
 		err = b.roomAt(ctx, t)
-	case isNewWork(t, e):
-		if e.From != transport.Cortex && b.hasShares(t.Tenant) { // by way of the console, A2A and bridges, and not by the gateway, see gateway.event
-			if why := b.tooMuchHeld(t, e.From, false); why != "" {
-				return fmt.Errorf("%w: %s", transport.ErrFull, why)
-			}
-		}
+	} else if err = b.mayWait(t, e); err == nil && isNewWork(t, e) {
 		err = b.room(ctx, len(m.Data))
 	}
 	if err != nil {
