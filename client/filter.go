@@ -112,10 +112,13 @@ func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event 
 	return []*transport.Event{e}
 }
 
-// brief returns progress with no more than what people are shown of it: anybody may send it, and it is kept until its turn ends.
+// brief returns progress with no more than what people are shown of it: anybody may send it, and it is kept until its turn ends. It is no copy of e, which
+// would keep what e was decoded from.
 func brief(e *transport.Event, p *a2a.TaskStatusUpdateEvent) *transport.Event {
-	is := *e
-	to := &a2a.TaskStatusUpdateEvent{TaskID: p.TaskID, ContextID: p.ContextID, Status: a2a.TaskStatus{State: p.Status.State, Timestamp: p.Status.Timestamp}}
+	to := &a2a.TaskStatusUpdateEvent{
+		TaskID: a2a.TaskID(shorten.To(string(p.TaskID), transport.MaxID)), ContextID: shorten.To(p.ContextID, transport.MaxID), // a payload may have longer ones
+		Status: a2a.TaskStatus{State: p.Status.State, Timestamp: p.Status.Timestamp},
+	}
 	for _, k := range []string{transport.MetaAgentID, transport.MetaTurn} {
 		if v := transport.MetaString(p, k); v != "" && len(v) <= maxEarlyText {
 			to.SetMeta(k, v)
@@ -123,10 +126,14 @@ func brief(e *transport.Event, p *a2a.TaskStatusUpdateEvent) *transport.Event {
 	}
 	if m := p.Status.Message; m != nil {
 		text := shorten.To(transport.Text(m.Parts), maxEarlyText)
-		to.Status.Message = &a2a.Message{ID: shorten.To(m.ID, 256), Role: m.Role, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+		to.Status.Message = &a2a.Message{
+			ID: shorten.To(m.ID, transport.MaxID), Role: a2a.MessageRole(shorten.To(string(m.Role), transport.MaxID)), Parts: a2a.ContentParts{a2a.NewTextPart(text)},
+		}
 	}
-	is.Payload = to
-	return &is
+	return &transport.Event{
+		ID: e.ID, Time: e.Time, From: e.From, To: e.To, Tenant: e.Tenant, ContextID: e.ContextID, TaskID: e.TaskID,
+		Traceparent: e.Traceparent, Tracestate: e.Tracestate, Payload: to,
+	}
 }
 
 // keep remembers an event that may be early. Most are of other turns. Each sender has places of its own, and what it says later takes the place of what
