@@ -216,40 +216,48 @@ func (s *stream) run(ctx context.Context) error {
 	}
 }
 
-// shown returns an event with no more of its texts than is shown, as many of them may wait for a browser, and how many bytes these are.
+// shown returns an event with no more of its texts than is shown, as many of them may wait for a browser, and how many bytes these are. It is no copy of e,
+// which would keep what e was decoded from.
 func shown(e *transport.Event) (*transport.Event, int64) {
-	is := *e
+	is := &transport.Event{Time: e.Time, From: e.From}
 	n := int64(0)
-	cut := func(parts a2a.ContentParts, most int) a2a.ContentParts {
-		text := transport.Text(parts)
+	begin := func(text string, most int) string {
 		text = strings.Clone(text[:min(len(text), most)])
 		n += int64(len(text))
-		return a2a.ContentParts{a2a.NewTextPart(text)}
+		return text
+	}
+	id := func(s string) string { return begin(s, transport.MaxID) } // a payload may have longer ones
+	cut := func(parts a2a.ContentParts, most int) a2a.ContentParts {
+		return a2a.ContentParts{a2a.NewTextPart(begin(transport.Text(parts), most))}
 	}
 	switch p := e.Payload.(type) {
 	case *transport.Delta:
-		n += int64(len(p.Text))
+		if e.From == transport.Cortex { // others' are not shown
+			n += int64(len(p.Text))
+			is.Payload = p
+		}
 	case *a2a.TaskStatusUpdateEvent:
-		to := &a2a.TaskStatusUpdateEvent{TaskID: p.TaskID, ContextID: p.ContextID}
+		to := &a2a.TaskStatusUpdateEvent{TaskID: a2a.TaskID(id(string(p.TaskID)))}
 		if p.Status.Message != nil {
 			to.Status.Message = &a2a.Message{Parts: cut(p.Status.Message.Parts, maxLineBytes)}
 		}
 		is.Payload = to
 	case *a2a.TaskArtifactUpdateEvent:
-		to := &a2a.TaskArtifactUpdateEvent{TaskID: p.TaskID, ContextID: p.ContextID}
+		to := &a2a.TaskArtifactUpdateEvent{TaskID: a2a.TaskID(id(string(p.TaskID)))}
 		if p.Artifact != nil {
-			to.Artifact = &a2a.Artifact{ID: p.Artifact.ID, Name: prompt.Clean(p.Artifact.Name, maxWord), Parts: cut(p.Artifact.Parts, maxLineBytes)}
+			to.Artifact = &a2a.Artifact{ID: a2a.ArtifactID(id(string(p.Artifact.ID))), Name: prompt.Clean(p.Artifact.Name, maxWord), Parts: cut(p.Artifact.Parts, maxLineBytes)}
 		}
 		is.Payload = to
-	case *a2a.Task:
-		is.Payload = &a2a.Task{ID: p.ID, ContextID: p.ContextID}
 	case *a2a.Message:
-		is.Payload = &a2a.Message{ID: p.ID, Role: p.Role, Parts: cut(p.Parts, maxText), Metadata: map[string]any{transport.MetaTurn: transport.MetaString(p, transport.MetaTurn)}}
-		if who := transport.MetaString(p, transport.MetaRequester); who != "" {
-			is.Payload.(*a2a.Message).Metadata[transport.MetaRequester] = who
+		to := &a2a.Message{Role: a2a.MessageRole(id(string(p.Role))), Parts: cut(p.Parts, maxText)}
+		for _, k := range []string{transport.MetaTurn, transport.MetaRequester} {
+			if v := transport.MetaString(p, k); v != "" {
+				to.SetMeta(k, id(v))
+			}
 		}
+		is.Payload = to
 	}
-	return &is, n
+	return is, n // of other payloads it is enough that they came
 }
 
 // hear handles a live event. Those that the log has, too, are the sign to read it.
