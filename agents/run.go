@@ -191,7 +191,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (out outcome, ok 
 	}
 	if a.host != nil {
 		requester := transport.MetaString(m, transport.MetaRequester)
-		if !a.host.places.begin(a.id, requester, t.Delivery > 1) {
+		if !a.host.places.begin(a.id, requester, t.Delivery > 1 || attemptOf(m) > 1 || m.Metadata[transport.MetaContinued] == true) {
 			return failed(a2a.TaskStateRejected, "too many agents here work for the same requester already: nothing was done")
 		}
 		defer a.host.places.end(a.id, requester)

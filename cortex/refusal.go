@@ -112,7 +112,7 @@ func isPassing(e *transport.Event) bool {
 	return ok && !r.Settles()
 }
 
-// Bounds of the dead letters that are kept of one agent's results for damaged conversations, in bytes: at once, and in a day. A short one counts as letterLeast.
+// Bounds of the dead letters that are kept of one agent's results for damaged conversations, or that no store takes, in bytes: at once, and in a day. A short one counts as letterLeast.
 const (
 	letterBurst   = 16 << 20
 	letterLeast   = 16 << 10

@@ -12,7 +12,8 @@ import (
 
 // Judge is implemented by Deciders whose model can judge the results of agents.
 type Judge interface {
-	// Judge asks whether output meets criteria, for what task asks for. It blocks for as long as a model takes. With an error the Verdict has the usage.
+	// Judge asks whether output meets criteria, for what task asks for. It blocks for as long as a model takes. With an error the Verdict has the usage. It
+	// wraps [ErrTooLong] for an output of which the model would see only a part.
 	Judge(ctx context.Context, task, output string, criteria []string, b Budget) (*Verdict, error)
 }
 
@@ -36,24 +37,30 @@ Criteria:
 
 const judgeSchema = `{"type":"object","properties":{"score":{"type":"number"},"advice":{"type":"string"}},"required":["score","advice"],"additionalProperties":false}`
 
-// MaxJudged bounds a result that a model judges, in bytes; so does the number of tokens of a small context window. Of a longer one, and of a longer task, it
-// sees the beginning.
+// MaxJudged bounds a result that a model judges, in bytes; a small context window has room for less. Of a longer task it sees the beginning.
 const MaxJudged = 64 << 10
+
+// leastTask is how much of a task a judge sees at least, in bytes.
+const leastTask = 4 << 10
 
 // judgeTokens bounds what a judge says; they include thoughts where the endpoint counts them.
 const judgeTokens = 1024
 
 // Judge asks the model behind a, as [Judge] says.
 func (a *Asker) Judge(ctx context.Context, task, output string, criteria []string, b Budget) (*Verdict, error) {
-	most := MaxJudged
-	if w := a.decider.options.Window; w > 0 { // both together, at some three bytes a token, and an answer
-		most = min(most, w)
+	q := &Request{System: judgeRules + "- " + strings.Join(criteria, "\n- "), Schema: []byte(judgeSchema), MaxTokens: judgeTokens}
+	show := func(task, output string) {
+		q.Messages = []Message{User("The task:\n<result>\n" + task + "\n</result>\nThe result:\n<result>\n" + output + "\n</result>")}
 	}
-	q := &Request{
-		System: judgeRules + "- " + strings.Join(criteria, "\n- "), Schema: []byte(judgeSchema), MaxTokens: judgeTokens,
-		Messages: []Message{User("The task:\n<result>\n" + fenced(task, most) + "\n</result>\nThe result:\n<result>\n" + fenced(output, most) + "\n</result>")},
-	}
+	show("", "")
 	v := &Verdict{}
+	room := a.decider.left(q)
+	most := min(MaxJudged, room-min(len(task), leastTask))
+	whole := fenced(output, 4*MaxJudged) // longer than what it is made of, at times
+	if len(whole) > most {               // nothing passes of which it would see the beginning only
+		return v, fmt.Errorf("judge a result: %w: it has %d bytes, and this model judges at most %d", ErrTooLong, len(output), max(most, 0))
+	}
+	show(fenced(task, min(MaxJudged, room-len(whole))), whole)
 	var err error
 	v.Usage, err = a.Ask(ctx, q, b, func(text string) error {
 		fields, err := ReadObject("score", text)

@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeFits has a model with a small context window judge what is long: it sees the beginnings, which fit.
+// TestJudgeFits has a model with a small context window judge what is long: it sees the whole result and the beginning of the task, or nothing.
 func TestJudgeFits(t *testing.T) {
 	const window = 8192 // tokens
 	templates, err := prompt.New("")
@@ -71,11 +72,18 @@ func TestJudgeFits(t *testing.T) {
 	c := llmtest.Script(llmtest.Text(`{"score":1}`))
 	judge := llm.NewDecider(c, templates, &llm.DeciderOptions{Window: window}).(llm.Judge)
 	long := strings.Repeat("long ", llm.MaxJudged)
-	if _, err := judge.Judge(t.Context(), long, long, []string{"it is brief"}, llm.Budget{}); err != nil {
+	if v, err := judge.Judge(t.Context(), long, long, []string{"it is brief"}, llm.Budget{}); v == nil || !errors.Is(err, llm.ErrTooLong) || len(c.Requests()) > 0 {
+		t.Fatalf("of what does not fit: %v, %v", v, err)
+	}
+	result := "begin " + strings.Repeat("x", 10_000) + " end"
+	if _, err := judge.Judge(t.Context(), long, result, []string{"it is brief"}, llm.Budget{}); err != nil {
 		t.Fatal(err)
 	}
 	bytes, _ := c.Requests()[0].Size()
 	if got := bytes/3 + c.Requests()[0].MaxTokens; got > window || got < window/2 {
 		t.Errorf("a request takes about %d tokens of %d", got, window)
+	}
+	if !strings.Contains(c.Requests()[0].Messages[0].Text(), result) {
+		t.Error("a part of the result is not judged")
 	}
 }

@@ -20,6 +20,8 @@ import (
 const (
 	maxQuestion = 4 << 10 // bytes of a server's question
 	maxFields   = 20
+	maxChoices  = 1000     // of a field
+	maxReply    = 64 << 10 // bytes of an answer in text, each part of which is compared with the choices of its field
 )
 
 // question holds the server's questions and all that is needed to continue the call in another process.
@@ -89,6 +91,8 @@ type field struct {
 	AnyOf       []choice        `json:"anyOf"`
 	Default     json.RawMessage `json:"default"`
 	Items       *field          `json:"items"`
+
+	allowed []allowed // what choices returns; nil: not determined
 }
 
 type choice struct {
@@ -113,27 +117,54 @@ func formOf(p *sdk.ElicitParams) (*form, error) {
 	if len(f.raw) > maxSchema || len(f.Properties) > maxFields {
 		return nil, fmt.Errorf("the server asks for too much: at most %d values are allowed", maxFields)
 	}
+	for name, one := range f.Properties {
+		if n := len(one.choices()); n > maxChoices {
+			return nil, fmt.Errorf("the server asks for too much: %d choices of %s, at most %d are allowed", n, shorten.Line(name, 64), maxChoices)
+		}
+	}
 	return f, nil
 }
 
-// choices returns the allowed values of a field and their titles.
-func (f *field) choices() (values []any, names []string) {
+// allowed is a value that a field may have.
+type allowed struct {
+	value      any
+	name, text string // its title, and the value as text
+}
+
+// choices returns the allowed values of a field; none if it may have any.
+func (f *field) choices() []allowed {
+	if f.allowed != nil {
+		return f.allowed
+	}
 	of := f
 	if f.Items != nil {
 		of = f.Items
 	}
+	f.allowed = []allowed{}
+	add := func(value any, title string) {
+		text := fmt.Sprint(value)
+		f.allowed = append(f.allowed, allowed{value, cmp.Or(title, text), text})
+	}
 	for i, v := range of.Enum {
-		name := fmt.Sprint(v)
-		if i < len(of.EnumNames) && of.EnumNames[i] != "" {
-			name = of.EnumNames[i]
+		title := ""
+		if i < len(of.EnumNames) {
+			title = of.EnumNames[i]
 		}
-		values, names = append(values, v), append(names, name)
+		add(v, title)
 	}
-	for _, c := range append(of.OneOf, of.AnyOf...) {
-		name := cmp.Or(c.Title, fmt.Sprint(c.Const))
-		values, names = append(values, c.Const), append(names, name)
+	for _, c := range slices.Concat(of.OneOf, of.AnyOf) {
+		add(c.Const, c.Title)
 	}
-	return values, names
+	return f.allowed
+}
+
+// names returns the titles of the choices, as people read them.
+func (f *field) names(most int) string {
+	var names []string
+	for _, one := range f.choices() {
+		names = append(names, one.name)
+	}
+	return shorten.Marked(strings.Join(names, ", "), most, "…")
 }
 
 // only returns the field for an answer without a field name: the only field, or the only required one.
@@ -187,12 +218,12 @@ func (f *field) wants() string {
 	if about != "" {
 		about = " (" + shorten.Marked(about, 200, "…") + ")"
 	}
-	if _, names := f.choices(); len(names) > 0 {
+	if len(f.choices()) > 0 {
 		some := "one of "
 		if f.Items != nil {
 			some = "some of, with commas between them, "
 		}
-		return some + shorten.Marked(strings.Join(names, ", "), 500, "…") + about + "."
+		return some + f.names(500) + about + "."
 	}
 	switch f.Type {
 	case "boolean":
@@ -234,6 +265,9 @@ func answer(p *sdk.ElicitParams, text string, data map[string]any) (*sdk.ElicitR
 		_ = json.Unmarshal([]byte(text), &data) // otherwise it is text
 	}
 	if data == nil {
+		if len(text) > maxReply {
+			return nil, fmt.Errorf("%w: it has %d bytes, at most %d are read", errUnfit, len(text), maxReply)
+		}
 		if data, err = f.read(text); err != nil {
 			return nil, fmt.Errorf("%w: %w", errUnfit, err)
 		}
@@ -299,7 +333,7 @@ func (f *field) read(text string) (any, error) {
 		}
 		return all, nil
 	}
-	if values, _ := f.choices(); len(values) > 0 {
+	if len(f.choices()) > 0 {
 		return f.choose(text)
 	}
 	switch f.Type {
@@ -320,16 +354,15 @@ func (f *field) read(text string) (any, error) {
 
 // choose returns the allowed value that matches text.
 func (f *field) choose(text string) (any, error) {
-	values, names := f.choices()
-	for i, v := range values {
-		if strings.EqualFold(names[i], text) || strings.EqualFold(fmt.Sprint(v), text) {
-			return v, nil
+	for _, one := range f.choices() {
+		if strings.EqualFold(one.name, text) || strings.EqualFold(one.text, text) {
+			return one.value, nil
 		}
 	}
-	if len(values) == 0 {
+	if len(f.choices()) == 0 {
 		return text, nil
 	}
-	return nil, fmt.Errorf("want one of %s", shorten.Marked(strings.Join(names, ", "), 500, "…"))
+	return nil, fmt.Errorf("want one of %s", f.names(500))
 }
 
 // truth parses a yes or no.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/evaluate"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -28,6 +29,10 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 	out := &outcome{Text: r.say, Data: r.data, Cut: strings.Join(cut, "")}
 	if reflection := w.a.p.Reflection; reflection.On() && out.Cut == "" {
 		score, advice, err := w.judge(ctx, w.task.Text(), out.Text, reflection.Criteria)
+		if errors.Is(err, llm.ErrTooLong) { // the evaluators, which no answer passes unseen, come below
+			score, advice, err = 0, shorten.Line(err.Error(), 200), nil
+			w.r.Rounds = max(w.r.Rounds, reflection.MaxRounds-1)
+		}
 		if err != nil {
 			return nil, err
 		}

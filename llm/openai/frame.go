@@ -212,14 +212,14 @@ func (h *head) reading() reading {
 
 // reduced returns the used part of the frame.
 func (h *head) reduced() *frame {
-	f := &h.frame
+	f := h.frame // a copy, which does not keep the rest
 	f.Choices = make([]choice, len(h.Choices))
 	for i := range h.Choices {
 		c := h.Choices[i].choice
 		c.Delta.Content, c.Delta.Refusal = oneText(c.Delta.Content), oneText(c.Delta.Refusal)
 		f.Choices[i] = c
 	}
-	return f
+	return &f
 }
 
 // isSet reports whether raw is a significant value.

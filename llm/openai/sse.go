@@ -120,6 +120,9 @@ func (r *repair) step() {
 	}
 	line, err := r.readLine()
 	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+	if long.Heavy(line) { // all its parts are read before the first is returned
+		line, err = nil, errTooBig
+	}
 	if err == nil || len(line) > 0 {
 		for part := range bytes.SplitSeq(line, []byte("\r")) { // \r also ends a line
 			if r.err == nil {
@@ -267,6 +270,10 @@ func (r *repair) errorOf(body []byte) *llm.Error {
 
 // frame processes data if it is JSON, and returns false if not.
 func (r *repair) frame(data []byte) bool {
+	if long.Heavy(data) {
+		r.end(errTooBig)
+		return true
+	}
 	f, ok := r.format.frame(r.event, data)
 	if ok {
 		r.put(f, data)
@@ -283,7 +290,7 @@ func (r *repair) object() {
 	err := json.NewDecoder(in).Decode(&raw)
 	var syntax *json.SyntaxError
 	switch {
-	case rest.N == 0:
+	case rest.N == 0, long.Heavy(raw):
 		r.end(errTooBig)
 		return
 	case errors.As(err, &syntax):
@@ -340,8 +347,12 @@ func (r *repair) put(f reading, data []byte) {
 	}
 }
 
-// alive adds an empty part, as a keep-alive.
-func (r *repair) alive() { r.out = append(r.out, r.format.alive()) }
+// alive adds an empty part, as a keep-alive, unless there is a part to return anyway.
+func (r *repair) alive() {
+	if len(r.out) == 0 {
+		r.out = append(r.out, r.format.alive())
+	}
+}
 
 // done ends a complete answer.
 func (r *repair) done() { r.err = io.EOF }

@@ -63,6 +63,7 @@ func TestRepair(t *testing.T) {
 		return frames(`{"choices":[{"index":0,`+choice+`}]`+rest+`}`, "[DONE]")
 	}
 	hi := odd(`"delta":{"content":"Hi"}`, "")
+	heavy := `{"choices":[` + strings.Repeat("{},", 300_000) + `{}]}`
 	tests := []struct {
 		name, body string
 		want       string
@@ -98,6 +99,12 @@ func TestRepair(t *testing.T) {
 		{name: "index as text", body: frames(`{"choices":[{"index":"0","delta":{"content":"Hi"}}]}`, "[DONE]"), want: hi},
 		{name: "tokens as fractions", body: odd(`"delta":{"content":"Hi"}`, `,"usage":{"prompt_tokens":10.0,"completion_tokens":"1","total_tokens":null}`), want: odd(`"delta":{"content":"Hi"}`, `,"usage":{"prompt_tokens":10,"completion_tokens":1}`)},
 		{name: "content in parts", body: odd(`"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"H"},{"type":"text","text":"i"}]}`, ""), want: hi},
+
+		{name: "a heavy frame", body: frames(hello, heavy) + whole, want: frames(hello), err: llm.ErrTruncated, says: "too big"},
+		{name: "a heavy frame in lines", body: frames(hello) + strings.ReplaceAll(frames(heavy), "},{}", "},\ndata: {}") + whole, want: frames(hello), err: llm.ErrTruncated, says: "too big"},
+		{name: "heavy frames in a line", body: frames(hello) + strings.Repeat(`data: {"choices":[{},{},{},{},{},{},{},{},{},{}]}`+"\r", 20_000) + "\n" + whole, want: frames(hello), err: llm.ErrTruncated, says: "too big"},
+		{name: "a heavy answer", body: heavy, err: llm.ErrTruncated, says: "too big"},
+		{name: "comments in a line", body: strings.Repeat(":\r", 200_000) + "\n" + whole, want: frames(alive) + whole},
 
 		{name: "cut", body: frames(hello, world), want: frames(hello, world), err: llm.ErrTruncated, says: "after 2 frames"},
 		{name: "cut in a frame", body: frames(hello) + `data: {"choices":[{"ind`, want: frames(hello), err: llm.ErrTruncated},

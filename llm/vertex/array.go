@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/internal/google"
+	"github.com/cortex-orchestrator/cortex/llm/internal/long"
 )
 
 // array reads the answer over REST, a JSON array of messages that grows while the model writes. As soon as a message arrives, the call observes it,
@@ -73,6 +74,9 @@ func (a *array) next() error {
 }
 
 func (a *array) message(raw json.RawMessage) error {
+	if long.Heavy(raw) {
+		return a.broken(errTooLarge)
+	}
 	var seen struct {
 		Error      *google.Fault
 		Candidates []struct{ FinishReason any }

@@ -229,7 +229,11 @@ func (s *Server) Missing() (serious bool, err error) {
 			strings.Join(gone, ", "), missingAdvice)
 	}
 	if len(damaged) > 0 {
-		err = errors.Join(err, fmt.Errorf("messages of %s were damaged in the files while cortex runs, and are lost: %s", strings.Join(damaged, ", "), damagedAdvice))
+		is := fmt.Errorf("messages of %s were damaged in the files while cortex runs, and are lost: %s", strings.Join(damaged, ", "), damagedAdvice)
+		if err != nil {
+			is = fmt.Errorf("%w; %w", err, is)
+		}
+		err = is
 	}
 	return serious, err
 }

@@ -166,6 +166,10 @@ func (s *Stream) dispatch() {
 	if len(data) == 0 || s.ended {
 		return
 	}
+	if long.Heavy(data) {
+		s.end(ErrTooBig)
+		return
+	}
 	out, err := s.events.Event(kind, data)
 	if err != nil {
 		s.end(err)

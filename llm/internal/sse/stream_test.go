@@ -3,6 +3,7 @@ package sse
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/llm/internal/long"
@@ -73,4 +74,13 @@ func TestManyLongLines(t *testing.T) {
 		t.Errorf("a later stream: %v", err)
 	}
 	_ = s.Close()
+}
+
+// TestHeavyEvent has an endpoint send an event that is allowed by its length, and would take a hundred times that when an SDK decodes it.
+func TestHeavyEvent(t *testing.T) {
+	body := `data: {"content":[` + strings.Repeat("{},", 300_000) + "{}]}\n\n"
+	s := NewStream(io.NopCloser(strings.NewReader(body)), none{})
+	if b, err := io.ReadAll(s); len(b) > 0 || err != nil || !errors.Is(s.Broken().Err, ErrTooBig) {
+		t.Errorf("the SDK gets %d bytes, %v, and then %v", len(b), err, s.Broken())
+	}
 }
