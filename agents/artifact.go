@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -109,14 +108,16 @@ func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
 		old, piece.ID = before.size, before.ID
 		if add {
 			whole = *before.Artifact
-			whole.Parts = joinParts(before.Parts, piece.Parts)
+			// Joining copies what is there: once for a piece, and not for one that does not fit.
+			more := joinParts(nil, piece.Parts)
+			if t.bytes+sizeOf(more)-partSize > MaxArtifactBytes {
+				return fmt.Errorf("artifact %q: %w: at most %d bytes together are allowed", name, transport.ErrTooLarge, MaxArtifactBytes)
+			}
+			whole.Parts = joinParts(before.Parts, more)
 			piece.Name = before.Name
 		}
 	}
-	size := sizeOf(whole.Parts) + len(whole.Description)
-	if len(whole.Metadata) > 0 {
-		size += sizeOfValue(whole.Metadata)
-	}
+	size := sizeOfArtifact(&whole)
 	if t.bytes-old+size > MaxArtifactBytes {
 		return fmt.Errorf("artifact %q: %w: at most %d bytes together are allowed", name, transport.ErrTooLarge, MaxArtifactBytes)
 	}
@@ -130,6 +131,15 @@ func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
 	whole.ID = piece.ID
 	t.artifacts[at] = &taskArtifact{&whole, size, !last}
 	return nil
+}
+
+// sizeOfArtifact returns the size of an artifact in bytes, see [sizeOf].
+func sizeOfArtifact(a *a2a.Artifact) int {
+	n := sizeOf(a.Parts) + len(a.Description)
+	if len(a.Metadata) > 0 {
+		n += sizeOfValue(a.Metadata)
+	}
+	return n
 }
 
 // freeID returns the first number that no artifact has as its id.
@@ -153,19 +163,31 @@ func outputName(a *a2a.Artifact) string {
 // joinParts returns parts followed by more, merging adjacent pieces of the same text or file.
 func joinParts(parts, more a2a.ContentParts) a2a.ContentParts {
 	parts = slices.Clone(parts)
-	for _, p := range more {
-		if len(parts) == 0 || !continuesPart(parts[len(parts)-1], p) {
-			parts = append(parts, p)
+	for len(more) > 0 {
+		if len(parts) == 0 || !continuesPart(parts[len(parts)-1], more[0]) {
+			parts, more = append(parts, more[0]), more[1:]
 			continue
 		}
 		last := *parts[len(parts)-1]
-		switch c := last.Content.(type) {
-		case a2a.Text:
-			last.Content = c + p.Content.(a2a.Text)
-		case a2a.Raw:
-			last.Content = a2a.Raw(bytes.Join([][]byte{c, p.Content.(a2a.Raw)}, nil))
+		n := slices.IndexFunc(more, func(p *a2a.Part) bool { return !continuesPart(&last, p) })
+		if n < 0 {
+			n = len(more)
 		}
-		parts[len(parts)-1] = &last
+		var all []byte // of a run of pieces, of which there may be many
+		if text, ok := last.Content.(a2a.Text); ok {
+			all = []byte(text)
+			for _, p := range more[:n] {
+				all = append(all, p.Content.(a2a.Text)...)
+			}
+			last.Content = a2a.Text(all)
+		} else {
+			all = slices.Clone(last.Content.(a2a.Raw))
+			for _, p := range more[:n] {
+				all = append(all, p.Content.(a2a.Raw)...)
+			}
+			last.Content = a2a.Raw(all)
+		}
+		parts[len(parts)-1], more = &last, more[n:]
 	}
 	return parts
 }

@@ -219,9 +219,10 @@ func (a *agent) stored(r *run, contextID string, out outcome) (outcome, bool) {
 		with := out
 		with.parts = append(slices.Clip(out.parts), out.whole)
 		if packed, err := a.packed(ctx, contextID, with); err == nil {
+			packed.whole = nil
 			return packed, true
 		}
-		// The text is sent without it: it says that it is cut.
+		out.whole = nil // the text is sent without it: it says that it is cut
 	}
 	packed, err := a.packed(ctx, contextID, out)
 	if err == nil {

@@ -136,11 +136,14 @@ func hasValue(c a2a.PartContent) bool {
 	return true
 }
 
+// partSize is what a part takes besides its content, in bytes.
+const partSize = 96
+
 // sizeOf returns the size of parts in bytes, with names, types and metadata. Data counts as JSON.
 func sizeOf(parts a2a.ContentParts) int {
 	n := 0
 	for _, p := range parts {
-		n += len(p.Filename) + len(p.MediaType)
+		n += partSize + len(p.Filename) + len(p.MediaType)
 		if len(p.Metadata) > 0 {
 			n += sizeOfValue(p.Metadata)
 		}

@@ -160,7 +160,7 @@ func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) outcome {
 	if ok {
 		size := sizeOf(out.parts)
 		for _, f := range out.artifacts {
-			size += sizeOf(f.Parts)
+			size += sizeOfArtifact(f)
 		}
 		a.finished.put(id, out, size)
 	}

@@ -42,6 +42,7 @@ type chatData struct {
 	MessageID string // of the next message
 	Turns     []*turnData
 	Earlier   int
+	All       bool // more of them are not shown
 	Version   conversation.Version
 	Notice    string // why a message was refused, or that it is on its way
 	Pending   bool
@@ -162,7 +163,8 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, who Person) error
 		return c.logLines(w, r, id, who)
 	}
 	keep := view.Keep{Turns: maxTurns, Text: maxText, All: maxShown}
-	if r.URL.Query().Has("all") {
+	all := r.URL.Query().Has("all")
+	if all {
 		keep.Turns, keep.All = mostTurns, maxAll
 	}
 	leave, err := c.enterPage(ctx, w, who, 2*keep.All)
@@ -180,7 +182,7 @@ func (c *Console) chat(w http.ResponseWriter, r *http.Request, who Person) error
 	}
 	conv := turns.Conversation
 	data := &chatData{
-		ContextID: id, MessageID: c.cfg.Client.NextID(), Earlier: turns.Earlier, Version: conv.Version, List: list, Closed: c.closed(conv, who),
+		ContextID: id, MessageID: c.cfg.Client.NextID(), Earlier: turns.Earlier, All: all, Version: conv.Version, List: list, Closed: c.closed(conv, who),
 		Shared: strings.Join(conv.Shared, ", "), New: len(turns.List) == 0, Agents: len(c.cfg.Agents().Routable()),
 	}
 	if sent := r.URL.Query().Get("sent"); sent != "" && transport.CheckID(sent) == nil {
@@ -536,24 +538,29 @@ func (c *Console) findFile(ctx context.Context, w http.ResponseWriter, who Perso
 		return nil, err
 	}
 	defer leave()
-	_, err = c.fold(ctx, contextID, view.Keep{Turns: maxTurns, All: maxShown}, func(_ *conversation.Entry, changed []*view.Turn) {
-		for _, t := range changed {
-			if p := fileOf(t, key); p != nil {
-				found = p
-			}
+	conv := conversation.NewConversation(c.cfg.Client.Tenant, contextID)
+	for e, err := range c.cfg.Store.Load(ctx, c.cfg.Client.Tenant, contextID, 0) {
+		if err != nil {
+			return nil, err
 		}
-	})
-	return found, err
+		if err := conv.Apply(e); err != nil {
+			return nil, err
+		}
+		if p := fileOf(conv, conv.Turn(e.Turn), key); p != nil && (found == nil || !transport.IsForgotten(p)) { // its bytes are kept for a while
+			found = p
+		}
+	}
+	return found, nil
 }
 
 // fileOf returns the file of a turn with a key, or nil.
-func fileOf(t *view.Turn, key string) *a2a.Part {
-	all := slices.Clone(t.Files)
-	for _, task := range t.Tasks {
-		all = append(all, task.Files...)
+func fileOf(conv *conversation.Conversation, t *conversation.Turn, key string) *a2a.Part {
+	if t == nil {
+		return nil
 	}
-	if t.Answer != nil {
-		all = append(all, t.Answer.Files...)
+	all := slices.Concat(t.Files, t.Out)
+	for _, task := range conv.TasksOf(t) {
+		all = append(all, task.Files...)
 	}
 	at := slices.IndexFunc(all, func(p *a2a.Part) bool { return conversation.FileKey(p) == key })
 	if at < 0 {

@@ -58,7 +58,7 @@ func (a *Asker) Judge(ctx context.Context, task, output string, criteria []strin
 	most := min(MaxJudged, room-min(len(task), leastTask))
 	whole := fenced(output, 4*MaxJudged) // longer than what it is made of, at times
 	if len(whole) > most {               // nothing passes of which it would see the beginning only
-		return v, fmt.Errorf("judge a result: %w: it has %d bytes, and this model judges at most %d", ErrTooLong, len(output), max(most, 0))
+		return v, fmt.Errorf("judge a result: %w: it has %d bytes, and this model judges at most %d", ErrTooLong, len(whole), max(most, 0))
 	}
 	show(fenced(task, min(MaxJudged, room-len(whole))), whole)
 	var err error

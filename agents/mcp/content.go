@@ -14,6 +14,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents/internal/result"
 )
 
+// maxCopies bounds the pieces of a result among which copies of its structured content are looked for.
+const maxCopies = 16
+
 // resultOf converts the result of a tool. Texts and values that are too large for a message become files.
 func resultOf(ctx context.Context, t *agents.Task, of *tool, r *sdk.CallToolResult) (*agents.Result, error) {
 	o := result.New(ctx, t)
@@ -26,8 +29,12 @@ func resultOf(ctx context.Context, t *agents.Task, of *tool, r *sdk.CallToolResu
 	if err != nil {
 		return nil, err
 	}
+	data := r.StructuredContent
+	if len(r.Content) > maxCopies { // no copy of it comes in so many pieces, and each is compared with all of its fields
+		data = nil
+	}
 	for _, c := range r.Content {
-		if err := add(o, c, r.StructuredContent); err != nil {
+		if err := add(o, c, data); err != nil {
 			return nil, err
 		}
 	}

@@ -21,7 +21,7 @@ const (
 	maxQuestion = 4 << 10 // bytes of a server's question
 	maxFields   = 20
 	maxChoices  = 1000     // of a field
-	maxReply    = 64 << 10 // bytes of an answer in text, each part of which is compared with the choices of its field
+	maxReply    = 64 << 10 // bytes of an answer in text where there are choices, with which each part of it is compared
 )
 
 // question holds the server's questions and all that is needed to continue the call in another process.
@@ -167,6 +167,15 @@ func (f *field) names(most int) string {
 	return shorten.Marked(strings.Join(names, ", "), most, "…")
 }
 
+func (f *form) hasChoices() bool {
+	for _, one := range f.Properties {
+		if len(one.choices()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // only returns the field for an answer without a field name: the only field, or the only required one.
 func (f *form) only() (string, *field) {
 	names := slices.Collect(maps.Keys(f.Properties))
@@ -265,7 +274,7 @@ func answer(p *sdk.ElicitParams, text string, data map[string]any) (*sdk.ElicitR
 		_ = json.Unmarshal([]byte(text), &data) // otherwise it is text
 	}
 	if data == nil {
-		if len(text) > maxReply {
+		if len(text) > maxReply && f.hasChoices() {
 			return nil, fmt.Errorf("%w: it has %d bytes, at most %d are read", errUnfit, len(text), maxReply)
 		}
 		if data, err = f.read(text); err != nil {

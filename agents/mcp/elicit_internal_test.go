@@ -28,6 +28,10 @@ func TestFormsAreBounded(t *testing.T) {
 	if r, err := answer(is, strings.Repeat("x: c1\n", maxReply/6-1)+"x: c999", nil); err != nil || r.Content["x"] != "c999" {
 		t.Errorf("a reply of many lines: %v, %v", r, err)
 	}
+	free := &sdk.ElicitParams{Message: "What?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"x": map[string]any{"type": "string"}}}}
+	if r, err := answer(free, strings.Repeat("x", 2*maxReply), nil); err != nil || len(r.Content["x"].(string)) != 2*maxReply {
+		t.Errorf("a long text: %v", err)
+	}
 	f, err := formOf(is)
 	if err != nil {
 		t.Fatal(err)

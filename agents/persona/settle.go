@@ -11,7 +11,6 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/evaluate"
-	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -29,12 +28,13 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 	out := &outcome{Text: r.say, Data: r.data, Cut: strings.Join(cut, "")}
 	if reflection := w.a.p.Reflection; reflection.On() && out.Cut == "" {
 		score, advice, err := w.judge(ctx, w.task.Text(), out.Text, reflection.Criteria)
-		if errors.Is(err, llm.ErrTooLong) { // the evaluators, which no answer passes unseen, come below
-			score, advice, err = 0, shorten.Line(err.Error(), 200), nil
-			w.r.Rounds = max(w.r.Rounds, reflection.MaxRounds-1)
-		}
-		if err != nil {
+		tooLong := errors.Is(err, llm.ErrTooLong) // for the evaluators, which come below, nothing passes unseen
+		if err != nil && !tooLong {
 			return nil, err
+		}
+		if tooLong {
+			out.Text += "\n\n(Not reviewed: it is too long for the model.)"
+			return w.evaluate(ctx, r, out)
 		}
 		w.r.Rounds++
 		v := evaluate.Verdict{Evaluator: "reflection", Pass: score >= 0.7, Score: score, Round: w.r.Rounds}
@@ -53,6 +53,11 @@ func (w *work) settle(ctx context.Context, r *reply, cut ...string) (*agents.Res
 			out.Text += fmt.Sprintf("\n\n(Not confirmed: after %d rounds the reviewer still says: %s)", w.r.Rounds, prompt.Clean(advice, 500))
 		}
 	}
+	return w.evaluate(ctx, r, out)
+}
+
+// evaluate applies the evaluators to an answer, and returns the result of the task, a question about it, or nothing.
+func (w *work) evaluate(ctx context.Context, r *reply, out *outcome) (*agents.Result, error) {
 	verdicts, err := w.check(ctx, out)
 	w.r.Verdicts = append(w.r.Verdicts, verdicts...)
 	if err != nil {

@@ -355,7 +355,7 @@ func headsWeight(files []prompt.File) int {
 func metaWeight(meta map[string]any) int {
 	n := 0
 	for key, v := range meta {
-		if key == transport.MetaFile || transport.IsFileMeta(key) {
+		if key == transport.MetaFile {
 			continue
 		}
 		n += 64 + len(key)
@@ -364,10 +364,10 @@ func metaWeight(meta map[string]any) int {
 			n += len(v)
 		case float64, bool, nil:
 		default:
-			n += maxFileMeta // see fileMeta
+			n += maxFileMeta
 		}
 	}
-	return n
+	return min(n, maxFileMeta) // see fileMeta
 }
 
 // filesWeight estimates the memory that files take, in bytes.

@@ -226,7 +226,7 @@ func TestFilesWeighWhatTheyKeep(t *testing.T) {
 		}
 		weight[nested] = s.conv.Weight()
 	}
-	if more := weight[true] - weight[false]; more < 4<<10 {
+	if more := weight[true] - weight[false]; more < 3<<10 {
 		t.Errorf("an object weighs %d bytes", more)
 	}
 }

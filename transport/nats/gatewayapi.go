@@ -346,6 +346,8 @@ func batchCost(request string, asked msgGet) int {
 	cost := (asked.Batch + len(asked.Lasts)) / messagesEach
 	_, stream, _ := apiRequest(request)
 	switch {
+	case stream == agentsStream: // it has a bound, and all who have a program open follow it
+		cost += infoCost
 	case len(asked.Lasts) == 0 && (asked.Next == "" || strings.ContainsAny(asked.Next, "*>")):
 		cost += countCost
 	case stream == logStream && (len(asked.Lasts) > 0 || asked.Seq > 1):

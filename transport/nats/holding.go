@@ -3,6 +3,7 @@ package nats
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -20,8 +21,22 @@ const (
 // holding is what an inbox holds of one sender.
 type holding struct{ events, bytes int }
 
-// hold adds n events of a sender and their bytes; negative numbers release them. The caller holds in.mu.
+// nameless are what the names of senders begin with, escaped, that programs of a bridge without keys choose: all of a bridge have one share.
+var nameless = []string{transport.Escape("user:" + transport.PeerPrefix), transport.Escape("rockbot:"), transport.Escape("rtfs:")}
+
+// shareOf returns whose share an escaped sender has.
+func shareOf(from string) string {
+	for _, prefix := range nameless {
+		if strings.HasPrefix(from, prefix) {
+			return prefix
+		}
+	}
+	return from
+}
+
+// hold adds n events of an escaped sender and their bytes; negative numbers release them. The caller holds in.mu.
 func (in *inbox) hold(from string, n, bytes int) {
+	from = shareOf(from)
 	h := in.holds[from]
 	h.events += n
 	h.bytes += bytes
@@ -42,7 +57,7 @@ func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 			continue
 		}
 		in.mu.Lock()
-		h := in.holds[transport.Escape(from)]
+		h := in.holds[shareOf(transport.Escape(from))]
 		in.mu.Unlock()
 		all.events += h.events
 		all.bytes += h.bytes

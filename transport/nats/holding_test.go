@@ -91,8 +91,9 @@ func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 		return publish(who, contextID, m)
 	}
 	large := strings.Repeat("x", 900_000)
-	var err error
-	taken := 0
+	err := say("eve", "c1", "hello")
+	receive(t, heard) // the inbox is served
+	taken := 1
 	for ; err == nil && taken < 60; taken++ {
 		err = say("eve", "c1", large)
 	}
@@ -108,7 +109,6 @@ func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 	if most := (maxHeldBytesEach+spareBytes)/len(large) + 10; taken > most || !errors.Is(err, transport.ErrFull) {
 		t.Errorf("%d were taken with large cancellations, and then %v; want at most %d", taken, err, most)
 	}
-	receive(t, heard)
 	if err := say("bob", "c2", "hello"); err != nil {
 		t.Errorf("another is refused: %v", err)
 	}
@@ -117,4 +117,22 @@ func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 	}
 	close(release)
 	eventually(t, "eve is let in again", func() bool { return say("eve", "c3", large) == nil })
+}
+
+// TestNamelessShareOne checks that programs of a bridge, which choose their names, have one share, and people have theirs.
+func TestNamelessShareOne(t *testing.T) {
+	in := &inbox{holds: map[string]holding{}}
+	senders := []string{"user:agenthub/a", "user:agenthub/b", "rockbot:x", "rockbot:y", "user:ann", "user:agenthu"}
+	for _, from := range senders {
+		in.hold(transport.Escape(from), 1, 10)
+	}
+	if len(in.holds) != 4 || in.holds[shareOf(transport.Escape("user:agenthub/c"))] != (holding{2, 20}) || in.holds[shareOf(transport.Escape("user:ann"))] != (holding{1, 10}) {
+		t.Errorf("it holds %v", in.holds)
+	}
+	for _, from := range senders {
+		in.hold(transport.Escape(from), -1, -10)
+	}
+	if len(in.holds) != 0 {
+		t.Errorf("at the end it holds %v", in.holds)
+	}
 }
