@@ -129,7 +129,7 @@ var allowed = map[string][]string{
 	"agents/mcp":                               {"agents", "agents/internal/records", "agents/internal/result", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/httpserver", "internal/nesting", "internal/pin", "internal/process", "internal/publicnet", "internal/shorten", "internal/taskfile", "internal/rest"},
 	"agents/clock":                             {},
 	"evaluate":                                 {"internal/shorten"},
-	"agents/persona":                           {"agents", "agents/internal/records", "evaluate", "agents/mcp", "agentcard", "llm", "prompt", "transport", "internal/document", "internal/lines", "internal/taskfile"},
+	"agents/persona":                           {"agents", "agents/internal/records", "evaluate", "agents/mcp", "agentcard", "llm", "prompt", "transport", "internal/document", "internal/lines", "internal/shorten", "internal/taskfile"},
 	"console/oidc":                             {"console", "internal/httpclient", "internal/publicnet", "prompt", "transport", "internal/nesting"},
 	"console":                                  {"agentcard", "client", "cortex/conversation", "cortex/registry", "cortex/router", "cortex/storage", "evaluate", "internal/lapse", "internal/recent", "internal/shorten", "internal/size", "internal/stars", "internal/together", "internal/view", "llm", "prompt", "transport", "internal/httpserver"},
 	"client":                                   {"internal/document", "internal/recent", "internal/shorten", "internal/size", "internal/together", "transport", "cortex/conversation", "cortex/storage"},
