@@ -389,6 +389,7 @@ func TestPace(t *testing.T) {
 		looks.Add(1)
 		return time.Unix(now.Load(), 0)
 	}
+	one, two := w.program(&rockbottest.Program{Name: "One"}), w.program(&rockbottest.Program{Name: "Two"}) // before Cortex tells that it is there
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.run(ctx, func() bool { return false }) }()
@@ -396,7 +397,6 @@ func TestPace(t *testing.T) {
 		cancel()
 		<-ended
 	}()
-	one, two := w.program(&rockbottest.Program{Name: "One"}), w.program(&rockbottest.Program{Name: "Two"})
 	_, err = one.Knows(w.soon(), w.o.name, true)
 	must(t, err)
 	for b.pace.Admit("user:"+hostName, 0) == nil {
