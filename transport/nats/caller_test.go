@@ -303,6 +303,7 @@ func TestBatchesCostWhatIsSearched(t *testing.T) {
 		{logStream, `{"seq":2,"next_by_subj":"cortex.v1.log._.c1"` + batch, infoCost + 2},
 		{logStream, `{"seq":1,"multi_last":["cortex.v1.log._.c1","cortex.v1.log._.c2"]` + batch, infoCost + 2},
 		{"KV_CORTEX_NOTES", `{"multi_last":["$KV.CORTEX_NOTES._.agent.a"]` + batch, 2},
+		{agentsStream, `{"seq":1,"next_by_subj":"` + cardPrefix + `_.>"` + batch, infoCost + 2},
 		{leaseStream, `{"multi_last":["` + leasePrefix + `_.>"]}`, 0},
 	} {
 		v.requests = rate.NewLimiter(1e-9, most) // no refill during the test
