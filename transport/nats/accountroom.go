@@ -10,7 +10,7 @@ import (
 )
 
 // Cortex's own work ends long before a disk is full, but whoever has the credentials of a tenant's orchestrator may store what they like, in streams of their own
-// as well. So while the disk of a server that tenants share has less free than files leave, the server bounds what each account has, whatever is stored: it may
+// as well. So while the disk of a server that tenants share has little more free than files leave, the server bounds what each account has, whatever is stored: it may
 // grow until the disk has only that free which deleting needs, see leaves. All tenants then wait, and go on when there is room.
 //
 // Bytes are not bounded all the time, and not for an account that has next to nothing: the server takes a bound for a promise, and makes no stream that may become
@@ -38,7 +38,7 @@ func leaves(size uint64) uint64 { return max(talkOf(size)/4, minTalk) }
 // boundAccounts bounds all accounts while the disk is nearly full, and returns how long it takes at least until they are to be bounded. An account that is alone
 // takes nothing from others. The caller holds r.mu.
 func (r *diskRoom) boundAccounts(all *server.JSInfo, free, size uint64) time.Duration {
-	low := reserveOf(size)
+	low := reserveOf(size) + diskPace/uint64(time.Second/diskSoon) // what an account that is not bounded yet may write until the next check
 	if r.bounds != nil {
 		low += low / 4 // hysteresis
 	}
