@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
@@ -290,8 +289,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var canceling sync.WaitGroup
 	canceling.Go(func() { a.cancelOrphans(ctx) })
 	defer canceling.Wait()
-	pauses := &backoff.ExponentialBackOff{InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
-	pauses.Reset()
+	pauses := pausesFrom(firstPause, maxPause)
 	patience, draining := cmp.Or(a.o.Patience, DefaultPatience), false
 	for {
 		a.mu.Lock()

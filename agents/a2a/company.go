@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
@@ -84,8 +83,7 @@ const steady = time.Minute
 
 // Persist calls try until it returns nil or ctx ends, with pauses, and tells why it fails.
 func (c *Company) Persist(ctx context.Context, at string, try func() error) {
-	pauses := &backoff.ExponentialBackOff{InitialInterval: time.Second, MaxInterval: time.Minute, Multiplier: 2, RandomizationFactor: 0.25}
-	pauses.Reset()
+	pauses := pausesFrom(time.Second, time.Minute)
 	told := ""
 	for {
 		began := time.Now()

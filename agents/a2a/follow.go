@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/rest"
@@ -14,8 +16,8 @@ import (
 
 // follow goes on with the peer's task until it is settled.
 func (w *work) follow(ctx context.Context) (*agents.Result, error) {
-	subscribes := true
-	for wait := firstPoll; ; {
+	subscribes, pauses := true, pausesFrom(firstPoll, maxPoll)
+	for {
 		if err := w.look(ctx); err != nil {
 			return nil, err
 		}
@@ -44,19 +46,25 @@ func (w *work) follow(ctx context.Context) (*agents.Result, error) {
 			}
 		}
 		if w.events > seen+1 { // it says more than what is known
-			wait = firstPoll
+			pauses.Reset()
 		}
-		if err := rest.For(ctx, wait); err != nil {
+		if err := rest.For(ctx, pauses.NextBackOff()); err != nil {
 			return nil, err
 		}
-		wait = min(2*wait, maxPoll)
 	}
+}
+
+// pausesFrom returns pauses that double from first to most, each a bit longer or shorter, so that those who wait for the same peer do not all come at once.
+func pausesFrom(first, most time.Duration) *backoff.ExponentialBackOff {
+	b := &backoff.ExponentialBackOff{InitialInterval: first, MaxInterval: most, Multiplier: 2, RandomizationFactor: 0.25}
+	b.Reset()
+	return b
 }
 
 // look asks the peer for its task, and waits while the peer is away.
 func (w *work) look(ctx context.Context) error {
 	none := 0
-	for wait := firstPoll; ; wait = min(2*wait, maxPoll) {
+	for pauses := pausesFrom(firstPoll, maxPoll); ; {
 		c, err := w.a.client()
 		if err != nil {
 			return err
@@ -84,7 +92,7 @@ func (w *work) look(ctx context.Context) error {
 			return err
 		}
 		w.a.suspect()
-		if err := rest.For(ctx, wait); err != nil {
+		if err := rest.For(ctx, pauses.NextBackOff()); err != nil {
 			return err
 		}
 	}
@@ -110,7 +118,7 @@ func (w *work) search(ctx context.Context, at string) (a2a.TaskInfo, error) {
 	none := a2a.TaskInfo{}
 	history := 20
 	req := &a2a.ListTasksRequest{ContextID: at, PageSize: findPage, HistoryLength: &history}
-	for page := 0; page < findPages; {
+	for page, pauses := 0, pausesFrom(firstPoll, maxPoll); page < findPages; {
 		c, err := w.a.client()
 		if err != nil {
 			return none, err
@@ -123,7 +131,7 @@ func (w *work) search(ctx context.Context, at string) (a2a.TaskInfo, error) {
 		}
 		if away, _ := isAway(err); away {
 			w.a.suspect()
-			if err := rest.For(ctx, firstPoll); err != nil {
+			if err := rest.For(ctx, pauses.NextBackOff()); err != nil {
 				return none, err
 			}
 			continue
@@ -145,6 +153,7 @@ func (w *work) search(ctx context.Context, at string) (a2a.TaskInfo, error) {
 			}
 		}
 		page++
+		pauses.Reset()
 		if req.PageToken = list.NextPageToken; req.PageToken == "" {
 			break
 		}

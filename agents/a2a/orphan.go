@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
@@ -176,8 +175,7 @@ func isTrouble(err error) bool {
 
 // cancelOrphans cancels orphans until ctx ends.
 func (a *Agent) cancelOrphans(ctx context.Context) {
-	pauses := &backoff.ExponentialBackOff{InitialInterval: orphanFirst, MaxInterval: orphanEach, Multiplier: 2, RandomizationFactor: 0.25}
-	pauses.Reset()
+	pauses := pausesFrom(orphanFirst, orphanEach)
 	for wait := orphanFirst; ; {
 		select {
 		case <-ctx.Done():
