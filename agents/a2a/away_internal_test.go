@@ -1,11 +1,15 @@
 package a2a
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +17,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
 
 // calling returns an agent whose peer is answered for.
@@ -47,5 +52,43 @@ func TestPeerThatIsAwayIsAskedLessOften(t *testing.T) {
 				t.Errorf("%s: it was asked %d times: %v", name, asked, err)
 			}
 		})
+	}
+}
+
+// TestOrphansAreNamed checks that who reads that a task was not canceled learns which one.
+func TestOrphansAreNamed(t *testing.T) {
+	var log bytes.Buffer
+	a := calling(t, &log, func(r *http.Request) *http.Response {
+		body := `{"jsonrpc":"2.0","id":"1","error":{"code":-32602,"message":"no"}}`
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+	})
+	var err error
+	if a.journal, err = openJournal(t.TempDir(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	defer a.journal.Close()
+	for _, id := range []a2a.TaskID{"refused", "damaged"} {
+		of := &agents.Task{Tenant: "t", ContextID: "c", ID: id}
+		if err := a.journal.opened(of); err != nil {
+			t.Fatal(err)
+		}
+		r := &record{Task: "theirs", Of: agents.KeptTask{Tenant: "t", ContextID: "c", ID: id}}
+		if err := a.journal.Write(of, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged := a.journal.Path("t", "c", "damaged")
+	b, err := json.Marshal("no record")
+	if err == nil {
+		err = taskfile.Write(damaged, b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.cancelDue(t.Context())
+	for _, want := range []string{"task_id=refused", "record=" + filepath.Base(damaged)} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in %s", want, log.String())
+		}
 	}
 }

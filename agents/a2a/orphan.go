@@ -224,7 +224,7 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 			if !done {
 				calling, stop := context.WithTimeout(ctx, orphanTime)
 				defer stop()
-				done, err = (&work{a: a, t: &agents.Task{}, r: r}).cancel(calling)
+				done, err = (&work{a: a, t: &agents.Task{Tenant: r.Of.Tenant, ContextID: r.Of.ContextID, ID: r.Of.ID}, r: r}).cancel(calling)
 			}
 			if !done {
 				some.Store(true)
@@ -234,7 +234,7 @@ func (a *Agent) cancelDue(ctx context.Context) (left bool) {
 				return
 			}
 			if err != nil {
-				a.log.Warn("task that was left is not canceled", "err", err)
+				a.log.Warn("task that was left is not canceled", "task_id", r.Of.ID, "record", e.Name(), "err", a.credentials().hide(plainURL(err).Error()))
 			}
 			a.drop(e.Name())
 		})
