@@ -231,25 +231,31 @@ func (b *bounded) Read(p []byte) (int, error) {
 	if b.pieces {
 		return n, err
 	}
-	if err := b.large.grow(b.n, b.ReadCloser); err != nil {
-		return 0, err
-	}
 	if b.scale.Write(p[:n]); b.scale.Weight > maxHeavy {
 		return 0, errHeavy
+	}
+	if err := b.large.grow(int64(b.scale.Weight), b.ReadCloser); err != nil {
+		return 0, err
 	}
 	return n, err
 }
 
-// events bounds a stream and each of its events: the SDK bounds lines only, and an event may have many.
+// events bounds a stream and each of its events: the SDK bounds lines only, and an event may have many. What an
+// event takes decoded has its room until the next one is asked for.
 type events struct {
 	bounded
 	heard func()
 	event int64 // bytes since the last empty line
 	line  bool  // the present line has something
+	ended bool  // an event has, since the last Read began
 }
 
 // Read implements [io.Reader].
 func (e *events) Read(p []byte) (int, error) {
+	if e.ended {
+		e.ended = false
+		e.large.over()
+	}
 	n, err := e.bounded.Read(p)
 	if n > 0 {
 		e.heard()
@@ -258,15 +264,14 @@ func (e *events) Read(p []byte) (int, error) {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
 		e.line = e.line || len(bytes.TrimRight(line, "\r")) > 0
 		e.event += int64(len(rest) - len(after))
-		if err := e.large.grow(e.event, e.ReadCloser); err != nil {
+		if e.scale.Write(rest[:len(rest)-len(after)]); e.scale.Weight > maxHeavy {
+			return 0, errHeavy
+		}
+		if err := e.large.grow(int64(e.scale.Weight), e.ReadCloser); err != nil {
 			return 0, err
 		}
-		if e.scale.Write(rest[:len(rest)-len(after)]); ended && !e.line {
-			e.event, e.scale = 0, nesting.Scale{}
-			e.large.over()
-		}
-		if e.scale.Weight > maxHeavy {
-			return 0, errHeavy
+		if ended && !e.line {
+			e.event, e.scale, e.ended = 0, nesting.Scale{}, true
 		}
 		e.line = e.line && !ended
 		rest = after

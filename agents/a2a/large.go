@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/publicnet"
 )
 
 // Bounds of what large answers and events of all peers of this process take that are arriving, in bytes. A list may have many peers that are one.
 const (
 	mostLarge = 256 << 20
-	ownLarge  = 2 * maxBody // of the peers at an address
+	ownLarge  = 2 * maxBody // of the peers at a host
 	largeTime = time.Minute // for one that has room
 )
 
@@ -23,7 +24,7 @@ var larges = httpserver.NewRoom(mostLarge, ownLarge)
 
 var errLate = fmt.Errorf("%w, too slowly: a long answer has to arrive within %v", errTooMuch, largeTime)
 
-// large is an answer, or an event of a stream: it needs room when more than [freeAnswer] of it has arrived. nil needs none.
+// large is an answer, or an event of a stream: it needs room when what has arrived of it takes more than [freeAnswer] when it is decoded. nil needs none.
 type large struct {
 	ctx      context.Context //nolint:containedctx // of the request
 	room     *httpserver.Room
@@ -36,11 +37,14 @@ type large struct {
 	end  *time.Timer
 }
 
+// host returns the name of the machine that the peer's card is on, for which what its peers take counts: they may be many, at as many ports.
+func (a *Agent) host() string { return publicnet.Host(a.home.Hostname()) }
+
 func (x *exchange) large(r *http.Request) *large {
-	return &large{ctx: r.Context(), room: larges, from: r.URL.Host, patience: largeTime}
+	return &large{ctx: r.Context(), room: larges, from: x.a.host(), patience: largeTime}
 }
 
-// grow notes how much has arrived of it. It waits for room when that is much, and has body closed when the rest does not arrive in time.
+// grow notes how much what has arrived of it takes. It waits for room when that is much, and has body closed when the rest does not arrive in time.
 func (l *large) grow(size int64, body io.Closer) error {
 	if l == nil || size <= freeAnswer || l.hasRoom() {
 		return nil

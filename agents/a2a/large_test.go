@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -36,10 +37,16 @@ func (s *stuck) Close() error {
 	return nil
 }
 
-// TestLargeAnswersHaveRoom has the peers at an address begin many large answers, or events, which they do not end: few of them are read at the same time, and
-// none for ever, and those of other peers have room meanwhile.
+// TestLargeAnswersHaveRoom has the peers at the ports of a host begin many answers, or events, that are large, or would be when they are decoded, which they do
+// not end: few of them are read at the same time, and none for ever, and those of other peers have room meanwhile.
 func TestLargeAnswersHaveRoom(t *testing.T) {
-	for _, kind := range []string{"application/json", "text/event-stream"} {
+	for _, of := range []struct{ kind, large string }{
+		{"application/json", strings.Repeat("x", 2*freeAnswer)},
+		{"text/event-stream", "data: " + strings.Repeat("x", 2*freeAnswer)},
+		{"application/json", "[" + strings.Repeat("{},", freeAnswer/60)},
+		{"text/event-stream", "data: [" + strings.Repeat("{},", freeAnswer/60)},
+	} {
+		kind, large := of.kind, of.large
 		synctest.Test(t, func(t *testing.T) {
 			defer func(was *httpserver.Room) { larges = was }(larges)
 			larges = httpserver.NewRoom(mostLarge, ownLarge) // of the bubble
@@ -68,12 +75,11 @@ func TestLargeAnswersHaveRoom(t *testing.T) {
 				larges.Give("hog.test", n)
 				return true
 			}
-			large := "data: " + strings.Repeat("x", 2*freeAnswer)
 			began := time.Now()
 			var hogs sync.WaitGroup
-			for range 3 * ownLarge / maxBody {
+			for i := range 3 * ownLarge / maxBody {
 				hogs.Go(func() {
-					if err := ask("hog.test", &stuck{Reader: strings.NewReader(large), closed: make(chan struct{})}); !errors.Is(err, errLate) {
+					if err := ask(fmt.Sprint("Hog.test:", 8000+i), &stuck{Reader: strings.NewReader(large), closed: make(chan struct{})}); !errors.Is(err, errLate) {
 						t.Errorf("%s: one that does not end = %v, want %v", kind, err, errLate)
 					}
 				})
@@ -94,4 +100,46 @@ func TestLargeAnswersHaveRoom(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEventsKeepTheirRoom checks that a large event has its room until the next one is asked for, since it is decoded before that.
+func TestEventsKeepTheirRoom(t *testing.T) {
+	defer func(was *httpserver.Room) { larges = was }(larges)
+	larges = httpserver.NewRoom(ownLarge, ownLarge)
+	open := func() io.ReadCloser {
+		all := "data: " + strings.Repeat("x", 2*freeAnswer) + "\n\n"
+		x := &exchange{&Agent{peer: &Peer{}, home: &url.URL{Scheme: "http", Host: "peer.test"}}, answering(func(r *http.Request) *http.Response {
+			body := io.NopCloser(io.MultiReader(strings.NewReader(all), strings.NewReader("data: short\n\n")))
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, Request: r}
+		})}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://peer.test/rpc", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := x.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Body
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	free := func() bool {
+		ok := larges.Take(over, "peer.test", ownLarge)
+		if ok {
+			larges.Give("peer.test", ownLarge)
+		}
+		return ok
+	}
+	body := open()
+	if _, err := io.ReadFull(body, make([]byte, 2*freeAnswer+len("data: \n\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if free() {
+		t.Error("an event that is not decoded yet has no room")
+	}
+	if _, err := body.Read(make([]byte, 100)); err != nil || !free() {
+		t.Errorf("an event has room behind it: %v", err)
+	}
+	body.Close()
 }
