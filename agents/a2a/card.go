@@ -258,5 +258,9 @@ func few(all []string, n int) []string {
 
 // said returns a stranger's text in at most n bytes.
 func said(text string, n int) string {
-	return shorten.Marked(strings.TrimSpace(strings.ToValidUTF8(text, "")), n, "…")
+	short := shorten.Marked(strings.TrimSpace(strings.ToValidUTF8(text, "")), n, "…")
+	if len(text) > n {
+		short = strings.Clone(short) // without the space around it, which may be long
+	}
+	return short
 }

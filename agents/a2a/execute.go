@@ -53,10 +53,11 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	w := &work{a: a, t: t, r: r, pace: newPace()}
+	w := &work{a: a, t: t, r: r, out: outputs{host: a.host()}, pace: newPace()}
 	defer w.leave(a.enter(t))
 	defer w.out.drop()
 	res, err := w.do(ctx)
+	w.out.drop() // before the peer is told anything, which may take long
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, errTooMuch):
 		w.abandon(ctx)
@@ -398,7 +399,12 @@ func (w *work) event(e a2a.Event) (settled bool, err error) {
 			w.t.Progress(said(words(m, ""), maxWord))
 			return false, nil
 		}
-		if err := w.remember(m.ContextID); err != nil {
+		at := m.ContextID
+		m = bareMessage(m)
+		if err := w.out.hear(m); err != nil {
+			return false, err
+		}
+		if err := w.remember(at); err != nil {
 			return false, err
 		}
 		w.answer, w.r.Answer = m, m
@@ -434,8 +440,10 @@ func (w *work) event(e a2a.Event) (settled bool, err error) {
 
 // status takes a state of the peer's task. States that do not exist count as work.
 func (w *work) status(s a2a.TaskStatus) (settled bool) {
-	s.State = a2a.TaskState(said(string(s.State), maxID))              // any text can be one
-	if m := s.Message; m != nil && s.State != a2a.TaskStateCompleted { // its words are shown only, and it may be as long as an answer for as long as the task takes
+	s.State = a2a.TaskState(said(string(s.State), maxID)) // any text can be one
+	if m := s.Message; m != nil && s.State == a2a.TaskStateCompleted {
+		s.Message = bareMessage(m)
+	} else if m != nil { // its words are shown only, and it may be as long as an answer for as long as the task takes
 		s.Message = &a2a.Message{ID: said(m.ID, maxID), Role: m.Role, Parts: a2a.ContentParts{a2a.NewTextPart(words(m, ""))}}
 	}
 	w.last = s
@@ -451,6 +459,17 @@ func (w *work) status(s a2a.TaskStatus) (settled bool) {
 		w.t.Progress(said(words(s.Message, ""), maxWord))
 	}
 	return false
+}
+
+// bareMessage returns a message without what is not passed on.
+func bareMessage(m *a2a.Message) *a2a.Message {
+	is := &a2a.Message{ID: said(m.ID, maxID), Role: m.Role}
+	for _, p := range m.Parts {
+		if p != nil {
+			is.Parts = append(is.Parts, bare(p))
+		}
+	}
+	return is
 }
 
 // adopt keeps the peer's id of the task, as soon as it is known.

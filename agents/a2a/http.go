@@ -170,7 +170,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 	case kind == "text/event-stream":
-		resp.Body = &events{bounded: bounded{ReadCloser: resp.Body, most: maxStream, pieces: true, large: x.large(r)}, heard: heardOf(r.Context())}
+		resp.Body = &events{bounded: bounded{ReadCloser: resp.Body, most: maxStream, pieces: true, large: x.large(r)}, host: x.a.host(), heard: heardOf(r.Context())}
 	case r.Header.Get("Accept") == "text/event-stream":
 		resp.Body = asEvent(&bounded{ReadCloser: resp.Body, most: maxBody, large: x.large(r)}) // an answer before the stream began, mostly an error
 	default:
@@ -240,14 +240,23 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// events bounds a stream and each of its events: the SDK bounds lines only, and an event may have many. What an
-// event takes decoded has its room until the next one is asked for.
+// events bounds a stream and each of its events: the SDK bounds lines only, and an event may have many. The buffers of the SDK stay as large as the longest
+// event until the stream ends, so that counts as held; what an event takes decoded has its room until the next one is asked for.
 type events struct {
 	bounded
+	host  string
 	heard func()
 	event int64 // bytes since the last empty line
 	line  bool  // the present line has something
 	ended bool  // an event has, since the last Read began
+	kept  int   // counted in [held]
+}
+
+// Close implements [io.Closer].
+func (e *events) Close() error {
+	held.give(e.host, e.kept)
+	e.kept = 0
+	return e.bounded.Close()
 }
 
 // Read implements [io.Reader].
@@ -269,6 +278,12 @@ func (e *events) Read(p []byte) (int, error) {
 		}
 		if err := e.large.grow(int64(e.scale.Weight), e.ReadCloser); err != nil {
 			return 0, err
+		}
+		if n := int(e.event); n > freeEvent && n > e.kept {
+			if err := held.take(e.host, n-e.kept); err != nil {
+				return 0, err
+			}
+			e.kept = n
 		}
 		if ended && !e.line {
 			e.event, e.scale, e.ended = 0, nesting.Scale{}, true

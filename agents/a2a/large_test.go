@@ -102,8 +102,10 @@ func TestLargeAnswersHaveRoom(t *testing.T) {
 	}
 }
 
-// TestEventsKeepTheirRoom checks that a large event has its room until the next one is asked for, since it is decoded before that.
+// TestEventsKeepTheirRoom checks that a large event has its room until the next one is asked for, since it is decoded before that, and that its length counts as
+// held until its stream ends, since the buffers of the SDK stay so large; and that no event is read for which there is no room.
 func TestEventsKeepTheirRoom(t *testing.T) {
+	empty(t)
 	defer func(was *httpserver.Room) { larges = was }(larges)
 	larges = httpserver.NewRoom(ownLarge, ownLarge)
 	open := func() io.ReadCloser {
@@ -141,5 +143,17 @@ func TestEventsKeepTheirRoom(t *testing.T) {
 	if _, err := body.Read(make([]byte, 100)); err != nil || !free() {
 		t.Errorf("an event has room behind it: %v", err)
 	}
+	if n := held.of["peer.test"]; n < 2*freeAnswer {
+		t.Errorf("%d bytes are held of a stream with an event of %d", n, 2*freeAnswer)
+	}
 	body.Close()
+	if held.all != 0 {
+		t.Errorf("%d bytes are held behind the stream", held.all)
+	}
+	defer Fill(freeAnswer)()
+	body = open()
+	defer body.Close()
+	if n, err := io.Copy(io.Discard, body); !errors.Is(err, errTooMuch) || n > freeAnswer+32<<10 {
+		t.Errorf("of an event for which there is no room, %d bytes were read: %v", n, err)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -18,21 +17,19 @@ import (
 
 // Bounds of what a task gives.
 const (
-	maxOutput   = 64 << 20  // bytes of all artifacts; data counts as it is in memory
-	maxHeld     = 128 << 20 // likewise of all tasks of the process, beyond which
-	maxSmall    = 8 << 20   // one has at most this
-	maxParts    = 10_000    // of all artifacts
-	maxQuestion = 16 << 10  // bytes
+	maxOutput   = 64 << 20 // bytes of all artifacts; data counts as it is in memory
+	maxParts    = 10_000   // of all artifacts
+	maxQuestion = 16 << 10 // bytes
 )
 
-// held is the sum of the bytes of all outputs.
-var held atomic.Int64
-
-// outputs collects the artifacts of a task. Their bytes are held until they are dropped.
+// outputs collects the artifacts of a task. They are held until they are dropped.
 type outputs struct {
-	all   []*artifact
-	bytes int
-	parts int
+	host    string // of the peer
+	all     []*artifact
+	bytes   int
+	parts   int
+	words   int // bytes of a message that may be the result
+	counted int // of all these, in [held]
 
 	strayed bool // what was shown is not the beginning of the text any more
 }
@@ -45,7 +42,7 @@ type artifact struct {
 	bytes  int
 }
 
-// piece is a part of an artifact. The bytes of a text or a file grow with each chunk.
+// piece is a part of an artifact, without what is not passed on. The bytes of a text or a file, which are only here, grow with each chunk.
 type piece struct {
 	*a2a.Part
 	b []byte
@@ -56,14 +53,43 @@ func (p *piece) isRaw() bool  { _, ok := p.Content.(a2a.Raw); return ok }
 
 // drop drops all artifacts.
 func (o *outputs) drop() {
-	held.Add(-int64(o.bytes))
-	*o = outputs{strayed: o.strayed}
+	held.give(o.host, o.counted)
+	*o = outputs{host: o.host, strayed: o.strayed}
 }
 
-// set replaces all artifacts, by those of a snapshot.
+// count has all that is held counted. If there is no room for it, it is dropped.
+func (o *outputs) count() error {
+	n := o.bytes + o.words + (o.parts+len(o.all))*pieceHeld
+	for _, f := range o.all {
+		n += len(f.id) + len(f.name)
+	}
+	if err := held.take(o.host, n-o.counted); err != nil {
+		o.drop()
+		return err
+	}
+	o.counted = n
+	return nil
+}
+
+// hear counts a message that may be the result.
+func (o *outputs) hear(m *a2a.Message) error {
+	o.words = 0
+	if m != nil {
+		for _, p := range m.Parts {
+			n, err := weigh(p)
+			if err != nil {
+				return err
+			}
+			o.words += 2 * (n + pieceHeld) // as it has come, and as it is passed on
+		}
+	}
+	return o.count()
+}
+
+// set replaces all artifacts, by those of a snapshot. What was counted stays so until these are there: a task keeps its room.
 func (o *outputs) set(t *agents.Task, all []*a2a.Artifact) error {
 	was := o.text()
-	o.drop()
+	*o = outputs{host: o.host, strayed: o.strayed, counted: o.counted}
 	for _, f := range all {
 		if f == nil {
 			continue
@@ -71,6 +97,9 @@ func (o *outputs) set(t *agents.Task, all []*a2a.Artifact) error {
 		if err := o.put(f, false); err != nil {
 			return err
 		}
+	}
+	if err := o.count(); err != nil {
+		return err
 	}
 	o.stream(t, was)
 	return nil
@@ -81,25 +110,30 @@ func (o *outputs) update(t *agents.Task, e *a2a.TaskArtifactUpdateEvent) error {
 	if e.Artifact == nil {
 		return nil
 	}
-	if n := len(o.all); e.Append && n > 0 && o.all[n-1].id == e.Artifact.ID { // the usual case, without a look at what was before
-		if err := o.put(e.Artifact, true); err != nil {
-			return err
-		}
-		for _, p := range e.Artifact.Parts {
-			if p == nil || p.Filename != "" || o.strayed {
-				continue
-			}
-			if c, ok := p.Content.(a2a.Text); ok {
-				t.Stream(string(c))
-			}
-		}
-		return nil
+	n := len(o.all)
+	grows := e.Append && n > 0 && o.all[n-1].id == e.Artifact.ID // the usual case, without a look at what was before
+	was := ""
+	if !grows {
+		was = o.text()
 	}
-	was := o.text()
 	if err := o.put(e.Artifact, e.Append); err != nil {
 		return err
 	}
-	o.stream(t, was)
+	if err := o.count(); err != nil {
+		return err
+	}
+	if !grows {
+		o.stream(t, was)
+		return nil
+	}
+	for _, p := range e.Artifact.Parts {
+		if p == nil || p.Filename != "" || o.strayed {
+			continue
+		}
+		if c, ok := p.Content.(a2a.Text); ok {
+			t.Stream(string(c))
+		}
+	}
 	return nil
 }
 
@@ -116,7 +150,6 @@ func (o *outputs) put(f *a2a.Artifact, add bool) error {
 	if len(f.ID) > maxID {
 		return fmt.Errorf("%w: the id of an artifact has more than %d bytes", errStrange, maxID)
 	}
-	was := o.bytes
 	at := slices.IndexFunc(o.all, func(is *artifact) bool { return is.id == f.ID })
 	switch {
 	case at < 0:
@@ -129,12 +162,11 @@ func (o *outputs) put(f *a2a.Artifact, add bool) error {
 	to := o.all[at]
 	before, pieces := to.bytes, len(to.pieces)
 	for _, p := range f.Parts {
-		to.add(p)
+		if err := to.add(p); err != nil {
+			return err
+		}
 	}
 	o.bytes, o.parts = o.bytes+to.bytes-before, o.parts+len(to.pieces)-pieces
-	if all := held.Add(int64(o.bytes - was)); all > maxHeld && o.bytes > maxSmall {
-		return fmt.Errorf("%w: the tasks of this process have given %d MiB that are not passed on yet", errTooMuch, all>>20)
-	}
 	if o.bytes > maxOutput || o.parts > maxParts || len(o.all) > agents.MaxArtifacts {
 		return fmt.Errorf("%w: a task has at most %d artifacts with %d parts and %d MiB", errTooMuch, agents.MaxArtifacts, maxParts, maxOutput>>20)
 	}
@@ -142,35 +174,58 @@ func (o *outputs) put(f *a2a.Artifact, add bool) error {
 }
 
 // add appends a part. Pieces of one text, or of one file, become one part.
-func (f *artifact) add(p *a2a.Part) {
-	if p == nil {
-		return
+func (f *artifact) add(p *a2a.Part) error {
+	weight, err := weigh(p)
+	if p == nil || err != nil {
+		return err
 	}
-	f.bytes += len(p.Filename) + len(p.MediaType)
-	next := piece{Part: p}
+	f.bytes += weight
+	next := piece{Part: bare(p)}
 	switch c := p.Content.(type) {
 	case a2a.Text:
-		next.b = []byte(c)
+		next.Content, next.b = a2a.Text(""), []byte(c)
 	case a2a.Raw:
-		next.b = c
-	case a2a.URL:
-		f.bytes += len(c)
-	case a2a.Data:
-		if b, err := transport.EncodeValue(c.Value); err == nil {
-			f.bytes += nesting.Weight(b)
-		}
+		next.Content, next.b = a2a.Raw(nil), c
 	}
-	f.bytes += len(next.b)
 	if n := len(f.pieces); n > 0 && next.b != nil {
 		last := &f.pieces[n-1]
 		same := last.Filename == p.Filename && last.MediaType == p.MediaType
 		if same && (last.isText() && next.isText() || last.isRaw() && next.isRaw() && p.Filename != "") {
 			last.b = append(last.b, next.b...)
-			return
+			return nil
 		}
 	}
 	next.b = slices.Clip(next.b)
 	f.pieces = append(f.pieces, next)
+	return nil
+}
+
+// bare returns a part without what is not passed on.
+func bare(p *a2a.Part) *a2a.Part {
+	return &a2a.Part{Content: p.Content, Filename: p.Filename, MediaType: p.MediaType}
+}
+
+// weigh returns how many bytes a part takes in memory.
+func weigh(p *a2a.Part) (int, error) {
+	if p == nil {
+		return 0, nil
+	}
+	n := len(p.Filename) + len(p.MediaType)
+	switch c := p.Content.(type) {
+	case a2a.Text:
+		n += len(c)
+	case a2a.Raw:
+		n += len(c)
+	case a2a.URL:
+		n += len(c)
+	case a2a.Data:
+		b, err := transport.EncodeValue(c.Value)
+		if err != nil {
+			return 0, fmt.Errorf("%w: its data: %w", errStrange, err)
+		}
+		n += nesting.Weight(b)
+	}
+	return n, nil
 }
 
 // text returns the texts of all artifacts that are no files, as far as they are short enough to be shown while they come.
@@ -195,6 +250,9 @@ func (o *outputs) text() string {
 
 // result returns the result of a task that is done: its artifacts or, if these say nothing, its last words.
 func (o *outputs) result(ctx context.Context, t *agents.Task, words *a2a.Message) (*agents.Result, error) {
+	if err := o.hear(words); err != nil {
+		return nil, err
+	}
 	r := result.New(ctx, t)
 	for _, f := range o.all {
 		if err := add(r, f.pieces, f.name); err != nil {
@@ -204,7 +262,9 @@ func (o *outputs) result(ctx context.Context, t *agents.Task, words *a2a.Message
 	if len(r.Parts) == 0 && words != nil {
 		said := &artifact{}
 		for _, p := range words.Parts {
-			said.add(p)
+			if err := said.add(p); err != nil {
+				return nil, err
+			}
 		}
 		if err := add(r, said.pieces, ""); err != nil {
 			return nil, err
@@ -220,7 +280,7 @@ func add(r *result.Builder, pieces []piece, name string) error {
 		switch c := p.Content.(type) {
 		case a2a.Text, a2a.Raw:
 			if p.isText() && p.Filename == "" {
-				err = r.Text(string(p.b))
+				err = r.Bytes(p.b)
 			} else if len(p.b) > 0 {
 				err = r.File(cmp.Or(p.Filename, name), p.MediaType, p.b)
 			}

@@ -39,13 +39,16 @@ func New(ctx context.Context, t *agents.Task) *Builder {
 }
 
 // Text adds a text.
-func (b *Builder) Text(s string) error {
-	if len(s) > b.room {
-		return b.File("result.txt", "text/plain", []byte(s))
+func (b *Builder) Text(s string) error { return b.Bytes([]byte(s)) }
+
+// Bytes adds a text, of which no copy is made if it is long.
+func (b *Builder) Bytes(text []byte) error {
+	if len(text) > b.room {
+		return b.File("result.txt", "text/plain", text)
 	}
-	b.room -= len(s)
-	if s != "" {
-		b.Parts = append(b.Parts, a2a.NewTextPart(s))
+	b.room -= len(text)
+	if len(text) > 0 {
+		b.Parts = append(b.Parts, a2a.NewTextPart(string(text)))
 	}
 	return nil
 }
