@@ -177,7 +177,7 @@ func (a *agent) expect(id string) (answered <-chan *a2a.Message, done func()) {
 	ch := make(chan *a2a.Message, 1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m, ok := a.answers.Get(a2a.TaskID(id)); ok { // received before this run of the task asked again
+	if m, ok := a.answers.get(a2a.TaskID(id)); ok { // received before this run of the task asked again
 		ch <- m
 	}
 	a.asks[id] = ch

@@ -13,29 +13,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func TestMemoryIsBounded(t *testing.T) {
-	var m memory[int]
-	for i := range 2 * memoryEntries {
-		m.put(a2a.TaskID(fmt.Sprint(i)), i, 1)
-	}
-	if _, ok := m.Get("0"); ok || m.Len() != memoryEntries {
-		t.Errorf("%d entries, want %d without the oldest", m.Len(), memoryEntries)
-	}
-	if v, ok := m.Get(a2a.TaskID(fmt.Sprint(2*memoryEntries - 1))); !ok || v != 2*memoryEntries-1 {
-		t.Errorf("the newest is %d, %v", v, ok)
-	}
-	m.put("large", 1, memoryBytes)
-	m.put("large", 2, memoryBytes)
-	if v, ok := m.Get("large"); !ok || v != 2 || m.Len() != 1 || m.Size() != memoryBytes {
-		t.Errorf("%d entries of %d bytes, want the large one only", m.Len(), m.Size())
-	}
-	m.put("small", 3, 1)
-	m.put("too large", 4, memoryBytes+1)
-	if m.Len() != 0 || m.Size() != 0 {
-		t.Errorf("%d entries of %d bytes, want none", m.Len(), m.Size())
-	}
-}
-
 // A timer that fires while the time is extended ends nothing.
 func TestAllowanceProlongedAtItsEnd(t *testing.T) {
 	w := &allowance{expire: func() { t.Error("the run was ended") }}

@@ -56,8 +56,6 @@ type dialog struct {
 	stop      context.CancelCauseFunc
 }
 
-func taskKey(id string) a2a.TaskID { return a2a.TaskID(id) }
-
 // push adds a line. It waits while there are too many, unless the program has ended: then there are few more.
 func (d *dialog) push(l *jsonl.Line, size int) {
 	for {

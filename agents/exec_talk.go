@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
 	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 )
@@ -37,15 +38,15 @@ type talk struct {
 	strays int           // lines about tasks that it does not have
 
 	mu       sync.Mutex
-	dialogs  map[string]*dialog // by the ids of their tasks
-	past     memory[struct{}]   // tasks that have ended
-	late     map[string]bool    // tasks that were canceled, and which the program has not ended
-	said     uint64             // how often the program said something
-	silent   int                // tasks during whose whole time the program said nothing, since it said something
-	broke    error              // how it broke the protocol
-	over     chan struct{}      // closed when it is not to be used any more
-	tired    chan struct{}      // closed when another one is to be started for new tasks, since it goes on with too many that were canceled
-	relieved bool               // another one gets the new tasks
+	dialogs  map[string]*dialog             // by the ids of their tasks
+	past     recent.Cache[string, struct{}] // the latest tasks that have ended
+	late     map[string]bool                // tasks that were canceled, and which the program has not ended
+	said     uint64                         // how often the program said something
+	silent   int                            // tasks during whose whole time the program said nothing, since it said something
+	broke    error                          // how it broke the protocol
+	over     chan struct{}                  // closed when it is not to be used any more
+	tired    chan struct{}                  // closed when another one is to be started for new tasks, since it goes on with too many that were canceled
+	relieved bool                           // another one gets the new tasks
 }
 
 // start starts the program with the variables in env.
@@ -228,7 +229,7 @@ func (k *talk) dialogOf(l *jsonl.Line) (d *dialog, known bool) {
 	if l.Ends() {
 		delete(k.late, l.ID)
 	}
-	_, known = k.past.Get(taskKey(l.ID))
+	_, known = k.past.Get(l.ID)
 	return nil, known
 }
 
@@ -348,7 +349,7 @@ func (k *talk) open(d *dialog) error {
 	case k.broke != nil:
 		return k.broke
 	}
-	k.past.Take(taskKey(d.id))
+	k.past.Take(d.id)
 	delete(k.late, d.id)
 	k.dialogs[d.id], d.since = d, k.said
 	return nil
@@ -362,7 +363,8 @@ func (k *talk) leave(d *dialog, ended, overdue bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.dialogs, d.id)
-	k.past.put(taskKey(d.id), struct{}{}, len(d.id))
+	for k.past.Put(d.id, struct{}{}, 1); k.past.Len() > memoryEntries; k.past.Drop() {
+	}
 	if !ended {
 		k.late[d.id] = true
 	}

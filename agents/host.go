@@ -39,6 +39,7 @@ type Host struct {
 	awake   chan struct{}
 	waiting atomic.Int32 // agents that wait to be awake
 	places  *places
+	memory  *memories // of the agents
 
 	mu     sync.Mutex
 	agents map[string]*hostedAgent
@@ -75,7 +76,7 @@ func NewHost(tr transport.Transport, name string, o *Options) (*Host, error) {
 		given = *o
 	}
 	given.Instance, given.Heartbeat = self.o.Instance, self.o.Heartbeat
-	return &Host{tr: tr, watcher: watcher, o: given, self: self, awake: make(chan struct{}, hostedAwake), places: newPlaces(hostedAwake), agents: map[string]*hostedAgent{}}, nil
+	return &Host{tr: tr, watcher: watcher, o: given, self: self, awake: make(chan struct{}, hostedAwake), places: newPlaces(hostedAwake), memory: new(memories), agents: map[string]*hostedAgent{}}, nil
 }
 
 // Add adds an agent, which is served as by [Serve]. While Serve runs, the agent has been announced when Add returns. Add returns an error when
@@ -87,6 +88,7 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 		return err
 	}
 	a.host, a.seq = h, h.self.seq
+	a.rememberIn(h.memory)
 	h.mu.Lock()
 	if h.agents[a.id] != nil || a.id == h.self.id {
 		h.mu.Unlock()
@@ -136,6 +138,9 @@ func (h *Host) Remove(id string) {
 	}
 	if g.stop != nil {
 		g.stop()
+	}
+	if !g.awake {
+		g.agent.forget() // else when its tasks have ended
 	}
 	serving := h.watch != nil
 	h.mu.Unlock()
@@ -212,6 +217,11 @@ func (h *Host) wake(inbox transport.Topic) {
 		h.wg.Go(func() {
 			defer stop()
 			h.serveUntilEmpty(ctx, g)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.agents[g.agent.id] != g { // it was removed meanwhile
+				g.agent.forget()
+			}
 		})
 	}
 }

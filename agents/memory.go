@@ -1,23 +1,58 @@
 package agents
 
 import (
+	"sync"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
-// Bounds of what an instance remembers of tasks.
+// Bounds of what instances remember of tasks.
 const (
-	memoryEntries = 1024
-	memoryBytes   = 16 << 20
+	memoryEntries = 1024      // of a memory
+	memoryBytes   = 16 << 20  // of a memory; the latest entry may be larger
+	hostBytes     = 256 << 20 // of all memories of a host
+	entryBytes    = 512       // what an entry takes besides its value
 )
 
+// memories is what instances remember of tasks; those of a host share one. Beyond hostBytes, the memory that has most forgets its oldest entries.
+// It is safe for concurrent use.
+type memories struct {
+	mu sync.Mutex
+	of recent.Shares[any, a2a.TaskID, any] // by *memory
+}
+
 // memory remembers a value for each of the latest tasks, and forgets the oldest beyond memoryEntries and memoryBytes.
-// It is not safe for concurrent use.
-type memory[T any] struct{ recent.Cache[a2a.TaskID, T] }
+// It is safe for concurrent use.
+type memory[T any] struct{ in *memories }
+
+// get returns what is remembered for id.
+func (m *memory[T]) get(id a2a.TaskID) (v T, ok bool) {
+	m.in.mu.Lock()
+	defer m.in.mu.Unlock()
+	x, ok := m.in.of.Get(m, id)
+	if ok {
+		v = x.(T)
+	}
+	return v, ok
+}
 
 // put remembers v, of about the given size, for id.
 func (m *memory[T]) put(id a2a.TaskID, v T, bytes int) {
-	for m.Put(id, v, bytes); m.Len() > memoryEntries || m.Size() > memoryBytes; m.Drop() {
+	bytes += entryBytes + len(id)
+	m.in.mu.Lock()
+	defer m.in.mu.Unlock()
+	m.in.of.Take(m, id)
+	for n, size := m.in.of.Has(m); n > 0 && (n >= memoryEntries || size+bytes > memoryBytes); n, size = m.in.of.Has(m) {
+		m.in.of.Drop(m)
 	}
+	m.in.of.Put(m, id, v, bytes, hostBytes)
+}
+
+// forget forgets all.
+func (m *memory[T]) forget() {
+	m.in.mu.Lock()
+	defer m.in.mu.Unlock()
+	m.in.of.Forget(m)
 }

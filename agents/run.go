@@ -105,10 +105,10 @@ func (a *agent) begin(id a2a.TaskID, e *transport.Event, m *a2a.Message) (r *run
 		}
 		return r, false, nil
 	}
-	if f, ok := a.finished.Get(id); ok && f.alsoAnswers(m) {
+	if f, ok := a.finished.get(id); ok && f.alsoAnswers(m) {
 		return nil, false, &f
 	}
-	if c, ok := a.canceled.Get(id); ok && c.contextID == e.ContextID && !isOlder(c.sent, e, m) {
+	if c, ok := a.canceled.get(id); ok && c.contextID == e.ContextID && !isOlder(c.sent, e, m) {
 		return nil, false, &outcome{messageID: m.ID, attempt: attemptOf(m), state: a2a.TaskStateCanceled, parts: words(c.reason)}
 	}
 	if a.work.Err() != nil {

@@ -169,6 +169,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	if transport.IsReserved(a.id) {
 		return nil, fmt.Errorf("card: the name %s is the orchestrator's own: choose another", a.id)
 	}
+	a.rememberIn(new(memories))
 	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	a.log = a.log.With("agent", a.id)
 	a.o.Instance = cmp.Or(a.o.Instance, uuid.NewString())
@@ -188,6 +189,16 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 		a.o.Grace = 0
 	}
 	return a, nil
+}
+
+// rememberIn sets where the agent remembers tasks. It is called before the agent is served.
+func (a *agent) rememberIn(all *memories) { a.finished.in, a.canceled.in, a.answers.in = all, all, all }
+
+// forget forgets what the agent remembers of tasks.
+func (a *agent) forget() {
+	a.finished.forget()
+	a.canceled.forget()
+	a.answers.forget()
 }
 
 func (a *agent) serve(ctx context.Context) error {

@@ -393,7 +393,7 @@ func (s *stream) progress(e *transport.Event, id a2a.TaskID, text string) error 
 	case own:
 		return s.send("progress", 0, progressEvent{string(id), text})
 	case !known:
-		s.early.Put(e.From, id, text, maxEarly)
+		s.early.Put(e.From, id, text, 1, maxEarly)
 	}
 	return nil
 }

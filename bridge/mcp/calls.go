@@ -37,7 +37,7 @@ func (c *calls) begin(user, key string, now time.Time, fresh func() (contextID, 
 	if !ok || now.Sub(e.at) > repeatIn {
 		e = &call{key: key}
 		e.contextID, e.messageID = fresh()
-		c.of.Put(user, key, e, maxCalls)
+		c.of.Put(user, key, e, 1, maxCalls)
 	}
 	e.at = now
 	return e.contextID, e.messageID

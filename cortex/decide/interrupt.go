@@ -35,7 +35,7 @@ func (m *Maker) Canceled(k conversation.Key, e *transport.Event) {
 	if id := conversation.EventKey(e); !slices.Contains(ids, id) {
 		ids = append(slices.Clone(ids[max(0, len(ids)-maxHandled+1):]), id)
 	}
-	in.handled.Put(e.From, k, ids, maxEarly)
+	in.handled.Put(e.From, k, ids, 1, maxEarly)
 }
 
 // maxHandled bounds the remembered Cancels of a sender in each conversation.
@@ -87,7 +87,7 @@ func (in *interrupts) end(k conversation.Key, e *transport.Event) {
 	if ok || c.Turn == "" || transport.CheckID(c.Turn) != nil {
 		return
 	}
-	in.early.Put(from, interruptKey{k, c.Turn}, struct{}{}, maxEarly)
+	in.early.Put(from, interruptKey{k, c.Turn}, struct{}{}, 1, maxEarly)
 }
 
 // mayCancelTurn returns a function that reports who may cancel turn.
