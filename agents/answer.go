@@ -21,11 +21,16 @@ func (a *agent) answer(e *transport.Event, m *a2a.Message, out outcome) error {
 	if attemptOf(m) < out.attempt {
 		return nil
 	}
+	if out.refused {
+		out.state = a2a.TaskStateFailed
+	}
 	inbox := transport.Inbox(a.o.Tenant, transport.Cortex)
 	err := a.publish(a.sending, inbox, a.resultEvent(e, m, out))
 	if errors.Is(err, transport.ErrInvalid) {
 		a.log.Warn("result refused by the transport", "task_id", taskID(e, m), "err", err)
-		out = outcome{messageID: m.ID, state: a2a.TaskStateFailed, parts: words("the agent's result cannot be sent: " + errorText(err))}
+		out.refused, out.parts, out.artifacts, out.worked = true, words("the agent's result cannot be sent: "+errorText(err)), nil, 0
+		a.finished.put(taskID(e, m), out, out.weight())
+		out.state = a2a.TaskStateFailed
 		err = a.publish(a.sending, inbox, a.resultEvent(e, m, out))
 	}
 	if err != nil {

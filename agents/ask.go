@@ -194,9 +194,10 @@ func (a *agent) answered(m *a2a.Message) {
 	if id == "" {
 		return
 	}
+	weight := weightOf(m)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.answers.put(a2a.TaskID(id), m, sizeOf(m.Parts))
+	a.answers.put(a2a.TaskID(id), m, weight)
 	if ch := a.asks[id]; ch != nil {
 		select {
 		case ch <- m:

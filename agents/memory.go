@@ -5,7 +5,9 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/nesting"
 	"github.com/cortex-orchestrator/cortex/internal/recent"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Bounds of what instances remember of tasks.
@@ -55,4 +57,21 @@ func (m *memory[T]) forget() {
 	m.in.mu.Lock()
 	defer m.in.mu.Unlock()
 	m.in.of.Forget(m)
+}
+
+// weight returns about how many bytes an outcome takes: data and metadata count as they are in memory. It is 0 for one that cannot be sent, of which only
+// the refusal is remembered, see [agent.answer].
+func (o *outcome) weight() int {
+	t := &a2a.Task{Status: a2a.TaskStatus{State: o.state, Message: &a2a.Message{Parts: o.parts}}, Artifacts: o.artifacts}
+	_, _, body, err := transport.EncodePayload(t)
+	if err != nil {
+		return 0
+	}
+	return nesting.Weight(body)
+}
+
+// weightOf returns about how many bytes a received message takes.
+func weightOf(m *a2a.Message) int {
+	b, _ := transport.EncodeValue(m) // what was decoded can be encoded
+	return nesting.Weight(b)
 }

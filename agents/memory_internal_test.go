@@ -3,6 +3,8 @@ package agents
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,4 +125,84 @@ func TestHostMemory(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestMemoryWeighs checks that what is remembered counts as what it takes in memory.
+func TestMemoryWeighs(t *testing.T) {
+	empty := make([]any, 100_000)
+	for i := range empty {
+		empty[i] = map[string]any{}
+	}
+	artifact := &a2a.Artifact{ID: "1", Parts: words("x"), Extensions: []string{strings.Repeat("x", 1<<20)}}
+	data, about := a2a.NewDataPart(empty), a2a.NewTextPart("x")
+	about.Metadata = map[string]any{"list": empty}
+	for name, c := range map[string]struct {
+		is    outcome
+		least int
+	}{
+		"data":       {outcome{parts: a2a.ContentParts{data}}, 64 * len(empty)},
+		"metadata":   {outcome{parts: a2a.ContentParts{about}}, 64 * len(empty)},
+		"artifact":   {outcome{artifacts: []*a2a.Artifact{artifact}}, 1 << 20},
+		"text":       {outcome{parts: words(strings.Repeat("x", 1<<18))}, 1 << 18},
+		"unsendable": {outcome{parts: a2a.ContentParts{a2a.NewDataPart(math.NaN())}}, 0},
+	} {
+		if n := c.is.weight(); n < c.least || n > 3*c.least+1000 {
+			t.Errorf("%s counts as %d bytes, want %d at least", name, n, c.least)
+		}
+	}
+	for name, m := range map[string]*a2a.Message{
+		"data":     {Parts: a2a.ContentParts{data}},
+		"metadata": {Parts: words("x"), Metadata: map[string]any{"list": empty}},
+	} {
+		if n := weightOf(m); n < 64*len(empty) || n > 200*len(empty) {
+			t.Errorf("an answer with %s counts as %d bytes", name, n)
+		}
+	}
+}
+
+// testAgent returns an agent without a task.
+func testAgent(t *testing.T) *agent {
+	bus := membus.New(nil)
+	t.Cleanup(func() { bus.Close() })
+	a, err := newAgent(bus, &a2a.AgentCard{Name: "a"}, Handler(func(context.Context, *Task) (*Result, error) { return nil, nil }), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.work, a.sending = t.Context(), t.Context()
+	return a
+}
+
+// TestRefusedResultIsNotKept checks that of a result that cannot be sent only the refusal is remembered, and sent to later attempts.
+func TestRefusedResultIsNotKept(t *testing.T) {
+	a := testAgent(t)
+	m := &a2a.Message{ID: "m", TaskID: "t", ContextID: "ctx", Role: a2a.MessageRoleUser, Metadata: map[string]any{transport.MetaAttempt: 2}}
+	e := &transport.Event{ID: "m", From: transport.Cortex, ContextID: "ctx", TaskID: "t", Payload: m}
+	r, _, _ := a.begin("t", e, m)
+	out := a.end("t", r, outcome{state: a2a.TaskStateCompleted, parts: a2a.ContentParts{a2a.NewDataPart([]any{math.NaN(), make([]int, 1<<20)})}}, true)
+	if err := a.answer(e, m, out); err != nil {
+		t.Fatal(err)
+	}
+	const refusal = "the agent's result cannot be sent"
+	again := *m
+	again.ID, again.Metadata = "m2", map[string]any{transport.MetaAttempt: 3}
+	_, _, known := a.begin("t", e, &again) // completed work is not done again, although its result is none
+	if known == nil || !strings.HasPrefix(transport.Text(known.parts), refusal) {
+		t.Fatalf("it remembers %+v", known)
+	}
+	if err := a.answer(e, &again, *known); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan *transport.Event, 2)
+	s, err := a.tr.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	go s.Serve(t.Context(), func(_ context.Context, e *transport.Event) error { heard <- e; return nil }) //nolint:errcheck // it ends with the test
+	for range 2 {
+		task := (<-heard).Payload.(*a2a.Task)
+		if task.Status.State != a2a.TaskStateFailed || !strings.HasPrefix(transport.Text(task.Status.Message.Parts), refusal) {
+			t.Errorf("the result is %+v", task.Status)
+		}
+	}
 }

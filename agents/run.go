@@ -32,6 +32,7 @@ type outcome struct {
 	parts     a2a.ContentParts
 	artifacts []*a2a.Artifact
 	worked    time.Duration // 0: unknown
+	refused   bool          // the transport does not take it: parts say why, and that is sent as a failure
 	whole     *a2a.Part     // a file with the text of parts, which is cut; nil: it is not, or the transport stores no files
 }
 
@@ -154,15 +155,12 @@ func (a *agent) newest(r *run) *a2a.Message {
 
 // end removes a run, and remembers and returns its outcome.
 func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) outcome {
+	weight := out.weight()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out.messageID, out.attempt = r.task.ID, attemptOf(r.task)
 	if ok {
-		size := sizeOf(out.parts)
-		for _, f := range out.artifacts {
-			size += sizeOfArtifact(f)
-		}
-		a.finished.put(id, out, size)
+		a.finished.put(id, out, weight)
 	}
 	delete(a.running, id)
 	r.time.stop()

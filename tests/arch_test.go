@@ -119,7 +119,7 @@ var allowed = map[string][]string{
 	"cortex/memstore":                          {"cortex/storage", "transport", "llm", "cortex/conversation"},
 	"cortex/jetstore":                          {"cortex/storage", "transport", "llm", "cortex/conversation", "internal/puback", "internal/rest"},
 	"cortex/storetest":                         {"evaluate", "cortex/storage", "transport", "llm", "cortex/conversation"},
-	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "agents/jsonl", "internal/document", "internal/process", "internal/recent", "internal/shorten", "internal/taskfile", "internal/rest"},
+	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "agents/jsonl", "internal/document", "internal/nesting", "internal/process", "internal/recent", "internal/shorten", "internal/taskfile", "internal/rest"},
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
 	"agents/jsonl":                             {"internal/nesting", "internal/shorten"},
