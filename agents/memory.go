@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -42,6 +43,7 @@ func (m *memory[T]) get(id a2a.TaskID) (v T, ok bool) {
 
 // put remembers v, of about the given size, for id.
 func (m *memory[T]) put(id a2a.TaskID, v T, bytes int) {
+	id = a2a.TaskID(strings.Clone(string(id))) // it may be a piece of an event, which is not to stay
 	bytes += entryBytes + len(id)
 	m.in.mu.Lock()
 	defer m.in.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -204,5 +205,27 @@ func TestRefusedResultIsNotKept(t *testing.T) {
 		if task.Status.State != a2a.TaskStateFailed || !strings.HasPrefix(transport.Text(task.Status.Message.Parts), refusal) {
 			t.Errorf("the result is %+v", task.Status)
 		}
+	}
+}
+
+// TestMemoryKeepsNoEvents checks that the ids of finished tasks do not keep the events to which they belong.
+func TestMemoryKeepsNoEvents(t *testing.T) {
+	a := testAgent(t)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range memoryEntries {
+		body := fmt.Sprint(i, " ", strings.Repeat("x", 16<<10))
+		m := &a2a.Message{ID: body[:8], TaskID: a2a.TaskID(body[:8]), Role: a2a.MessageRoleUser}
+		r, _, _ := a.begin(m.TaskID, &transport.Event{Payload: m}, m)
+		a.end(m.TaskID, r, outcome{state: a2a.TaskStateCompleted}, true)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int(after.HeapAlloc) - int(before.HeapAlloc); kept > memoryEntries*(8<<10) {
+		t.Errorf("%d tasks keep %d kB", memoryEntries, kept>>10)
+	}
+	if n, _ := a.finished.in.of.Has(&a.finished); n != memoryEntries {
+		t.Errorf("it remembers %d tasks", n)
 	}
 }

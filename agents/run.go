@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,7 +159,7 @@ func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) outcome {
 	weight := out.weight()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out.messageID, out.attempt = r.task.ID, attemptOf(r.task)
+	out.messageID, out.attempt = strings.Clone(r.task.ID), attemptOf(r.task) // a copy, since the id may be a piece of the event
 	if ok {
 		a.finished.put(id, out, weight)
 	}
