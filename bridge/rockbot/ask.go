@@ -46,6 +46,7 @@ type ask struct {
 
 	version conversation.Version
 	came    time.Time
+	sent    bool // Cortex has the newest message; asks.mu guards it
 }
 
 // round is one message of a caller, and the turn that it began.

@@ -3,6 +3,7 @@ package rockbot
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -58,7 +59,12 @@ func (as *asks) cancel(ctx context.Context, d *amqp.Delivery) {
 		if q.Asked {
 			x = transport.Cancel{Reason: x.Reason} // its question is what is open
 		}
-		if err := asking.Cancel(ctx, q.Context, x); err != nil {
+		err := asking.Cancel(ctx, q.Context, x)
+		if errors.Is(err, transport.ErrFull) { // given back, it would come again before those of others
+			no.Code, no.Message, no.IsRetryable = codeNotCancelable, busy(err), true
+			break
+		}
+		if err != nil {
 			as.b.again(ctx, d, err)
 			return
 		}

@@ -65,6 +65,17 @@ func (as *asks) store(ctx context.Context, q *ask) error {
 	}
 }
 
+// undo takes the newest message of a task out of its note, so that it can be sent again: what it replies to is a question as before, and of a task that begins with it
+// nothing is noted.
+func (as *asks) undo(ctx context.Context, q *ask) error {
+	if n := len(q.Rounds) - 1; n > 0 {
+		was := *q
+		was.Rounds, was.Asked, was.Answered = q.Rounds[:n], true, true
+		return as.store(ctx, &was)
+	}
+	return as.notes.DeleteNote(ctx, as.b.at.Tenant, storage.NoteReply, q.key(), 0)
+}
+
 // forget forgets tasks that were answered a while ago, until ctx ends.
 func (as *asks) forget(ctx context.Context) error {
 	for {

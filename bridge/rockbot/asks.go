@@ -71,7 +71,7 @@ func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 		reply := round{Key: q.Rounds[0].Key, Turn: space.ID("message", f.name, q.Source, q.Task, q.Rounds[0].Key)}
 		next := *is
 		next.Rounds = append(slices.Clone(is.Rounds), reply)
-		next.Asked, next.Answered, next.ReplyTo, next.Correlation, next.came = false, false, q.ReplyTo, q.Correlation, came
+		next.Asked, next.Answered, next.ReplyTo, next.Correlation, next.came, next.sent = false, false, q.ReplyTo, q.Correlation, came, false
 		q = &next
 	}
 	if f.agent != "" && len(q.Rounds) == 1 {
@@ -81,8 +81,7 @@ func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 		}
 	}
 	if !as.admit(q) {
-		as.answer(ctx, q, &failure{TaskID: q.Task, ContextID: q.contextID(), Code: codeExecution, Message: "too many tasks wait for their answers: send it again later", IsRetryable: true}, typeError, 1)
-		_ = d.Ack(false)
+		as.later(ctx, d, q, "too many tasks wait for their answers: send it again later")
 		return
 	}
 	as.begin(ctx, d, q, r)
@@ -172,7 +171,10 @@ func (as *asks) begin(ctx context.Context, d *amqp.Delivery, q *ask, r *request)
 			})
 			return first
 		}
-		asking.OnSent = func(*transport.Event) { tell(nil) }
+		asking.OnSent = func(*transport.Event) {
+			as.took(q)
+			tell(nil)
+		}
 		events := func(ctx context.Context) iter.Seq2[*transport.Event, error] { return asking.Follow(ctx, m) } // so that nothing is missed
 		as.wg.Go(func() { as.run(q, events, tell) })
 		select {
@@ -181,17 +183,51 @@ func (as *asks) begin(ctx context.Context, d *amqp.Delivery, q *ask, r *request)
 			return // RabbitMQ keeps it, and gives it again
 		}
 	}
+	if err != nil {
+		as.leave(q)
+		as.unsent(ctx, d, q, err)
+		return
+	}
+	_ = d.Ack(false)
+}
+
+// took takes note that Cortex has the newest message of a task.
+func (as *asks) took(q *ask) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	q.sent = true
+}
+
+// unsent handles a message that Cortex has not taken. Given back to RabbitMQ it comes again before those of others, so that only what nobody can store now is.
+func (as *asks) unsent(ctx context.Context, d *amqp.Delivery, q *ask, err error) {
 	switch {
-	case err == nil:
-		_ = d.Ack(false)
 	case errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrTooLarge):
 		as.leave(q)
 		q.Answered = true
 		_ = as.store(ctx, q)
 		as.refuse(d, err.Error())
-	default:
+	case errors.Is(err, transport.ErrFull):
 		as.leave(q)
+		if no := as.undo(ctx, q); no != nil {
+			as.b.again(ctx, d, no)
+			return
+		}
+		as.later(ctx, d, q, busy(err))
+	default:
 		as.b.again(ctx, d, err)
+	}
+}
+
+// busy is the text for a caller of whom Cortex takes no more now.
+func busy(err error) string {
+	return "Cortex takes no more now: send it again later (" + shorten.Line(err.Error(), 500) + ")"
+}
+
+// later answers a message that may be sent again, and acknowledges it.
+func (as *asks) later(ctx context.Context, d *amqp.Delivery, q *ask, why string) {
+	no := &failure{TaskID: q.Task, ContextID: q.contextID(), Code: codeExecution, Message: why, IsRetryable: true}
+	if as.answer(ctx, q, no, typeError, 1) == nil {
+		_ = d.Ack(false)
 	}
 }
 
@@ -220,20 +256,21 @@ func (as *asks) message(d *amqp.Delivery, q *ask, r *request) (*client.Client, *
 func (as *asks) repeat(ctx context.Context, d *amqp.Delivery, q *ask, r *request) {
 	if !q.Answered {
 		as.mu.Lock()
-		open := as.open[q.key()] != nil
+		open, sent := as.open[q.key()] != nil, q.sent
 		if !open {
 			as.open[q.key()] = q
 		}
 		as.mu.Unlock()
-		if q.Rounds[len(q.Rounds)-1].Key == keyOf(d) { // Cortex may have been stopped before the message was sent
+		if !sent && q.Rounds[len(q.Rounds)-1].Key == keyOf(d) { // Cortex may have been stopped before the message was sent
 			asking, m := as.message(d, q, r)
 			if _, err := asking.Send(ctx, m); err != nil {
 				if !open {
 					as.leave(q)
 				}
-				as.b.again(ctx, d, err)
+				as.unsent(ctx, d, q, err)
 				return
 			}
+			as.took(q)
 		}
 		_ = d.Ack(false)
 		if !open {
