@@ -342,19 +342,17 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// TestSoonest answers no sooner than a caller of the first generation can take it.
+// TestSoonest answers no sooner than a caller of the first generation can take it, also where nothing is done.
 func TestSoonest(t *testing.T) {
 	w := newWorld(t)
 	w.times.soonest = 300 * time.Millisecond
-	p := w.program(&rockbottest.Program{Name: "RockBot"})
-	w.serve()
-	if _, err := p.Knows(w.soon(), w.o.name, true); err != nil {
-		t.Fatal(err)
-	}
-	sent := time.Now()
-	w.response(p, p.Invoke(w.o.name, "ask", "hello"), 1)
-	if took := time.Since(sent); took < w.times.soonest {
-		t.Errorf("the answer came after %v", took)
+	p, id := w.callers(func(context.Context, *agents.Task) (*agents.Result, error) { return agents.Text("done"), nil })
+	for _, x := range []struct{ agent, skill, text string }{{w.o.name, "ask", "hello"}, {id, "whisper", "hello"}, {id, "shout", ""}} {
+		sent := time.Now()
+		w.response(p, p.Invoke(x.agent, x.skill, x.text), 1)
+		if took := time.Since(sent); took < w.times.soonest {
+			t.Errorf("%v is answered after %v", x, took)
+		}
 	}
 }
 

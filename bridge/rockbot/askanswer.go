@@ -35,10 +35,6 @@ func (as *asks) run(q *ask, events turn, stored func(error) bool) {
 	if said == nil {
 		return
 	}
-	// A caller of the first generation notes a task only after it has sent it.
-	if rest.For(ctx, time.Until(q.came.Add(as.b.times.soonest))) != nil {
-		return
-	}
 	free, err := as.changing.Lock(ctx, q.key())
 	if err != nil {
 		return
@@ -147,6 +143,10 @@ const maxRefused = 10
 // answer publishes an answer. A caller whose queue is not there has never been: it is not waited for. Nor is one for long whose queue refuses the answer: its
 // task would be one of those that may be open, and callers choose their queues.
 func (as *asks) answer(ctx context.Context, q *ask, body any, kind string, refusals int) error {
+	// A caller of the first generation notes a task only after it has sent it.
+	if err := rest.For(ctx, time.Until(q.came.Add(as.b.times.soonest))); err != nil {
+		return err
+	}
 	err := as.b.line.send(ctx, &letter{topic: q.ReplyTo, kind: kind, correlation: q.Correlation, source: q.As, body: body, refusals: refusals})
 	switch {
 	case errors.Is(err, errUnrouted):

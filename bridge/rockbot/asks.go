@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/locks"
+	"github.com/cortex-orchestrator/cortex/internal/rest"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -107,6 +108,7 @@ func (as *asks) unfit(f *face, r *request, q *ask) string {
 func (as *asks) refuse(d *amqp.Delivery, why string) {
 	as.b.at.Logger.Info("a message of RockBot is refused", "source", shorten.Line(header(d, "rb-source"), maxName), "queue", d.RoutingKey, "err", shorten.Line(why, 300))
 	if topic, err := replyTopic(d.ReplyTo); err == nil && d.ReplyTo != "" && len(d.CorrelationId) <= maxKey {
+		_ = rest.For(as.b.ctx, as.b.times.soonest)
 		as.b.line.tell(&letter{
 			topic: topic, kind: typeError, correlation: d.CorrelationId, source: as.sourceOf(d),
 			body: &failure{TaskID: d.CorrelationId, Code: codeInvalidRequest, Message: shorten.Line(why, 500)},
