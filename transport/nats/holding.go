@@ -21,7 +21,8 @@ const (
 // holding is what an inbox holds of one sender.
 type holding struct{ events, bytes int }
 
-// nameless are what the names of senders begin with, escaped, that programs of a bridge without keys choose: all of a bridge have one share.
+// nameless are what the names of senders begin with, escaped, that programs of a bridge without keys choose: all of a bridge have one share, of which each name has at
+// most three times as much as is free. A name proves nothing, so that with a share for each one program would have those of all.
 var nameless = []string{transport.Escape("user:" + transport.PeerPrefix), transport.Escape("rockbot:"), transport.Escape("rtfs:")}
 
 // shareOf returns whose share an escaped sender has.
@@ -36,19 +37,25 @@ func shareOf(from string) string {
 
 // hold adds n events of an escaped sender and their bytes; negative numbers release them. The caller holds in.mu.
 func (in *inbox) hold(from string, n, bytes int) {
-	from = shareOf(from)
-	h := in.holds[from]
+	in.count(from, n, bytes)
+	if share := shareOf(from); share != from {
+		in.count(share, n, bytes)
+	}
+}
+
+func (in *inbox) count(of string, n, bytes int) {
+	h := in.holds[of]
 	h.events += n
 	h.bytes += bytes
 	if h.events <= 0 {
-		delete(in.holds, from)
+		delete(in.holds, of)
 		return
 	}
-	in.holds[from] = h
+	in.holds[of] = h
 }
 
-// holds returns what the subscribers of an inbox in this process hold of a sender.
-func (b *Bus) holds(t transport.Topic, from string) (all holding) {
+// holds returns what the subscribers of an inbox in this process hold of an escaped sender, and of all who have its share.
+func (b *Bus) holds(t transport.Topic, from string) (own, all holding) {
 	b.mu.Lock()
 	inboxes := slices.Clone(b.ordered)
 	b.mu.Unlock()
@@ -57,12 +64,12 @@ func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 			continue
 		}
 		in.mu.Lock()
-		h := in.holds[shareOf(transport.Escape(from))]
+		one, its := in.holds[from], in.holds[shareOf(from)]
 		in.mu.Unlock()
-		all.events += h.events
-		all.bytes += h.bytes
+		own.events, own.bytes = own.events+one.events, own.bytes+one.bytes
+		all.events, all.bytes = all.events+its.events, all.bytes+its.bytes
 	}
-	return all
+	return own, all
 }
 
 // mayWait returns errTooMuch while too many events of c wait in the orchestrator's memory.
@@ -76,15 +83,24 @@ func (g *gateway) mayWait(c *caller, cancel bool) error {
 
 // tooMuchHeld returns a text while too many events of a sender wait in an inbox of this process; otherwise "".
 func (b *Bus) tooMuchHeld(t transport.Topic, from string, cancel bool) string {
-	h := b.holds(t, from)
+	escaped := transport.Escape(from)
+	own, all := b.holds(t, escaped)
 	events, bytes := maxHeldEach, maxHeldBytesEach
 	if cancel {
 		events, bytes = events+spareForCancels, bytes+spareBytes
 	}
-	if h.events < events && h.bytes < bytes {
+	h, whose, isNameless := all, from, shareOf(escaped) != escaped
+	switch {
+	case all.events >= events || all.bytes >= bytes:
+		if isNameless {
+			whose = "all programs of this bridge"
+		}
+	case isNameless && (own.events > 3*(events-all.events) || own.bytes > 3*(bytes-all.bytes)):
+		h = own
+	default:
 		return ""
 	}
-	return fmt.Sprintf("%d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered", h.events, from, h.bytes)
+	return fmt.Sprintf("%d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered", h.events, whose, h.bytes)
 }
 
 // mayWait returns ErrFull for what a sender asks by way of this process, such as the console, A2A and bridges, while too many of the sender's events wait in

@@ -119,18 +119,36 @@ func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 	eventually(t, "eve is let in again", func() bool { return say("eve", "c3", large) == nil })
 }
 
-// TestNamelessShareOne checks that programs of a bridge, which choose their names, have one share, and people have theirs.
+// TestNamelessShareOne checks that programs of a bridge, which choose their names, have one share, of which one name leaves some to the others, and people have theirs.
 func TestNamelessShareOne(t *testing.T) {
-	in := &inbox{holds: map[string]holding{}}
-	senders := []string{"user:agenthub/a", "user:agenthub/b", "rockbot:x", "rockbot:y", "user:ann", "user:agenthu"}
-	for _, from := range senders {
-		in.hold(transport.Escape(from), 1, 10)
+	in := &inbox{topic: transport.Inbox("", transport.Cortex), holds: map[string]holding{}}
+	b := &Bus{ordered: []*inbox{in}}
+	check := func(when string, refused map[string]string) {
+		t.Helper()
+		for _, who := range []string{"rockbot:x", "rockbot:y", "rockbot:new", "user:agenthub/a", "user:rockbot", "user:ann"} {
+			if why := b.tooMuchHeld(in.topic, who, false); (why == "") != (refused[who] == "") || !strings.Contains(why, refused[who]) {
+				t.Errorf("%s, %s is told %q, want %q", when, who, why, refused[who])
+			}
+			if why := b.tooMuchHeld(in.topic, who, true); why != "" {
+				t.Errorf("%s, a cancellation of %s is refused: %s", when, who, why)
+			}
+		}
 	}
-	if len(in.holds) != 4 || in.holds[shareOf(transport.Escape("user:agenthub/c"))] != (holding{2, 20}) || in.holds[shareOf(transport.Escape("user:ann"))] != (holding{1, 10}) {
-		t.Errorf("it holds %v", in.holds)
-	}
-	for _, from := range senders {
-		in.hold(transport.Escape(from), -1, -10)
+	hold := func(who string, bytes int) { in.hold(transport.Escape(who), 1, bytes) }
+	const most, all = maxHeldBytesEach / 4 * 3, "of all programs of this bridge"
+	hold("rockbot:x", most)
+	hold("user:ann", most+1)
+	check("at the bound of a name", nil)
+	hold("rockbot:x", 1)
+	check("above it", map[string]string{"rockbot:x": "of rockbot:x"})
+	hold("rockbot:y", maxHeldBytesEach-most-2)
+	check("before the bound of all", map[string]string{"rockbot:x": "of rockbot:x", "rockbot:y": "of rockbot:y"})
+	hold("rockbot:y", 1)
+	check("at the bound of all", map[string]string{"rockbot:x": all, "rockbot:y": all, "rockbot:new": all})
+	for who, sizes := range map[string][]int{"rockbot:x": {most, 1}, "rockbot:y": {maxHeldBytesEach - most - 2, 1}, "user:ann": {most + 1}} {
+		for _, n := range sizes {
+			in.hold(transport.Escape(who), -1, -n)
+		}
 	}
 	if len(in.holds) != 0 {
 		t.Errorf("at the end it holds %v", in.holds)
