@@ -36,6 +36,7 @@ const (
 	callTime     = 10 * time.Second // for a call that nobody waits for
 	chatPatience = 20 * time.Second // how long a message waits for Cortex's transport
 	maxWaiting   = 32 << 20         // bytes that messages take which wait for it: the broker is read no faster than they are stored
+	maxRefused   = 8 << 20          // likewise, of those that Cortex has refused for now, which hold up no others
 	waiterWeight = 16 << 10         // of them that each takes besides its content
 )
 
@@ -50,6 +51,7 @@ type broker struct {
 	id      string // Cortex's, at the broker
 	hub     hubpb.AgentHubClient
 	waiting *semaphore.Weighted // bytes of messages that are about to be stored
+	refused *semaphore.Weighted // bytes of messages that Cortex has refused for now
 	told    *rate.Sometimes     // logs that one was not
 
 	mu    sync.Mutex
@@ -58,7 +60,7 @@ type broker struct {
 }
 
 func newBroker(at *role.Site, prefix, id string, t times) (*broker, error) {
-	b := &broker{id: id, waiting: semaphore.NewWeighted(maxWaiting), told: &rate.Sometimes{First: 1, Interval: time.Minute}, known: map[string]bool{}}
+	b := &broker{id: id, waiting: semaphore.NewWeighted(maxWaiting), refused: semaphore.NewWeighted(maxRefused), told: &rate.Sometimes{First: 1, Interval: time.Minute}, known: map[string]bool{}}
 	var err error
 	b.bridge, err = newBridge(at, prefix, t, b)
 	return b, err
@@ -211,13 +213,21 @@ func (b *broker) message(e *hubpb.AgentEvent) {
 		return // Cortex stops
 	}
 	b.wg.Go(func() {
-		defer b.waiting.Release(size)
-		b.begin(m, r.FromAgentId)
+		in := b.waiting
+		defer func() { in.Release(size) }()
+		b.begin(m, r.FromAgentId, func() bool {
+			if in == b.waiting && b.refused.TryAcquire(size) {
+				in.Release(size)
+				in = b.refused
+			}
+			return in == b.refused
+		})
 	})
 }
 
-// begin begins a turn with a message of a peer, who is told if that cannot be.
-func (b *broker) begin(m *hubpb.Message, from string) {
+// begin begins a turn with a message of a peer, who is told if that cannot be. What Cortex refuses for now, as when it has too much of somebody, may be tried again if aside
+// finds room for it where it holds up no others.
+func (b *broker) begin(m *hubpb.Message, from string, aside func() bool) {
 	ctx, cancel := context.WithTimeout(b.ctx, chatPatience)
 	defer cancel()
 	for {
@@ -226,7 +236,8 @@ func (b *broker) begin(m *hubpb.Message, from string) {
 		if err == nil {
 			return
 		}
-		if status.Code(err) != codes.InvalidArgument && rest.For(ctx, chatPause) == nil {
+		code := status.Code(err)
+		if code != codes.InvalidArgument && (code != codes.ResourceExhausted || aside()) && rest.For(ctx, chatPause) == nil {
 			continue
 		}
 		b.told.Do(func() {

@@ -204,6 +204,9 @@ func TestBrokersMessagesWait(t *testing.T) {
 			Payload: &hubpb.AgentEvent_Message{Message: m}, Routing: &hubpb.AgentEventMetadata{FromAgentId: "peer", ToAgentId: "cortex", EventType: "message"},
 		}
 	}
+	if !is.refused.TryAcquire(maxRefused) { // what is refused is told so at once
+		t.Fatal("something waits")
+	}
 	is.chats.mu.Lock()
 	is.message(message("one"))
 	if is.waiting.TryAcquire(maxWaiting) {
@@ -227,34 +230,51 @@ func TestBrokersMessagesWait(t *testing.T) {
 	}
 }
 
-// TestBrokersBurst has a peer ask more at once than all peers of a broker may: the broker tells nobody to ask again later, so that the message waits until it
-// may be asked, and is answered.
+// TestBrokersBurst has a peer ask more at once than all peers of a broker may: the broker tells nobody to ask again later, so that a message waits until it may
+// be asked, and is answered. It holds up no others meanwhile, and where there is no room for that, the peer is told at once.
 func TestBrokersBurst(t *testing.T) {
 	w := newWorld(t)
 	b, _ := w.elsewhere()
 	is := w.connect(b, "cortex")
-	var now, looks atomic.Int64
-	is.pace.Now = func() time.Time {
-		looks.Add(1)
-		return time.Unix(now.Load(), 0)
-	}
+	var now atomic.Int64
+	is.pace.Now = func() time.Time { return time.Unix(now.Load(), 0) }
 	stream, err := w.dial().SubscribeToMessages(t.Context(), &hubpb.SubscribeToMessagesRequest{AgentId: "peer"})
 	must(t, err)
 	w.Until("the peer has subscribed", func() bool { return b.Has("messages", "peer") })
 	for is.pace.Admit(kit.Host(""), 0) == nil {
 	}
-	before := looks.Load()
-	is.message(&hubpb.AgentEvent{
-		Payload: &hubpb.AgentEvent_Message{Message: &hubpb.Message{MessageId: "m", ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{textPart("hello")}}},
-		Routing: &hubpb.AgentEventMetadata{FromAgentId: "peer", ToAgentId: "cortex", EventType: "message"},
-	})
-	w.Until("it is refused", func() bool { return looks.Load() >= before+2 }) // the bytes, and the message
-	now.Store(60)
-	e, err := stream.Recv()
-	must(t, err)
-	if text := words(e.GetMessage()); text != "you said hello" {
-		t.Errorf("the peer hears %q", text)
+	say := func(id string) {
+		is.message(&hubpb.AgentEvent{
+			Payload: &hubpb.AgentEvent_Message{Message: &hubpb.Message{MessageId: id, ContextId: "c", Role: hubpb.Role_ROLE_USER, Content: []*hubpb.Part{textPart("hello")}}},
+			Routing: &hubpb.AgentEventMetadata{FromAgentId: "peer", ToAgentId: "cortex", EventType: "message"},
+		})
 	}
+	hears := func(id, want string) {
+		t.Helper()
+		e, err := stream.Recv()
+		must(t, err)
+		if m := e.GetMessage(); !strings.Contains(words(m), want) || meta(m.Metadata, "original_message_id") != id {
+			t.Errorf("the peer hears %v, want %q for %s", m, want, id)
+		}
+	}
+	say("first")
+	w.Until("it waits where it holds up no others", func() bool {
+		aside := !is.refused.TryAcquire(maxRefused)
+		if !aside {
+			is.refused.Release(maxRefused)
+		}
+		free := is.waiting.TryAcquire(maxWaiting)
+		if free {
+			is.waiting.Release(maxWaiting)
+		}
+		return aside && free
+	})
+	for is.refused.TryAcquire(waiterWeight) {
+	}
+	say("second")
+	hears("second", "ask again later")
+	now.Store(60)
+	hears("first", "you said hello")
 }
 
 // TestBrokersNames has a broker name more agents than there may be: no more is remembered of them.

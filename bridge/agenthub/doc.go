@@ -40,5 +40,7 @@
 //
 // With --agenthub-broker, Cortex is one of the clients of a broker that runs elsewhere, and connects again when that is away. That broker keeps
 // nothing, loses what a subscriber does not take within five seconds, and has no list of agents: Cortex knows those that register while it is
-// connected, for as long as the broker is. A task that gets lost runs into its deadline, and is sent again only if Cortex tries again.
+// connected, for as long as the broker is. A task that gets lost runs into its deadline, and is sent again only if Cortex tries again. A message that Cortex cannot take now is
+// tried again for 20 s. Those that are refused, as when peers ask too much at once, hold up no others meanwhile: they take 8 MiB together, and beyond that a peer is told at once
+// that its message is not answered.
 package agenthub
