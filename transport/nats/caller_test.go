@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,7 +280,8 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 }
 
 // TestBatchesCostWhatIsSearched checks a person's requests for several messages, of which the server finds how many there are: they cost as much as a
-// count where it walks all subjects for that, and use the connection of the counts. Wildcards among many subjects are refused, except for leases.
+// count where it walks all subjects for that, and use a connection of their own. So do requests for one message by a wildcard, except for the next one of all,
+// which needs no search. Several last messages by a wildcard are refused among many subjects.
 func TestBatchesCostWhatIsSearched(t *testing.T) {
 	const most = 10_000
 	w := newTown(t)
@@ -292,22 +295,30 @@ func TestBatchesCostWhatIsSearched(t *testing.T) {
 	for _, test := range []struct {
 		stream, body string
 		cost         int // less that of any request
+		search       bool
 	}{
-		{"KV_CORTEX_NOTES", `{"seq":2,"next_by_subj":"$KV.CORTEX_NOTES._.>","batch":1,"max_bytes":1}`, countCost},
-		{"KV_CORTEX_NOTES", `{"seq":1,"next_by_subj":"$KV.CORTEX_NOTES._.agent.*"` + batch, countCost + 2},
-		{"KV_CORTEX_NOTES", `{"seq":2` + batch, countCost + 2},
-		{"KV_CORTEX_NOTES", `{"seq":2,"next_by_subj":"$KV.CORTEX_NOTES._.agent.a"` + batch, 2},
-		{keyStream, `{"seq":2,"next_by_subj":"cortex.v1.key._.outline.*"` + batch, countCost + 2},
-		{logStream, `{"seq":2` + batch, countCost + 2},
-		{logStream, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1"` + batch, 2},
-		{logStream, `{"seq":2,"next_by_subj":"cortex.v1.log._.c1"` + batch, infoCost + 2},
-		{logStream, `{"seq":1,"multi_last":["cortex.v1.log._.c1","cortex.v1.log._.c2"]` + batch, infoCost + 2},
-		{"KV_CORTEX_NOTES", `{"multi_last":["$KV.CORTEX_NOTES._.agent.a"]` + batch, 2},
-		{agentsStream, `{"seq":1,"next_by_subj":"` + cardPrefix + `_.>"` + batch, infoCost + 2},
-		{leaseStream, `{"multi_last":["` + leasePrefix + `_.>"]}`, 0},
+		{"KV_CORTEX_NOTES", `{"seq":2,"next_by_subj":"$KV.CORTEX_NOTES._.>","batch":1,"max_bytes":1}`, countCost, true},
+		{"KV_CORTEX_NOTES", `{"seq":1,"next_by_subj":"$KV.CORTEX_NOTES._.agent.*"` + batch, countCost + 2, true},
+		{"KV_CORTEX_NOTES", `{"seq":2` + batch, countCost + 2, true},
+		{"KV_CORTEX_NOTES", `{"seq":2,"next_by_subj":"$KV.CORTEX_NOTES._.agent.a"` + batch, 2, true},
+		{keyStream, `{"seq":2,"next_by_subj":"cortex.v1.key._.outline.*"` + batch, countCost + 2, true},
+		{logStream, `{"seq":2` + batch, countCost + 2, true},
+		{logStream, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1"` + batch, 2, true},
+		{logStream, `{"seq":2,"next_by_subj":"cortex.v1.log._.c1"` + batch, infoCost + 2, true},
+		{logStream, `{"seq":1,"multi_last":["cortex.v1.log._.c1","cortex.v1.log._.c2"]` + batch, infoCost + 2, true},
+		{"KV_CORTEX_NOTES", `{"multi_last":["$KV.CORTEX_NOTES._.agent.a"]` + batch, 2, true},
+		{agentsStream, `{"seq":1,"next_by_subj":"` + cardPrefix + `_.>"` + batch, infoCost + 2, true},
+		{leaseStream, `{"multi_last":["` + leasePrefix + `_.>"]}`, 0, true},
+		{"KV_CORTEX_NOTES", `{"last_by_subj":"$KV.CORTEX_NOTES._.agent.*"}`, countCost, true},
+		{deadStream, `{"seq":2,"next_by_subj":"` + deadPrefix + `_.a.*"}`, countCost, true},
+		{deadStream, `{"seq":1,"next_by_subj":"` + deadPrefix + `_.>"}`, 0, false},
+		{agentsStream, `{"seq":2,"next_by_subj":"` + cardPrefix + `_.>"}`, 0, false},
+		{"KV_CORTEX_NOTES", `{"last_by_subj":"$KV.CORTEX_NOTES._.agent.a"}`, 0, false},
+		{logStream, `{"seq":2,"next_by_subj":"cortex.v1.log._.c1"}`, 0, false},
+		{logStream, `{"seq":2}`, 0, false},
 	} {
 		v.requests = rate.NewLimiter(1e-9, most) // no refill during the test
-		before, counts := d.nc.Stats().OutMsgs, d.counts.Stats().OutMsgs
+		before, counts, batches := d.nc.Stats().OutMsgs, d.counts.Stats().OutMsgs, d.batches.Stats().OutMsgs
 		m, err := in.Request(auth.Gateway(in.who)+jsAPI+"DIRECT.GET."+test.stream, []byte(test.body), patience)
 		if err != nil {
 			t.Fatalf("%s of %s: %v", test.body, test.stream, err)
@@ -318,8 +329,9 @@ func TestBatchesCostWhatIsSearched(t *testing.T) {
 		if paid := most - int(math.Round(v.requests.Tokens())); paid != 1+test.cost {
 			t.Errorf("%s of %s costs %d requests, want %d", test.body, test.stream, paid, 1+test.cost)
 		}
-		if n, all := d.counts.Stats().OutMsgs-counts, d.nc.Stats().OutMsgs-before; n != 1 || all != 0 {
-			t.Errorf("%s of %s: %d messages on the connection of counts, and %d on that of everything else, want 1 and none", test.body, test.stream, n, all)
+		n, other, all := d.batches.Stats().OutMsgs-batches, d.counts.Stats().OutMsgs-counts, d.nc.Stats().OutMsgs-before
+		if n+other != 1 || n == 1 != test.search || strings.Contains(test.body, "batch") && all != 0 {
+			t.Errorf("%s of %s: %d messages on the connection of batches, %d on that of counts, and %d on that of everything else; among batches: %v", test.body, test.stream, n, other, all, test.search)
 		}
 	}
 	for stream, subject := range map[string]string{
@@ -329,6 +341,101 @@ func TestBatchesCostWhatIsSearched(t *testing.T) {
 			in.wantRefused(t, jsAPI+method+stream, &natsgo.Msg{Data: fmt.Appendf(nil, `{"multi_last":["%[1]sx",%[1]q]}`, subject)})
 			in.wantRefused(t, jsAPI+method+stream, &natsgo.Msg{Data: fmt.Appendf(nil, `{"multi_last":[%q],"batch":1,"max_bytes":1}`, subject)})
 		}
+	}
+}
+
+// heldServer makes connections in this process that give nothing of what they read after stop, until end.
+type heldServer struct {
+	*Server
+	stop atomic.Bool
+	end  chan struct{}
+}
+
+func (h *heldServer) InProcessConn() (net.Conn, error) {
+	c, err := h.Server.InProcessConn()
+	return &heldConn{c, h}, err
+}
+
+type heldConn struct {
+	net.Conn
+	by *heldServer
+}
+
+func (c *heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.by.stop.Load() {
+		<-c.by.end
+	}
+	return n, err
+}
+
+// TestBatchesDelayNobody does not let the gateway hear that a person's batch is done: other people's counts and single messages are answered, and that person's
+// next request waits.
+func TestBatchesDelayNobody(t *testing.T) {
+	w := newTown(t)
+	d := w.cortex.gateways[""]
+	held := &heldServer{Server: w.srv, end: make(chan struct{})}
+	batches, err := natsgo.Connect("", natsgo.InProcessServer(held), natsgo.UserCredentials(auth.Admin(w.dir, "")), natsgo.NoReconnect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.batches.Close()
+	d.batches = &conn{Conn: batches}
+	held.stop.Store(true)
+	eve, ada := w.intruder(t, userCreds(t, w.dir, "", "eve")), w.intruder(t, userCreds(t, w.dir, "", "ada"))
+	get := func(in *intruder) string { return auth.Gateway(in.who) + jsAPI + "DIRECT.GET." + logStream }
+	const one, several = `{"seq":1}`, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1","batch":2}`
+	next, err := eve.SubscribeSync(eve.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eve.PublishRequest(get(eve), eve.NewInbox(), []byte(several)); err != nil {
+		t.Fatal(err)
+	}
+	if err := eve.PublishRequest(get(eve), next.Subject, []byte(one)); err != nil {
+		t.Fatal(err)
+	}
+	if err := eve.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if m, err := ada.Request(get(ada), []byte(one), patience); err != nil || m.Header.Get(jetstream.SequenceHeader) != "1" {
+			t.Fatalf("while a batch is read, a single message is answered with %+v, %v", m, err)
+		}
+		if _, err := ada.Request(auth.Gateway(ada.who)+jsAPI+"STREAM.INFO."+logStream, []byte(`{"subjects_filter":"cortex.v1.log._.>"}`), patience); err != nil {
+			t.Fatalf("while a batch is read, a count is answered with %v", err)
+		}
+	}
+	if n, _, _ := next.Pending(); n > 0 {
+		t.Error("a person's next request is answered while their batch is read")
+	}
+	close(held.end)
+	if m, err := next.NextMsg(patience); err != nil || m.Header.Get(jetstream.SequenceHeader) != "1" {
+		t.Errorf("behind a batch, a single message is answered with %+v, %v", m, err)
+	}
+}
+
+// TestAllIsNotSearched has a person ask for the next of all dead letters: the server is asked for the next message, since it would look at all subjects for
+// those of a tenant.
+func TestAllIsNotSearched(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
+	asked, err := w.cortex.nc.SubscribeSync(jsAPI + "DIRECT.GET." + deadStream)
+	if err == nil {
+		err = w.cortex.nc.Flush()
+	}
+	if err == nil {
+		_, err = in.Request(auth.Gateway(in.who)+asked.Subject, []byte(`{"seq":1,"next_by_subj":"`+deadPrefix+`_.>"}`), patience)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := asked.NextMsg(patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(m.Data) != `{"seq":1,"next_by_subj":"\u003e"}` {
+		t.Errorf("the server is asked for %s", m.Data)
 	}
 }
 

@@ -43,9 +43,11 @@ type gateway struct {
 	begin  int // offset of the role in a subject
 	nc     *conn
 	copies func(subject string) int // number of subscriptions that receive what is published to a subject
-	counts *conn                    // for reads and counts, during which the server handles nothing else on a connection
-	ctx    context.Context          //nolint:containedctx // of the callers' requests, until close
-	end    context.CancelFunc
+	counts *conn                    // for counts and single messages, during which the server handles nothing else on a connection
+	// batches is for several messages, and what is searched for: each may take the server many times as long as a single message.
+	batches *conn
+	ctx     context.Context //nolint:containedctx // of the callers' requests, until close
+	end     context.CancelFunc
 
 	unknownLog rate.Sometimes // limits the log of messages of no caller
 	ownChunks  int            // chunks of files that one sender may store
@@ -84,7 +86,13 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	g := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), unknownLog: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks, letters: rate.NewLimiter(lettersPace, lettersBurst)}
+	batches, err := b.connect("gateway, batches")
+	if err != nil {
+		nc.Close()
+		counts.Close()
+		return err
+	}
+	g := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, batches: &conn{Conn: batches}, copies: b.copies(nc), unknownLog: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks, letters: rate.NewLimiter(lettersPace, lettersBurst)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, g.authorize)
 	if err == nil {
@@ -117,6 +125,7 @@ func (g *gateway) close() {
 	g.end()
 	g.nc.Close()
 	g.counts.Close()
+	g.batches.Close()
 	g.all.Wait()
 }
 

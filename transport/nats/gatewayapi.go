@@ -193,7 +193,7 @@ func (g *gateway) read(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 		if !g.within(prefix, rest, false) {
 			return nil, refused
 		}
-		return nil, g.passOne(c, request, nil, m.Reply)
+		return nil, g.passOne(c, g.counts, request, nil, m.Reply)
 	case (method == "STREAM.MSG.GET." || method == "DIRECT.GET.") && ok && rest == "":
 		var asked msgGet
 		if json.Unmarshal(m.Data, &asked) != nil {
@@ -212,6 +212,9 @@ func (g *gateway) read(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 		}
 		if len(asked.Lasts) > maxReadSubjects {
 			return nil, fmt.Errorf("%w: the last messages of %d subjects at once, at most %d", refused, len(asked.Lasts), maxReadSubjects)
+		}
+		if asked.Next == prefix+transport.Escape(g.tenant)+".>" { // all that there is: this the server need not search for
+			asked.Next = ">"
 		}
 		return nil, g.messages(c, request, asked, m.Reply)
 	case method == "DIRECT.GET." && stream == keyStream && rest == "":
@@ -316,14 +319,21 @@ func (g *gateway) counted(request string, asked infoGet, reply string) (int, err
 	return is.Total, g.counts.PublishMsg(out)
 }
 
-// messages forwards a request for messages of a stream, within the bounds.
+// messages forwards a request for messages of a stream, within the bounds. A caller has one of them outstanding: how long the server takes is known when it is
+// done only, since it may have to read files.
 func (g *gateway) messages(c *caller, request string, asked msgGet, reply string) error {
 	out, err := apiMessage(request, asked)
 	if err != nil {
 		return err
 	}
 	if asked.Batch == 0 && len(asked.Lasts) == 0 {
-		return g.passOne(c, request, out.Data, reply)
+		if !strings.ContainsAny(asked.Last+asked.Next, "*>") || asked.Next == ">" {
+			return g.passOne(c, g.counts, request, out.Data, reply)
+		}
+		if err := g.charge(c, countCost, 0); err != nil { // the server may walk all subjects
+			return err
+		}
+		return g.passOne(c, g.batches, request, out.Data, reply)
 	}
 	asked.Batch = min(max(asked.Batch, 0), maxReadMessages)
 	if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
@@ -336,7 +346,12 @@ func (g *gateway) messages(c *caller, request string, asked msgGet, reply string
 		return err
 	}
 	out.Reply = reply
-	return g.counts.PublishMsg(out)
+	if err := g.batches.PublishMsg(out); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
+	defer cancel()
+	return g.batches.FlushWithContext(ctx) // the server answers this when it has done what came before
 }
 
 // batchCost returns the cost of a request for several messages, in requests: for the messages, and for what the server does before the first of them,
@@ -356,14 +371,14 @@ func batchCost(request string, asked msgGet) int {
 	return cost
 }
 
-// passOne asks the server for one message and passes it on after charging its bytes: its size is unknown before.
-func (g *gateway) passOne(c *caller, request string, body []byte, reply string) error {
+// passOne asks the server for one message, by a connection, and passes it on after charging its bytes: its size is unknown before.
+func (g *gateway) passOne(c *caller, nc *conn, request string, body []byte, reply string) error {
 	if err := g.charge(c, 0, readOne); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	m, err := g.counts.RequestWithContext(ctx, jsAPI+request, body)
+	m, err := nc.RequestWithContext(ctx, jsAPI+request, body)
 	if err != nil {
 		return translate(err)
 	}
