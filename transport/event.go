@@ -68,7 +68,7 @@ type Event struct {
 // maxDepth bounds how deep a body is nested: what keeps it puts it some levels deeper, and encoding/json decodes 10,000.
 const maxDepth = 9000
 
-// Decode sets e's payload to the result of [DecodePayload], which is an error for a body that is heavier than [MaxWeight] or nested deeper than 9,000 levels. It keeps body, which must not be modified any more: e is encoded with body, rather than
+// Decode sets e's payload to the result of [DecodePayload], which is an error for a body that is heavier than [MaxWeight] or nested deeper than 9,000 levels, and for a cancellation of more than 32 KiB. It keeps body, which must not be modified any more: e is encoded with body, rather than
 // by encoding the payload again, as long as the payload is the decoded one.
 func (e *Event) Decode(kind, version string, body []byte) error {
 	if err := checkWeight(kind, body); err != nil {
@@ -78,6 +78,9 @@ func (e *Event) Decode(kind, version string, body []byte) error {
 		return fmt.Errorf("%w: a %s is nested deeper than %d levels", ErrInvalid, kind, maxDepth)
 	}
 	p, plain, err := decodePayload(kind, version, body, true)
+	if _, ok := p.(*Cancel); ok && len(body) > maxCancel {
+		return fmt.Errorf("%w: %w: a cancellation has %d bytes, at most %d are allowed", ErrInvalid, ErrTooLarge, len(body), maxCancel)
+	}
 	if e.Payload = p; plain && len(body) <= MaxPayload {
 		e.body, e.decoded = body, p
 	}
@@ -151,8 +154,10 @@ func (e *Event) validate(t Topic) error {
 		return errors.New("deliverAt is for inboxes only")
 	}
 	// It is not checked by validatePayload, since logs have longer ones.
-	if x, ok := e.Payload.(*Cancel); ok && len(x.Reason) > MaxCancelReason {
-		return fmt.Errorf("the reason of a cancellation is %d bytes long, at most %d are allowed: shorten it", len(x.Reason), MaxCancelReason)
+	if x, ok := e.Payload.(*Cancel); ok {
+		if err := x.validate(); err != nil {
+			return err
+		}
 	}
 	return validatePayload(e.Payload)
 }

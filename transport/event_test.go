@@ -223,3 +223,38 @@ func TestDeepBody(t *testing.T) {
 		}
 	}
 }
+
+// TestCancelsAreSmall checks that no cancellation is large, whatever it has: it is taken however much waits. The largest that is valid can be sent, and what
+// a log has can be read still.
+func TestCancelsAreSmall(t *testing.T) {
+	inbox, long := transport.Inbox("", transport.Cortex), strings.Repeat("<", transport.MaxID)
+	kind, _ := transport.PayloadKind(&transport.Cancel{})
+	for name, test := range map[string]struct {
+		c    *transport.Cancel
+		want string
+	}{
+		"the largest": {&transport.Cancel{TaskID: a2a.TaskID(long), Turn: long, Reason: strings.Repeat("\x01", transport.MaxCancelReason)}, ""},
+		"a long turn": {&transport.Cancel{Turn: long + "x"}, "id is 257 bytes long, at most 256 are allowed"},
+		"a long task": {&transport.Cancel{TaskID: a2a.TaskID(long + "x")}, "id is 257 bytes long, at most 256 are allowed"},
+	} {
+		e := &transport.Event{ID: "x", From: "user:ada", ContextID: "c1", Payload: test.c}
+		if err := e.Validate(inbox); test.want == "" && err != nil || test.want != "" && (!errors.Is(err, transport.ErrInvalid) || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+		_, version, body, err := transport.EncodePayload(test.c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := new(transport.Event).Decode(kind, version, body); err != nil {
+			t.Errorf("%s is not read: %v", name, err)
+		}
+	}
+	body := []byte(`{"turn":"t1","and":"` + strings.Repeat("x", 32<<10) + `"}`)
+	e := &transport.Event{}
+	if err := e.Decode(kind, transport.PayloadVersion, body); !errors.Is(err, transport.ErrTooLarge) || !errors.Is(err, transport.ErrInvalid) || e.Payload != nil {
+		t.Errorf("a field that nobody reads: %v, %T", err, e.Payload)
+	}
+	if _, err := transport.DecodePayload(kind, transport.PayloadVersion, body); err != nil {
+		t.Errorf("what is stored: %v", err)
+	}
+}

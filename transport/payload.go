@@ -41,13 +41,28 @@ type Deadline struct {
 
 // Cancel requests to stop one task, one turn, or, with both empty, everything open in the event's conversation.
 type Cancel struct {
-	TaskID a2a.TaskID `json:"taskId,omitempty"`
+	TaskID a2a.TaskID `json:"taskId,omitempty"` // at most [MaxID] bytes, as Turn
 	Turn   string     `json:"turn,omitempty"`   // see [TurnID]
 	Reason string     `json:"reason,omitempty"` // at most [MaxCancelReason] bytes
 }
 
 // MaxCancelReason bounds Cancel.Reason, in bytes: a cancellation is taken however little room there is.
 const MaxCancelReason = 4 << 10
+
+// maxCancel bounds the body of a cancellation: each byte of its fields may be escaped to six, and a stranger may add fields that nobody reads.
+const maxCancel = 32 << 10
+
+func (c *Cancel) validate() error {
+	for _, id := range []string{string(c.TaskID), c.Turn} {
+		if err := CheckID(id); id != "" && err != nil {
+			return fmt.Errorf("cancellation: id %w", err)
+		}
+	}
+	if len(c.Reason) > MaxCancelReason {
+		return fmt.Errorf("the reason of a cancellation is %d bytes long, at most %d are allowed: shorten it", len(c.Reason), MaxCancelReason)
+	}
+	return nil
+}
 
 // Forget tells orchestrators, on their control topic, that the evidence about an agent has changed in the store, or, without AgentID, that the
 // event's conversation no longer exists. The latter tells agents that have worked for the conversation to erase what they keep of it.

@@ -248,18 +248,17 @@ func TestCancelsHaveRoomOfTheirOwn(t *testing.T) {
 	in := newInbox(&Bus{}, transport.Inbox("", transport.Cortex), transport.SubscribeOptions{Concurrency: 1})
 	g, c := &gateway{bus: &Bus{ordered: []*inbox{in}}}, &caller{who: &auth.Identity{Role: auth.Person, ID: "user:ada"}}
 	for _, test := range []struct {
-		events, bytes   int
+		held            holding
 		others, cancels bool
 	}{
-		{maxHeldEach - 1, 0, true, true},
-		{maxHeldEach, 0, false, true},
-		{1, maxHeldBytesEach, false, true},
-		{maxHeldEach + spareForCancels, 0, false, false},
-		{1, maxHeldBytesEach + spareBytes, false, false},
+		{holding{maxHeldEach - 1, 0, maxHeldCancels - 1}, true, true},
+		{holding{maxHeldEach, 0, 0}, false, true},
+		{holding{20, 2 * maxHeldBytesEach, 0}, false, true},
+		{holding{0, 0, maxHeldCancels}, true, false},
 	} {
-		in.holds = map[string]holding{transport.Escape(c.who.ID): {test.events, test.bytes}}
+		in.holds = map[string]holding{transport.Escape(c.who.ID): test.held}
 		if others, cancels := g.mayWait(c, false) == nil, g.mayWait(c, true) == nil; others != test.others || cancels != test.cancels {
-			t.Errorf("behind %d events of %d bytes: others %v, cancellations %v", test.events, test.bytes, others, cancels)
+			t.Errorf("behind %+v: others %v, cancellations %v", test.held, others, cancels)
 		}
 	}
 }

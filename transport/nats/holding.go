@@ -14,12 +14,11 @@ import (
 const (
 	maxHeldEach      = 2048
 	maxHeldBytesEach = maxHeldBytes / 4
-	spareForCancels  = maxHeldEach / 8  // events above maxHeldEach, of cancellations only: they may end what the others wait for
-	spareBytes       = maxHeldBytesEach // likewise bytes above maxHeldBytesEach: a cancellation can be as large as a message
+	maxHeldCancels   = maxHeldEach / 8 // have places of their own, since they may end what the others wait for; none of them is large
 )
 
-// holding is what an inbox holds of one sender.
-type holding struct{ events, bytes int }
+// holding is what an inbox holds of one sender: cancellations, and other events with their bytes.
+type holding struct{ events, bytes, cancels int }
 
 // nameless are what the names of senders begin with, escaped, that programs of a bridge without keys choose: all of a bridge have one share, of which each name has at
 // most three times as much as is free. A name proves nothing, so that with a share for each one program would have those of all.
@@ -35,23 +34,32 @@ func shareOf(from string) string {
 	return from
 }
 
-// hold adds n events of an escaped sender and their bytes; negative numbers release them. The caller holds in.mu.
-func (in *inbox) hold(from string, n, bytes int) {
-	in.count(from, n, bytes)
-	if share := shareOf(from); share != from {
-		in.count(share, n, bytes)
+// hold adds d n times; -1 releases it. The caller holds in.mu.
+func (in *inbox) hold(d *delivery, n int) {
+	in.heldBytes += n * d.bytes
+	in.count(d.from, d, n)
+	if share := shareOf(d.from); share != d.from {
+		in.count(share, d, n)
 	}
 }
 
-func (in *inbox) count(of string, n, bytes int) {
+func (in *inbox) count(of string, d *delivery, n int) {
 	h := in.holds[of]
-	h.events += n
-	h.bytes += bytes
-	if h.events <= 0 {
+	if d.cancel {
+		h.cancels += n
+	} else {
+		h.events += n
+		h.bytes += n * d.bytes
+	}
+	if h.events+h.cancels <= 0 {
 		delete(in.holds, of)
 		return
 	}
 	in.holds[of] = h
+}
+
+func (h holding) plus(other holding) holding {
+	return holding{h.events + other.events, h.bytes + other.bytes, h.cancels + other.cancels}
 }
 
 // holds returns what the subscribers of an inbox in this process hold of an escaped sender, and of all who have its share.
@@ -66,8 +74,7 @@ func (b *Bus) holds(t transport.Topic, from string) (own, all holding) {
 		in.mu.Lock()
 		one, its := in.holds[from], in.holds[shareOf(from)]
 		in.mu.Unlock()
-		own.events, own.bytes = own.events+one.events, own.bytes+one.bytes
-		all.events, all.bytes = all.events+its.events, all.bytes+its.bytes
+		own, all = own.plus(one), all.plus(its)
 	}
 	return own, all
 }
@@ -84,23 +91,22 @@ func (g *gateway) mayWait(c *caller, cancel bool) error {
 // tooMuchHeld returns a text while too many events of a sender wait in an inbox of this process; otherwise "".
 func (b *Bus) tooMuchHeld(t transport.Topic, from string, cancel bool) string {
 	escaped := transport.Escape(from)
-	own, all := b.holds(t, escaped)
-	events, bytes := maxHeldEach, maxHeldBytesEach
+	h, all := b.holds(t, escaped)
+	full := all.events >= maxHeldEach || all.bytes >= maxHeldBytesEach
 	if cancel {
-		events, bytes = events+spareForCancels, bytes+spareBytes
+		full = all.cancels >= maxHeldCancels
 	}
-	h, whose, isNameless := all, from, shareOf(escaped) != escaped
-	switch {
-	case all.events >= events || all.bytes >= bytes:
-		if isNameless {
-			whose = "all programs of this bridge"
-		}
-	case isNameless && (own.events > 3*(events-all.events) || own.bytes > 3*(bytes-all.bytes)):
-		h = own
+	switch isNameless := shareOf(escaped) != escaped; {
+	case full && isNameless:
+		h, from = all, "all programs of this bridge"
+	case full:
+	case isNameless && cancel && h.cancels > 3*(maxHeldCancels-all.cancels):
+	case isNameless && !cancel && (h.events > 3*(maxHeldEach-all.events) || h.bytes > 3*(maxHeldBytesEach-all.bytes)):
 	default:
 		return ""
 	}
-	return fmt.Sprintf("%d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered", h.events, whose, h.bytes)
+	return fmt.Sprintf("%d events of %s, %d bytes, and %d cancellations wait for what was said before them in their conversations: go on when they are answered",
+		h.events, from, h.bytes, h.cancels)
 }
 
 // mayWait returns ErrFull for what a sender asks by way of this process, such as the console, A2A and bridges, while too many of the sender's events wait in

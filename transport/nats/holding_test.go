@@ -64,7 +64,7 @@ func TestNobodyFillsWhatWaits(t *testing.T) {
 }
 
 // TestNobodyFillsWhatWaitsFromWithin has somebody speak by way of the process that does the work, as the console and A2A have them, to a conversation that is
-// busy: what waits there has the same bound. Cancellations are taken beyond it, but not without end when they are large.
+// busy: what waits there has the same bound. Cancellations are taken beyond it, but not without end, and none is large.
 func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 	w := &town{dir: keys(t, "")}
 	w.node = newNode(t, ServerOptions{Auth: w.dir})
@@ -103,11 +103,15 @@ func TestNobodyFillsWhatWaitsFromWithin(t *testing.T) {
 	if err := publish("eve", "c1", &transport.Cancel{}); err != nil {
 		t.Errorf("a cancellation is refused: %v", err)
 	}
-	for err = nil; err == nil && taken < 60; taken++ {
-		err = publish("eve", "c1", &transport.Cancel{Turn: large})
+	if err := publish("eve", "c1", &transport.Cancel{Turn: large}); !errors.Is(err, transport.ErrInvalid) {
+		t.Errorf("a large cancellation: %v, want ErrInvalid", err)
 	}
-	if most := (maxHeldBytesEach+spareBytes)/len(large) + 10; taken > most || !errors.Is(err, transport.ErrFull) {
-		t.Errorf("%d were taken with large cancellations, and then %v; want at most %d", taken, err, most)
+	cancels := 0
+	for err = nil; err == nil && cancels < 2*maxHeldCancels; cancels++ {
+		err = publish("eve", "c1", &transport.Cancel{Turn: "t", Reason: strings.Repeat("x", transport.MaxCancelReason)})
+	}
+	if cancels < maxHeldCancels-10 || !errors.Is(err, transport.ErrFull) {
+		t.Errorf("%d cancellations were taken, and then %v; want about %d", cancels, err, maxHeldCancels)
 	}
 	if err := say("bob", "c2", "hello"); err != nil {
 		t.Errorf("another is refused: %v", err)
@@ -134,7 +138,7 @@ func TestNamelessShareOne(t *testing.T) {
 			}
 		}
 	}
-	hold := func(who string, bytes int) { in.hold(transport.Escape(who), 1, bytes) }
+	hold := func(who string, bytes int) { in.hold(&delivery{from: transport.Escape(who), bytes: bytes}, 1) }
 	const most, all = maxHeldBytesEach / 4 * 3, "of all programs of this bridge"
 	hold("rockbot:x", most)
 	hold("user:ann", most+1)
@@ -145,12 +149,20 @@ func TestNamelessShareOne(t *testing.T) {
 	check("before the bound of all", map[string]string{"rockbot:x": "of rockbot:x", "rockbot:y": "of rockbot:y"})
 	hold("rockbot:y", 1)
 	check("at the bound of all", map[string]string{"rockbot:x": all, "rockbot:y": all, "rockbot:new": all})
-	for who, sizes := range map[string][]int{"rockbot:x": {most, 1}, "rockbot:y": {maxHeldBytesEach - most - 2, 1}, "user:ann": {most + 1}} {
-		for _, n := range sizes {
-			in.hold(transport.Escape(who), -1, -n)
+	few := &delivery{from: transport.Escape("rockbot:x"), cancel: true}
+	in.hold(few, maxHeldCancels/4*3+1)
+	for who, want := range map[string]string{"rockbot:x": "of rockbot:x", "rockbot:y": ""} {
+		if why := b.tooMuchHeld(in.topic, who, true); (why == "") != (want == "") || !strings.Contains(why, want) {
+			t.Errorf("with many cancellations of rockbot:x, one of %s is told %q, want %q", who, why, want)
 		}
 	}
-	if len(in.holds) != 0 {
-		t.Errorf("at the end it holds %v", in.holds)
+	in.hold(few, -maxHeldCancels/4*3-1)
+	for who, sizes := range map[string][]int{"rockbot:x": {most, 1}, "rockbot:y": {maxHeldBytesEach - most - 2, 1}, "user:ann": {most + 1}} {
+		for _, n := range sizes {
+			in.hold(&delivery{from: transport.Escape(who), bytes: n}, -1)
+		}
+	}
+	if len(in.holds) != 0 || in.heldBytes != 0 {
+		t.Errorf("at the end it holds %v, %d bytes", in.holds, in.heldBytes)
 	}
 }

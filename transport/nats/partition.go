@@ -43,9 +43,10 @@ type stored struct {
 // delivery is an event that this subscriber holds.
 type delivery struct {
 	stored
-	from  string // the sender's token
-	bytes int    // of its body
-	count int    // deliveries to any subscriber, including this one
+	from   string // the sender's token
+	bytes  int    // of its body
+	cancel bool   // it is a cancellation
+	count  int    // deliveries to any subscriber, including this one
 
 	handled int // Event.Delivery of the last attempt; 0: none. Only its handling goroutine writes it.
 
@@ -99,10 +100,12 @@ func (p *partition) take(m *natsgo.Msg, meta *natsgo.MsgMetadata) {
 		p.pull()
 		return
 	}
-	d := &delivery{stored: s, from: senderToken(m.Subject), bytes: len(m.Data), count: max(int(meta.NumDelivered), p.carried[s.seq]+1), msg: m, touched: now}
+	d := &delivery{
+		stored: s, from: senderToken(m.Subject), bytes: len(m.Data), cancel: m.Header.Get(headerKind) == "cancel",
+		count: max(int(meta.NumDelivered), p.carried[s.seq]+1), msg: m, touched: now,
+	}
 	p.held[s.seq] = d
-	in.heldBytes += len(m.Data)
-	in.hold(d.from, 1, len(m.Data))
+	in.hold(d, 1)
 	if p.ctx.Err() != nil { // giveBack returns it after the earlier ones
 		in.mu.Unlock()
 		return
@@ -144,8 +147,7 @@ func (p *partition) drop(d *delivery, handled bool) *natsgo.Msg {
 	if p.held[d.seq] == d {
 		delete(p.held, d.seq)
 	}
-	in.heldBytes -= d.bytes
-	in.hold(d.from, -1, -d.bytes)
+	in.hold(d, -1)
 	p.last = d.msg.Reply
 	if handled {
 		p.handled[d.seq%uint64(len(p.handled))] = d.stored

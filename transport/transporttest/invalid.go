@@ -78,6 +78,12 @@ var invalidEvents = []invalid{
 	{name: "cancellation with a long reason", topic: worker, spoil: func(e *transport.Event) {
 		e.Payload = &transport.Cancel{Reason: strings.Repeat("x", transport.MaxCancelReason+1)}
 	}},
+	{name: "cancellation of a long turn", topic: worker, spoil: func(e *transport.Event) {
+		e.Payload = &transport.Cancel{Turn: strings.Repeat("x", transport.MaxID+1)}
+	}},
+	{name: "cancellation of a long task", topic: transport.Control("", transport.Cortex), spoil: func(e *transport.Event) {
+		e.Payload = &transport.Cancel{TaskID: a2a.TaskID(strings.Repeat("x", transport.MaxID+1))}
+	}},
 	{name: "artifact update without artifact", topic: transport.Live("", "c1"), spoil: func(e *transport.Event) {
 		e.Payload = &a2a.TaskArtifactUpdateEvent{TaskID: "t1"}
 	}},
