@@ -84,9 +84,15 @@ func (c *Client) Listen(ctx context.Context, contextID string, hear func(*transp
 // readTime bounds how long an answer is looked for in the log at a time.
 const readTime = 10 * time.Second
 
-// maxReady bounds the events of a turn that wait for whoever watches it. More wait in the transport, which bounds what they weigh, and where others that listen
-// share them.
-const maxReady = 2
+// watched is an event for whoever watches a turn, who closes done after it. The transport has it handled until then, and bounds what all that it has handled
+// weighs; others wait there, where those that listen to the same share them.
+type watched struct {
+	event *transport.Event
+	done  chan struct{}
+}
+
+// beforeTime bounds how long the answer from the log waits for the rest of what the transport has before it.
+const beforeTime = 100 * time.Millisecond
 
 // logged is what Client.Log returned.
 type logged struct {
@@ -103,12 +109,18 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	events, served := make(chan *transport.Event, maxReady), make(chan error, 1)
+	events, served := make(chan watched), make(chan error, 1)
 	f := filter{turn: c.ID(t)}
 	hand := func(ctx context.Context, e *transport.Event) error {
 		for _, e := range f.pass(e) { // what is of other turns does not wait for the consumer
+			w := watched{e, make(chan struct{})}
 			select {
-			case events <- e:
+			case events <- w:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			select {
+			case <-w.done:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -130,13 +142,36 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 			return err
 		}
 	}
-	err = nil // from here on: the error to return after the answer
-	deliver := func(e *transport.Event) (done bool) {
-		if !yield(e) {
+	err = nil      // from here on: the error to return after the answer
+	heard := false // something since the log began to be read
+	deliver := func(w watched) (last bool) {
+		defer close(w.done)
+		heard = true
+		if !yield(w.event) {
 			err = nil
 			return true
 		}
-		return f.isAnswer(e)
+		return f.isAnswer(w.event)
+	}
+	// before delivers what arrived while the log was read; the live answer may be among it. What waits in the transport comes one by one.
+	before := func() (last bool) {
+		if !heard {
+			select {
+			case w := <-events:
+				last = deliver(w)
+			default:
+				return false
+			}
+		}
+		for soon := time.After(beforeTime); !last; {
+			select {
+			case w := <-events:
+				last = deliver(w)
+			case <-soon:
+				return false
+			}
+		}
+		return true
 	}
 	var (
 		first    = orDefault(c.Poll, 2*time.Second)
@@ -153,7 +188,7 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 		if c.Log == nil || asking {
 			return
 		}
-		asking = true
+		asking, heard = true, false
 		running.Go(func() {
 			ctx, done := context.WithTimeout(watching, readTime)
 			defer done()
@@ -166,8 +201,8 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 	}
 	for {
 		select {
-		case e := <-events:
-			if deliver(e) {
+		case w := <-events:
+			if deliver(w) {
 				return err
 			}
 		case <-poll.C:
@@ -184,11 +219,8 @@ func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, leave
 			if !a.found {
 				continue
 			}
-			// Yield first what arrived while the log was read; the live answer may be among it.
-			for len(events) > 0 {
-				if deliver(<-events) {
-					return err
-				}
+			if before() {
+				return err
 			}
 			e := c.event(t.ContextID, transport.Cortex, a.message)
 			e.ID = a.message.ID

@@ -490,3 +490,57 @@ func TestFollow(t *testing.T) {
 		}
 	})
 }
+
+// handing counts the events that a transport has handed over, and those that are done with.
+type handing struct {
+	transport.Transport
+	begun, done atomic.Int64
+}
+
+func (h *handing) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	s, err := h.Transport.Subscribe(ctx, t, o)
+	return handed{s, h}, err
+}
+
+type handed struct {
+	transport.Subscription
+	of *handing
+}
+
+func (s handed) Serve(ctx context.Context, h transport.Handler) error {
+	return s.Subscription.Serve(ctx, func(ctx context.Context, e *transport.Event) error {
+		s.of.begun.Add(1)
+		defer s.of.done.Add(1)
+		return h(ctx, e)
+	})
+}
+
+// TestSlowWatchersHaveOneEvent has somebody take long with an event: the transport, which bounds what is handled, knows of it until then, and keeps all others.
+func TestSlowWatchersHaveOneEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := make(chan *transport.Event, 1)
+		s, c := clienttest.New(t, func(_ *clienttest.Script, e *transport.Event) { said <- e })
+		h := &handing{Transport: c.Transport}
+		c.Transport = h
+		go func() {
+			m := <-said
+			for i := range 5 {
+				s.Delta(m, "a", fmt.Sprint(i))
+			}
+			s.Answer(m, "done")
+		}()
+		n := int64(0)
+		for e, err := range c.Ask(t.Context(), client.Text("ctx", "hi")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n++; h.begun.Load() != n || h.done.Load() != n-1 {
+				t.Errorf("at event %d, %s, %d were handed over, and %d are done with", n, brief(e), h.begun.Load(), h.done.Load())
+			}
+		}
+		if n != 6 {
+			t.Errorf("%d events, want all", n)
+		}
+	})
+}

@@ -30,10 +30,12 @@ type lives struct {
 	mu      sync.Mutex
 	of      map[transport.Topic]*liveTopic
 	waiting int64 // bytes
+	handled int64 // bytes of events that handlers have
 }
 
 const (
-	mostLive   = 256 << 20 // the usual bound of all events that wait for handlers, in bytes
+	mostLive   = 256 << 20 // the usual bound of all events that wait for handlers, and of those that handlers have, in bytes
+	lightLive  = 64 << 10  // bytes up to which a handler gets an event whatever others have
 	liveWeight = 512       // bytes that an event takes beside its payload and its header
 )
 
@@ -52,11 +54,12 @@ type liveTopic struct {
 	listeners map[*liveListener]struct{}
 }
 
-// liveMessage is an event that waits for some listeners, who share its payload. Its lives' mutex guards left.
+// liveMessage is an event that waits for some listeners, who share its payload. Its lives' mutex guards left and hands.
 type liveMessage struct {
 	event *transport.Event
 	size  int64
 	left  int // how many of them
+	hands int // how many handlers have it
 }
 
 // liveListener is one subscriber of a topic. Its lives' mutex guards the fields.
@@ -78,15 +81,18 @@ func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.To
 	s.run = func(ctx context.Context, h transport.Handler) {
 		defer b.lives.leave(l)
 		for ctx.Err() == nil {
-			e := l.next()
-			if e == nil {
+			m := l.next()
+			if m == nil {
 				select {
 				case <-l.wake:
 				case <-ctx.Done():
 				}
 				continue
 			}
-			if err := transport.Call(ctx, b.log, h, e); err != nil && ctx.Err() == nil {
+			e := *m.event // the handler's own; its payload is everybody's
+			err := transport.Call(ctx, b.log, h, &e)
+			b.lives.putBack(m)
+			if err != nil && ctx.Err() == nil {
 				b.log.Debug("live event not handled", "topic", t.ID, "from", e.From, "err", err)
 			}
 		}
@@ -250,19 +256,41 @@ func (l *liveListener) drop() {
 	l.queue, l.bytes = nil, 0
 }
 
-// next returns the event that has waited longest, or nil. The event is the caller's, its payload is everybody's.
-func (l *liveListener) next() *transport.Event {
-	l.in.mu.Lock()
-	defer l.in.mu.Unlock()
-	if len(l.queue) == 0 {
-		return nil
+// next returns the event that has waited longest, or nil. Until putBack, it counts as handled. One that is large is lost while others have many that are:
+// who handles theirs slowly takes no memory without end.
+func (l *liveListener) next() *liveMessage {
+	v, lost := l.in, false
+	defer func() {
+		if lost {
+			v.lost(l.topic.is.ID)
+		}
+	}()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for len(l.queue) > 0 {
+		m := l.queue[0]
+		l.queue[0] = nil
+		if l.queue, l.bytes = l.queue[1:], l.bytes-m.size; len(l.queue) == 0 {
+			l.queue = nil
+		}
+		v.done(m)
+		if m.hands == 0 && m.size > lightLive && v.handled > 0 && v.handled+m.size > v.most {
+			lost = true
+			continue
+		}
+		if m.hands++; m.hands == 1 {
+			v.handled += m.size
+		}
+		return m
 	}
-	m := l.queue[0]
-	l.queue[0] = nil
-	if l.queue, l.bytes = l.queue[1:], l.bytes-m.size; len(l.queue) == 0 {
-		l.queue = nil
+	return nil
+}
+
+// putBack takes note that a handler has done with m.
+func (v *lives) putBack(m *liveMessage) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if m.hands--; m.hands == 0 {
+		v.handled -= m.size
 	}
-	l.in.done(m)
-	own := *m.event
-	return &own
 }

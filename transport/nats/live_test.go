@@ -91,8 +91,8 @@ func TestListenersShare(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(b.lives.of) > 0 || waiting() > 0 {
-		t.Errorf("%d topics and %d bytes are left of nobody", len(b.lives.of), waiting())
+	if len(b.lives.of) > 0 || waiting() > 0 || b.lives.handled > 0 {
+		t.Errorf("%d topics and %d bytes are left of nobody, and %d that nobody handles", len(b.lives.of), waiting(), b.lives.handled)
 	}
 }
 
@@ -117,9 +117,11 @@ func TestListenersAreBounded(t *testing.T) {
 	values := slices.Repeat([]any{map[string]any{}}, 100) // which take twenty times what their text does
 	for i := range 100 {
 		hear(liveEvent(t, topic, fmt.Sprint(i), a2a.NewDataPart(values)))
-		if e := quick.next(); e == nil || e.ID != fmt.Sprint(i) {
+		m := quick.next()
+		if m == nil || m.event.ID != fmt.Sprint(i) {
 			t.Fatalf("event %d is lost for who waits for it", i)
 		}
+		v.putBack(m)
 		if v.waiting > v.most {
 			t.Fatalf("%d bytes wait", v.waiting)
 		}
@@ -128,21 +130,77 @@ func TestListenersAreBounded(t *testing.T) {
 		t.Error("nothing was said to be lost")
 	}
 	last := ""
-	for before, e := -1, slow.next(); e != nil; e = slow.next() {
+	for before, m := -1, slow.next(); m != nil; m = slow.next() {
 		var i int
-		if _, err := fmt.Sscan(e.ID, &i); err != nil || i <= before {
-			t.Fatalf("after event %d comes %s, %v", before, e.ID, err)
+		if _, err := fmt.Sscan(m.event.ID, &i); err != nil || i <= before {
+			t.Fatalf("after event %d comes %s, %v", before, m.event.ID, err)
 		}
 		before = i
-		last = e.ID
+		last = m.event.ID
+		v.putBack(m)
 	}
 	if last != "99" {
 		t.Errorf("the last event for who is slow is %q, want the newest", last)
 	}
 	v.leave(slow)
 	v.leave(quick)
-	if v.waiting != 0 || len(v.of) > 0 {
+	if v.waiting != 0 || v.handled != 0 || len(v.of) > 0 {
 		t.Errorf("%d bytes and %d topics are left of nobody", v.waiting, len(v.of))
+	}
+}
+
+// TestHandledIsBounded has many handlers be slow with large events, each of another conversation: what they have together has a bound, above which large events
+// are lost and small ones are not. When one has done with its event, another one gets a large one.
+func TestHandledIsBounded(t *testing.T) {
+	lost := 0
+	v := newLives(1<<20, func(string) { lost++ }, func(_ string, err error) { t.Error(err) })
+	var hear func(*natsgo.Msg)
+	listen := func(_ context.Context, _ string, h func(*natsgo.Msg)) (*natsgo.Subscription, error) {
+		hear = h
+		return &natsgo.Subscription{}, nil
+	}
+	tell := func(i int, id string, part *a2a.Part) *liveListener {
+		topic := transport.Live("", fmt.Sprint("c", i))
+		l := &liveListener{in: v, wake: make(chan struct{}, 1)}
+		if err := v.enter(t.Context(), l, topic, listen); err != nil {
+			t.Fatal(err)
+		}
+		hear(liveEvent(t, topic, id, part))
+		return l
+	}
+	large := a2a.NewTextPart(strings.Repeat("x", 400_000))
+	var has []*liveMessage
+	for i := range 10 {
+		if m := tell(i, "large", large).next(); m != nil {
+			has = append(has, m)
+		}
+		if len(has) == 2 {
+			v.most = v.handled + 100 // not even a small one fits
+		}
+		if m := tell(i+100, "small", a2a.NewTextPart("hello")).next(); m == nil {
+			t.Fatal("a small event is lost")
+		} else {
+			v.putBack(m)
+		}
+	}
+	if len(has) != 2 || lost != 8 || v.handled > v.most {
+		t.Errorf("%d handlers have %d bytes, %d events are said to be lost; want 2 and 8", len(has), v.handled, lost)
+	}
+	v.putBack(has[0])
+	l := tell(200, "large", large)
+	m := l.next()
+	if m == nil {
+		t.Fatal("a large event is lost when there is room again")
+	}
+	v.putBack(m)
+	v.putBack(has[1])
+	huge := tell(201, "huge", a2a.NewDataPart(strings.Repeat("x", 2<<20))).next()
+	if huge == nil || huge.size <= v.most {
+		t.Fatalf("%+v: want one that is larger than all may have, when nobody has anything", huge)
+	}
+	v.putBack(huge)
+	if v.waiting != 0 || v.handled != 0 {
+		t.Errorf("%d bytes wait, and %d are handled by nobody", v.waiting, v.handled)
 	}
 }
 
