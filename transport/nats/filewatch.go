@@ -52,14 +52,28 @@ type fileWatch struct {
 // watched is the state of one stream.
 type watched struct {
 	created time.Time
-	last    uint64            // sequence
 	trace   *storecheck.Trace // the files at the last check that found them to be the server's, as far as could be seen
+	last    uint64            // sequence then
 	next    time.Time         // the files are not counted again before this time
 	counted time.Time         // when they were last counted, or first seen
 
-	wrong   string // what is wrong with its files; "" when nothing is
+	wrong  wrong // what the last count has found
+	once   bool  // the count before has not found it, or less: the next one does not wait
+	told   wrong // what was reported, after two checks in a row
+	toldAt time.Time
+}
+
+// wrong is what is wrong with the files of a stream.
+type wrong struct {
+	what    string // "" when nothing is
 	inPlace bool   // it is damage in the files that the server goes on writing to
-	told    bool   // wrong was reported, after two checks in a row
+	lacking uint64 // messages, as far as they were counted
+}
+
+// worse reports whether is has something that was had not: another cause, or more that is damaged in place. All that comes to files that were replaced is missing, and
+// makes nothing worse.
+func (is wrong) worse(was wrong) bool {
+	return is.what != "" && (was.what == "" || is.inPlace != was.inPlace || is.inPlace && is.lacking > was.lacking)
 }
 
 // toldFiles are files of a stream that were found to be wrong.
@@ -181,58 +195,77 @@ func (w *fileWatch) check() {
 			was = &watched{created: s.at}
 		}
 		now[name] = was
-		wrong := w.wrong(s, was)
-		again := wrong != "" && was.wrong != ""
-		switch {
-		case again && !was.told:
+		is := w.wrong(s, was)
+		both := was.both(is)
+		switch at := time.Now(); {
+		case both.worse(was.told):
+			if both.inPlace && was.told.inPlace && at.Sub(was.toldAt) < countEvery {
+				break // it grows at each count, as on a disk that fails
+			}
+			was.told, was.toldAt = both, at
 			level := slog.LevelError
 			if storecheck.Convenient(streamOf(name)) {
 				level = slog.LevelWarn
 			}
 			so, do := "what it holds ends with this process", missingAdvice
-			if was.inPlace {
+			if both.inPlace {
 				so, do = "what is damaged is lost, and nothing else", damagedAdvice
 			}
-			w.log.Log(context.Background(), level, "the files of a stream were "+wrong+" while the server runs: "+so,
+			w.log.Log(context.Background(), level, "the files of a stream were "+both.what+" while the server runs: "+so,
 				"stream", streamOf(name), "messages", s.state.Msgs, "do", do)
-			w.note(name, "its files were "+wrong+" while the server ran")
-		case wrong == "" && was.told: // they are back, or the server has no more than they have: see memory.lose
+			w.note(name, "its files were "+both.what+" while the server ran")
+		case is.what == "" && was.told.what != "": // they are back, or the server has no more than they have: see memory.lose
+			was.told = wrong{}
 			w.log.Info("the files of a stream have again what the server has", "stream", streamOf(name))
 			w.note(name, "")
+		default:
+			was.told.lacking = min(was.told.lacking, both.lacking)
 		}
-		was.wrong, was.told, was.last = wrong, again, s.state.LastSeq
+		was.once = !was.once && is.worse(was.wrong)
+		was.wrong = is
 	}
 	w.watched = now
 	var told []toldFiles
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if is := now[name]; is.told {
+		if is := now[name].told; is.what != "" {
 			told = append(told, toldFiles{name, is.inPlace})
 		}
 	}
 	w.told.Store(&told)
 }
 
-// wrong returns what is wrong with the files of a stream, or "", and notes whether that is damage in place.
-func (w *fileWatch) wrong(s watchedStream, was *watched) string {
+// both returns what the last check has found as well as this one.
+func (w *watched) both(is wrong) wrong {
+	switch {
+	case is.what == "" || w.wrong.what == "":
+		return wrong{}
+	case is.inPlace != w.wrong.inPlace:
+		return w.told
+	}
+	is.lacking = min(is.lacking, w.wrong.lacking)
+	return is
+}
+
+// wrong returns what is wrong with the files of a stream.
+func (w *fileWatch) wrong(s watchedStream, was *watched) wrong {
 	if s.state.Msgs == 0 {
 		was.trace = nil
-		return ""
+		return wrong{}
 	}
 	if !storecheck.Stored(w.dir, s.name) {
-		was.inPlace = false
-		return "removed or emptied"
+		return wrong{what: "removed or emptied"}
 	}
 	trace, began := storecheck.Traced(w.dir, s.name), time.Now()
 	if was.trace == nil {
 		was.counted = began // the start has read them, or there was nothing
 	}
 	before := was.trace
-	asBefore := before != nil && was.wrong == "" && trace.Same(before) && (s.state.LastSeq == was.last || trace.Written(before))
-	if before == nil || asBefore && began.Sub(was.counted) < countEvery {
-		was.trace = trace
-		return ""
+	asBefore := before != nil && trace.Same(before) && (s.state.LastSeq == was.last || trace.Written(before))
+	if before == nil || asBefore && was.wrong.what == "" && began.Sub(was.counted) < countEvery {
+		was.trace, was.last = trace, s.state.LastSeq
+		return wrong{}
 	}
-	if began.Before(was.next) && (was.wrong == "" || was.told) {
+	if began.Before(was.next) && !was.once {
 		return was.wrong
 	}
 	count, err := storecheck.Counted(w.dir, s.name, w.quiet.goesOn)
@@ -250,16 +283,20 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 	if now.state.Msgs <= came || !now.at.Equal(s.at) {
 		return was.wrong
 	}
-	lacks := count.Lacks(now.state.Msgs-came, now.state.FirstSeq, s.state.LastSeq, s.queue)
+	messages, first, last := now.state.Msgs-came, now.state.FirstSeq, s.state.LastSeq
+	lacks := count.Lacks(messages, first, last, s.queue)
 	if lacks == "" {
-		was.trace = trace
-		return ""
+		was.trace, was.last = trace, last
+		return wrong{}
 	}
-	// If they are the files that were right the last time, and were written to if the server wrote, what comes is kept.
-	if was.inPlace = asBefore || was.wrong != "" && was.inPlace; was.inPlace {
-		return "damaged, and lack " + lacks + ","
+	is := wrong{what: fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks), lacking: count.Lacking(messages, first, last, s.queue)}
+	// If they are the files that were right the last time, and were written to if the server wrote, what comes is kept. The server itself removes files and writes
+	// them anew, which leaves what is damaged in the others, or copies it.
+	if asBefore && (was.wrong.what == "" || was.wrong.inPlace) || was.wrong.inPlace && is.lacking <= was.wrong.lacking || is.lacking <= count.Damaged() {
+		was.trace, was.last = trace, last
+		is.inPlace, is.what = true, "damaged, and lack "+lacks+","
 	}
-	return fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks)
+	return is
 }
 
 const (

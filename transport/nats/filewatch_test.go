@@ -374,14 +374,7 @@ func messageDamaged(t *testing.T, which string) {
 	}
 	look()
 	path := filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs", "1.blk")
-	b, err := os.ReadFile(path)
-	at := bytes.Index(b, []byte(which))
-	if err != nil || at < 0 {
-		t.Fatalf("the message is at %d of %s, %v", at, path, err)
-	}
-	if err := overwrite(path, at, b[at]^1); err != nil {
-		t.Fatal(err)
-	}
+	damage(t, path, which)
 	came := make(chan string, 4)
 	serveTopic(t, n.dial(t, nil), inbox, nil, func(e *transport.Event) error { came <- text(e); return nil })
 	for _, want := range []string{"hello 0", "hello 1", "hello 2", "hello 3"} {
@@ -396,11 +389,7 @@ func messageDamaged(t *testing.T, which string) {
 	if _, err := n.srv.Missing(); err != nil {
 		t.Errorf("before the messages are counted: %v", err)
 	}
-	w.mu.Lock()
-	for _, is := range w.watched {
-		is.counted = is.counted.Add(-countEvery)
-	}
-	w.mu.Unlock()
+	now(w)
 	look()
 	if serious, err := n.srv.Missing(); serious || err == nil || err.Error() != "messages of "+inboxStream+" were damaged in the files while cortex runs, and are lost: "+damagedAdvice {
 		t.Errorf("Missing = %v, %v, want that %s is damaged", serious, err, inboxStream)
@@ -413,6 +402,135 @@ func messageDamaged(t *testing.T, which string) {
 	}
 	if !slices.ContainsFunc(n.srv.Found(), damaged) {
 		t.Errorf("the server that runs knows of %+v, want that %s is damaged", n.srv.Found(), inboxStream)
+	}
+}
+
+// TestMessageDamagedBesideOthers flips a bit of a message that waits while the server runs, which then removes the block behind it, or writes its block anew: what is
+// found is damage in place, and not that the files were replaced. When they are, that is told, too.
+func TestMessageDamagedBesideOthers(t *testing.T) {
+	for name, remove := range map[string][]uint64{"a block is removed": {8, 9, 10, 11, 12, 13}, "its block is written anew": {3, 4, 5, 7}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log textLog
+			n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			inbox, b := transport.Inbox("", "away"), n.dial(t, nil)
+			for i := range 18 { // three blocks
+				publish(t, b, inbox, "c1", fmt.Sprint("hello ", i, strings.Repeat("x", 600<<10)))
+			}
+			n.Restart(t) // the server has read nothing of the files now
+			w := n.srv.files
+			w.look()
+			msgs := filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs")
+			damage(t, filepath.Join(msgs, "1.blk"), "hello 4")
+			before := storecheck.Traced(w.dir, "$G/"+inboxStream)
+			stream, err := n.dial(t, nil).js.Stream(t.Context(), inboxStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, seq := range remove {
+				if err := stream.DeleteMsg(t.Context(), seq); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if storecheck.Traced(w.dir, "$G/"+inboxStream).Same(before) {
+				t.Fatal("the server has left all files as they were")
+			}
+			for range 3 {
+				w.look()
+			}
+			if serious, err := n.srv.Missing(); serious || err == nil || !strings.HasPrefix(err.Error(), "messages of "+inboxStream+" were damaged in the files") {
+				t.Errorf("Missing = %v, %v, want that %s is damaged", serious, err, inboxStream)
+			}
+			if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "were damaged, and lack 1 of ") {
+				t.Errorf("the log has %s, want one error", got)
+			}
+
+			if err := os.Remove(filepath.Join(msgs, "3.blk")); err != nil {
+				t.Fatal(err)
+			}
+			now(w)
+			for range 3 {
+				w.look()
+			}
+			if serious, err := n.srv.Missing(); !serious || err == nil || strings.Count(log.String(), "level=ERROR") != 2 {
+				t.Errorf("Missing = %v, %v, want that files of %s are missing, and two errors:\n%s", serious, err, inboxStream, log.String())
+			}
+		})
+	}
+}
+
+// damage flips a bit of these words in a file.
+func damage(t *testing.T, path, words string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	at := bytes.Index(b, []byte(words))
+	if err != nil || at < 0 {
+		t.Fatalf("%q is at %d of %s, %v", words, at, path, err)
+	}
+	if err := overwrite(path, at, b[at]^1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// now has the watch count all files the next time that it looks, as it does every ten minutes.
+func now(w *fileWatch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, is := range w.watched {
+		is.counted, is.next = is.counted.Add(-countEvery), time.Time{}
+	}
+}
+
+// TestMoreIsDamaged damages messages in their file one by one: what is added is told, too, once, and what is added soon after that later.
+func TestMoreIsDamaged(t *testing.T) {
+	var log textLog
+	n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	inbox := transport.Inbox("", "away")
+	for i := range 6 {
+		publish(t, n.dial(t, nil), inbox, "c1", fmt.Sprint("hello ", i))
+	}
+	n.Restart(t) // the server has read nothing of the file now
+	w := n.srv.files
+	w.look()
+	path := filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs", "1.blk")
+	for _, step := range []struct {
+		words string // "": nothing more
+		later bool   // the last time that something was told is long ago
+		told  []string
+	}{
+		{"hello 0", false, []string{"lack 1 of 7"}},
+		{"", true, []string{"lack 1 of 7"}},
+		{"hello 2", false, []string{"lack 1 of 7", "lack 2 of 7"}},
+		{"hello 3", false, []string{"lack 1 of 7", "lack 2 of 7"}},
+		{"", true, []string{"lack 1 of 7", "lack 2 of 7", "lack 3 of 7"}},
+		{"", true, []string{"lack 1 of 7", "lack 2 of 7", "lack 3 of 7"}},
+	} {
+		if step.words != "" {
+			damage(t, path, step.words)
+		}
+		if step.later {
+			w.mu.Lock()
+			for _, is := range w.watched {
+				is.toldAt = is.toldAt.Add(-countEvery)
+			}
+			w.mu.Unlock()
+		}
+		now(w)
+		for range 4 {
+			w.look()
+		}
+		var told []string
+		for line := range strings.Lines(log.String()) {
+			if _, after, ok := strings.Cut(line, "were damaged, and "); ok {
+				told = append(told, after[:len("lack 1 of 7")])
+			}
+		}
+		if !slices.Equal(told, step.told) {
+			t.Errorf("when %q is damaged, told is %q, want %q", step.words, told, step.told)
+		}
+		if serious, err := n.srv.Missing(); serious || err == nil {
+			t.Errorf("Missing = %v, %v, want that %s is damaged", serious, err, inboxStream)
+		}
 	}
 }
 
@@ -440,6 +558,34 @@ func TestFilesCopied(t *testing.T) {
 	if err := b.Publish(t.Context(), inbox, message(inbox, "c2", "hello")); err != nil {
 		t.Fatal(err)
 	}
+	for range 3 {
+		w.look()
+	}
+	if serious, err := n.srv.Missing(); !serious || err == nil {
+		t.Errorf("Missing = %v, %v, want that what was written is missing", serious, err)
+	}
+}
+
+// TestFilesCopiedBetweenCounts is TestFilesCopied with a message that comes while it is too early to count again: the next count tells what is missing.
+func TestFilesCopiedBetweenCounts(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, nil)
+	inbox := transport.Inbox("", "away")
+	publish(t, b, inbox, "c1", "hello")
+	dir := filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream)
+	if err := errors.Join(os.Rename(dir, dir+".old"), os.CopyFS(dir, os.DirFS(dir+".old"))); err != nil {
+		t.Fatal(err)
+	}
+	w := n.srv.files
+	w.look()
+	w.mu.Lock()
+	w.watched["$G/"+inboxStream].next = time.Now().Add(time.Hour)
+	w.mu.Unlock()
+	publish(t, b, inbox, "c2", "hello")
+	for range 3 {
+		w.look()
+	}
+	now(w)
 	for range 3 {
 		w.look()
 	}

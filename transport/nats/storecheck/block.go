@@ -196,6 +196,18 @@ func (b *block) next(buf []byte, i, n int, last uint64) int {
 	return len(buf)
 }
 
+// lost returns how many messages there were in a hole of a block, as far as that can be seen: what is cut off at its end is not.
+func (b *block) lost(buf []byte, h hole) uint64 {
+	if h.subject != "" {
+		return 1
+	}
+	r, _, err := b.parse(buf[h.to:])
+	if err != nil || h.after == 0 || r.Seq <= h.after {
+		return 0
+	}
+	return min(r.Seq-h.after-1, uint64(h.to-h.from)/emptyRecord)
+}
+
 // erase overwrites a record in place, as the server does: what remains says only that there was a message of this sequence.
 func (b *block) erase(record []byte, seq uint64) {
 	clear(record)

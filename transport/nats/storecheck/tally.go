@@ -57,7 +57,10 @@ func (t *tally) live(first, last uint64) (n uint64) {
 }
 
 // Count is the content of the blocks of a stream.
-type Count struct{ tally tally }
+type Count struct {
+	tally   tally
+	damaged uint64
+}
 
 // Counted reads the blocks of a stream, named "account/stream", in the store in dir. A server may have the store open; what it writes meanwhile may
 // or may not be counted.
@@ -85,12 +88,33 @@ func Counted(dir, name string, each func()) (*Count, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.read(b, func(r *Record) error {
+		intact := false
+		holes := r.read(b, func(r *Record) error {
+			intact = true
 			c.tally.see(r)
 			return nil
 		})
+		if !intact {
+			continue // it may be the block of another stream
+		}
+		for _, h := range holes {
+			c.damaged += r.lost(b, h)
+		}
 	}
 	return c, nil
+}
+
+// Damaged returns how many messages are damaged where they are, in blocks that have intact ones as well, also of those that were removed since. A server
+// that writes a block anew copies what is damaged, too.
+func (c *Count) Damaged() uint64 { return c.damaged }
+
+// Lacking returns how many messages are missing, for which [Count.Lacks] has words.
+func (c *Count) Lacking(messages, first, last uint64, queue bool) uint64 {
+	n := messages - min(messages, c.tally.live(first, last))
+	if !queue {
+		n = max(n, last-min(last, c.tally.last))
+	}
+	return n
 }
 
 // Lacks describes what is missing of a stream that had this number of messages, from the sequence first to last; "" when nothing is. The blocks of

@@ -1,6 +1,7 @@
 package storecheck
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -74,6 +75,60 @@ func TestReplaced(t *testing.T) {
 			t.Errorf("the check finds %+v, want that some of 28 messages are gone", r.Findings)
 		}
 	})
+}
+
+// TestDamaged counts messages that are damaged in a block with others. What is cut off, and a block that may be another stream's, are no such damage.
+func TestDamaged(t *testing.T) {
+	for name, test := range map[string]struct {
+		change        func(path string, ends []int) error // ends are those of the records
+		lacking, want uint64
+	}{
+		"one":                 {func(path string, ends []int) error { return zero(path, ends[3]-8, ends[3]) }, 1, 1},
+		"the last":            {func(path string, ends []int) error { return zero(path, ends[8]-8, ends[8]) }, 1, 1},
+		"three beside others": {func(path string, ends []int) error { return zero(path, ends[3]-20, ends[4]+30) }, 3, 3},
+		"cut off":             {func(path string, ends []int) error { return os.Truncate(path, int64(ends[6]-1)) }, 3, 0},
+		"a block of others": {func(path string, ends []int) error {
+			return os.Rename(path, strings.Replace(path, "1.blk", "2.blk", 1))
+		}, 9, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := store(t, 9, 10)
+			path := blockFile(dir, 1)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newBlock(stream, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ends []int
+			r.read(b, func(r *Record) error {
+				ends = append(ends, r.at+len(r.bytes))
+				return nil
+			})
+			if err := test.change(path, ends); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Counted(dir, "$G/"+stream, func() {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lacking := c.Lacking(7, 1, 9, false); lacking != test.lacking || c.Damaged() != test.want {
+				t.Errorf("Lacking = %d, Damaged = %d, want %d and %d", lacking, c.Damaged(), test.lacking, test.want)
+			}
+		})
+	}
+}
+
+// zero overwrites a part of a file.
+func zero(path string, from, to int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, to-from), int64(from))
+	return errors.Join(err, f.Close())
 }
 
 // lostWith reports whether a check has found a loss described with these words.
