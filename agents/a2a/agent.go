@@ -95,7 +95,7 @@ func Open(ctx context.Context, p *Peer, o *Options) (*Agent, error) {
 	folder := filepath.Join(o.Dir, folderOf(home))
 	a.path = filepath.Join(folder, "card.json")
 	a.pins = &pin.File{Path: filepath.Join(folder, "skills.json"), Noun: "skills"}
-	if a.journal, err = openJournal(folder, time.Now()); err != nil {
+	if a.journal, err = openJournal(folder, time.Now(), a.log); err != nil {
 		return nil, err
 	}
 	if err := a.begin(ctx); err != nil {

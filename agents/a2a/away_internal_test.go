@@ -63,7 +63,7 @@ func TestOrphansAreNamed(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 	})
 	var err error
-	if a.journal, err = openJournal(t.TempDir(), time.Now()); err != nil {
+	if a.journal, err = openJournal(t.TempDir(), time.Now(), a.log); err != nil {
 		t.Fatal(err)
 	}
 	defer a.journal.Close()

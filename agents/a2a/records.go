@@ -2,6 +2,8 @@ package a2a
 
 import (
 	"errors"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -29,6 +31,9 @@ const (
 	contextsDir = "contexts"
 	openDir     = "open" // has a file with nothing to read for each task that its peer may be at work on
 )
+
+// then says what becomes of a task that is not done and whose record is removed.
+const then = "what the peer is at work on goes on there, and is looked for there if it is delivered again"
 
 // maxID bounds the ids that a peer makes, in bytes.
 const maxID = 1 << 10
@@ -72,13 +77,22 @@ func Forget(dir, tenant, contextID string) error {
 }
 
 // openJournal opens the journal in folder, and creates the folder if necessary.
-func openJournal(folder string, now time.Time) (j *journal, err error) {
+func openJournal(folder string, now time.Time, log *slog.Logger) (j *journal, err error) {
 	j = &journal{
-		contexts: &taskfile.Folder{Dir: filepath.Join(folder, contextsDir), Age: contextAge, Most: maxContexts},
-		open:     &taskfile.Folder{Dir: filepath.Join(folder, openDir), Age: records.Age, Most: records.Most},
+		contexts: &taskfile.Folder{Dir: filepath.Join(folder, contextsDir), Age: contextAge, Most: maxContexts, Warn: log.Warn},
+		open: &taskfile.Folder{
+			Dir: filepath.Join(folder, openDir), Age: records.Age, Most: records.Most, Warn: log.Warn, Open: func(string) bool { return true }, Then: then,
+		},
 	}
-	j.Journal, err = records.Open[record](folder, tasksDir, now, maxJournal, maxRecord, j.contexts, j.open)
-	return j, err
+	j.Journal, err = records.Open(&records.Options[record]{Folder: folder, Name: tasksDir, Bytes: maxJournal, Size: maxRecord, Log: log, Then: then}, now, j.contexts, j.open)
+	if err != nil {
+		return nil, err
+	}
+	j.Open = func(path string) bool {
+		_, err := os.Stat(filepath.Join(j.open.Dir, filepath.Base(path)))
+		return err == nil
+	}
+	return j, nil
 }
 
 // context returns the peer's id of the conversation of a task; "" is none.

@@ -82,7 +82,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	a.log = a.log.With("server", s.Name)
 	folder := filepath.Join(o.Dir, a.ID())
 	var err error
-	if a.journal, err = openJournal(folder, time.Now()); err != nil {
+	if a.journal, err = openJournal(folder, time.Now(), a.log); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
 	a.pins = &pin.File{Path: filepath.Join(folder, "tools.json"), Noun: "tools"}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -51,6 +52,9 @@ func Forget(dir, tenant, contextID string) error {
 }
 
 // openJournal opens the journal in folder and creates the folder if necessary.
-func openJournal(folder string, now time.Time) (*records.Journal[record], error) {
-	return records.Open[record](folder, callsDir, now, maxJournal, maxRecord)
+func openJournal(folder string, now time.Time, log *slog.Logger) (*records.Journal[record], error) {
+	return records.Open(&records.Options[record]{
+		Folder: folder, Name: callsDir, Bytes: maxJournal, Size: maxRecord, Log: log, Done: func(r *record) bool { return r.State == done },
+		Then: "a reply to what a server has asked for one fails, and a call that may have been made is not made again: ask again for it",
+	}, now)
 }

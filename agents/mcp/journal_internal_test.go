@@ -1,11 +1,14 @@
 package mcp
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +26,7 @@ func TestJournalSweeps(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o700), os.WriteFile(old, nil, 0o600), os.Chtimes(old, now, now.Add(-records.Age))); err != nil {
 		t.Fatal(err)
 	}
-	j, err := openJournal(folder, now)
+	j, err := openJournal(folder, now, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +36,34 @@ func TestJournalSweeps(t *testing.T) {
 	}
 }
 
+// TestJournalLosesOpenTasks has the clock set forward: the log says how many tasks lose their records before they are done, and what becomes of them.
+func TestJournalLosesOpenTasks(t *testing.T) {
+	folder, now := t.TempDir(), time.Now()
+	j, err := openJournal(folder, now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, state := range map[a2a.TaskID]string{"1": taken, "2": sent, "3": done, "4": asking} {
+		if err := j.Write(&agents.Task{ID: id, ContextID: "c"}, &record{State: state}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	if j, err = openJournal(folder, now.Add(records.Age+time.Hour), slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, " tasks=3 ") || !strings.Contains(got, "ask again for it") {
+		t.Errorf("the log has %s, want one warning about 3 tasks", got)
+	}
+}
+
 // The records of somebody who has many make room, and not those of others.
 func TestJournalShares(t *testing.T) {
-	j, err := openJournal(t.TempDir(), time.Now())
+	j, err := openJournal(t.TempDir(), time.Now(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +94,7 @@ func TestForget(t *testing.T) {
 	}
 	left := map[string]*agents.Task{}
 	for _, agent := range []string{"mcp_a", "mcp_b"} {
-		j, err := openJournal(filepath.Join(dir, agent), time.Now())
+		j, err := openJournal(filepath.Join(dir, agent), time.Now(), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +119,8 @@ func TestForget(t *testing.T) {
 
 // A record that cannot be read stops its task: nothing is called without knowing what was called before.
 func TestDamagedRecord(t *testing.T) {
-	j, err := openJournal(t.TempDir(), time.Now())
+	var log bytes.Buffer
+	j, err := openJournal(t.TempDir(), time.Now(), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,5 +140,8 @@ func TestDamagedRecord(t *testing.T) {
 	}
 	if r, err := j.Read(task); err == nil {
 		t.Errorf("a damaged record is read as %+v", r)
+	}
+	if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "file="+j.File(task)) {
+		t.Errorf("the log has %s, want the file of the record", got)
 	}
 }

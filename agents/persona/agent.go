@@ -68,10 +68,13 @@ func Open(p *Persona, o *Options) (*Agent, error) {
 		return nil, fmt.Errorf("%s: %w", p.File, err)
 	}
 	folder := Folder(o.Dir, id)
-	if a.journal, err = records.Open[record](folder, tasksDir, time.Now(), maxJournal, maxRecord); err != nil {
+	if a.journal, err = openJournal(folder, time.Now(), a.log); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
-	a.memory = &memory{files: &taskfile.Folder{Dir: filepath.Join(folder, memoryDir), Age: maxMemory, Most: memoryFiles, Bytes: memoryBytes}, now: time.Now}
+	a.memory = &memory{
+		files: &taskfile.Folder{Dir: filepath.Join(folder, memoryDir), Age: maxMemory, Most: memoryFiles, Bytes: memoryBytes, Warn: a.log.Warn},
+		now:   time.Now, log: a.log, told: map[string]bool{},
+	}
 	return a, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -36,7 +37,11 @@ type memory struct {
 	mu    sync.Mutex
 	files *taskfile.Folder
 	now   func() time.Time
+	log   *slog.Logger
+	told  map[string]bool // files that cannot be read, of which the log knows; at most maxTold
 }
+
+const maxTold = 1_000
 
 // entry is a value that is remembered.
 type entry struct {
@@ -53,8 +58,16 @@ func (m *memory) path(w *work) string {
 func (m *memory) read(w *work) (map[string]entry, error) {
 	all := map[string]entry{}
 	if _, err := taskfile.ReadRecord(m.path(w), maxKeys*(maxValue+maxKey)*7, &all); err != nil { // 7: escapes
+		if path := m.path(w); !m.told[path] {
+			if len(m.told) >= maxTold {
+				clear(m.told)
+			}
+			m.told[path] = true
+			m.log.Warn("what is remembered in a conversation cannot be read, and nothing more is remembered there until it is forgotten with the conversation or its file removed", "file", path, "err", err)
+		}
 		return nil, err
 	}
+	delete(m.told, m.path(w))
 	now := m.now()
 	maps.DeleteFunc(all, func(_ string, e entry) bool { return !now.Before(e.Expires) })
 	return all, nil

@@ -3,12 +3,14 @@ package persona
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agents/internal/records"
 	"github.com/cortex-orchestrator/cortex/agents/mcp"
 	"github.com/cortex-orchestrator/cortex/evaluate"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
@@ -124,6 +126,14 @@ type outcome struct {
 	Text string          `json:"text"`
 	Data json.RawMessage `json:"data,omitempty"` // the text as JSON, for a skill with an output schema
 	Cut  string          `json:"cut,omitempty"`  // the bound that ended the work
+}
+
+// openJournal opens the journal in an agent's folder, and creates the folder if necessary.
+func openJournal(folder string, now time.Time, log *slog.Logger) (*records.Journal[record], error) {
+	return records.Open(&records.Options[record]{
+		Folder: folder, Name: tasksDir, Bytes: maxJournal, Size: maxRecord, Log: log, Done: func(r *record) bool { return r.Outcome != nil },
+		Then: "those that are worked on end, and a reply to the question of one fails: ask again for all of it",
+	}, now)
 }
 
 // Forget erases what all agents whose [Options] have this Dir keep of a conversation: their records, and what they remember.

@@ -2,9 +2,11 @@ package taskfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,5 +33,66 @@ func TestWritingDoesNotWaitForSweep(t *testing.T) {
 	}
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the sweep that was due is forgotten: %v", err)
+	}
+}
+
+// TestSweepSays has files of tasks that are not done be too old, as when the clock is set forward, and too many: how many, and what becomes of them, is said
+// once for each sweep. Of others nothing is.
+func TestSweepSays(t *testing.T) {
+	now := time.Now()
+	var said []string
+	f := &Folder{
+		Dir: t.TempDir(), Age: time.Hour, Most: 1, Then: "ask again", Open: func(path string) bool { return strings.HasPrefix(filepath.Base(path), "open") },
+		Warn: func(text string, attrs ...any) { said = append(said, fmt.Sprint(text, attrs)) },
+	}
+	for _, step := range []struct {
+		files []string
+		now   time.Time
+		want  string
+	}{
+		{[]string{"open 1"}, now, ""},
+		{[]string{"open 2", "open 3", "done 1"}, now, "there are too many[tasks 3 "},
+		{[]string{"done 2"}, now.Add(2 * time.Hour), ""},
+		{[]string{"open 4"}, now.Add(2 * time.Hour), "see whether that was set forward[tasks 1 older 1h0m0s "},
+		{nil, now.Add(2 * time.Hour), ""},
+	} {
+		said = nil
+		for i, name := range step.files {
+			path, at := filepath.Join(f.Dir, name), now.Add(time.Duration(i)*time.Second)
+			if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Sweep(step.now); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case step.want == "" && len(said) > 0, step.want != "" && (len(said) != 1 || !strings.Contains(said[0], step.want) || !strings.Contains(said[0], "then ask again")):
+			t.Errorf("with %q, %q is said, want %q", step.files, said, step.want)
+		}
+	}
+}
+
+// TestFailedSweep has a sweep fail: what was written is there, and it is said once until a sweep works again.
+func TestFailedSweep(t *testing.T) {
+	dir, said := t.TempDir(), 0
+	f := &Folder{Dir: filepath.Join(dir, "sweeps"), Age: time.Hour, Most: 10, Warn: func(string, ...any) { said++ }}
+	path := filepath.Join(dir, "written")
+	for n, want := range []int{1, 1, 1, 2} {
+		if n == 2 {
+			if err := os.Mkdir(f.Dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.RemoveAll(f.Dir); err != nil {
+			t.Fatal(err)
+		}
+		f.swept = time.Time{}
+		if err := f.WriteRecord(path, "", 100, n); err != nil {
+			t.Errorf("the write fails with the sweep: %v", err)
+		}
+		var got int
+		if ok, err := ReadRecord(path, 100, &got); !ok || err != nil || got != n || said != want {
+			t.Errorf("%d is read, %v, %v, and said %d times, want %d and %d times", got, ok, err, said, n, want)
+		}
 	}
 }

@@ -33,6 +33,12 @@ type Folder struct {
 	Most  int           // files
 	Bytes int64         // of all files; 0: any number
 
+	// Warn says what a sweep has to say, as that of a logger; nil says nothing.
+	Warn func(text string, attrs ...any)
+	// Open reports whether the task of a file is not done; nil: nothing is said of the files that are removed. Then says what becomes of such a task.
+	Open func(path string) bool
+	Then string
+
 	mu      sync.Mutex
 	written int   // files since the last sweep
 	bytes   int64 // of them
@@ -40,6 +46,7 @@ type Folder struct {
 
 	sweeps sync.Mutex       // of whoever sweeps, which may have to read all files: nobody waits for that to write another
 	owners map[string]owned // of the files that the last sweep of a full folder has seen, by their names
+	failed bool             // the last sweep after a write has, and it was said
 }
 
 // owned is whose a file was when it was last changed.
@@ -61,7 +68,7 @@ func digest(of ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Write writes and syncs the file at path atomically, and sweeps now and then.
+// Write writes and syncs the file at path atomically, and sweeps now and then. What was written is there also when the sweep fails, which Warn says once.
 func (f *Folder) Write(path string, b []byte) error {
 	if err := Write(path, b); err != nil {
 		return err
@@ -72,9 +79,19 @@ func (f *Folder) Write(path string, b []byte) error {
 	}
 	defer f.sweeps.Unlock()
 	if now := time.Now(); f.due(now) {
-		return f.sweep(now)
+		err := f.sweep(now)
+		if err != nil && !f.failed {
+			f.warn("old files of tasks cannot be removed", "folder", f.Dir, "err", err)
+		}
+		f.failed = err != nil
 	}
 	return nil
+}
+
+func (f *Folder) warn(text string, attrs ...any) {
+	if f.Warn != nil {
+		f.Warn(text, attrs...)
+	}
 }
 
 // count notes that a file of this size was written.
@@ -109,6 +126,16 @@ func (f *Folder) sweep(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	old, many := 0, 0 // of tasks that are not done
+	defer func() {
+		if old > 0 {
+			f.warn("records of tasks that are not done were removed, since they are too old by the clock of this machine: see whether that was set forward",
+				"tasks", old, "older", f.Age, "folder", f.Dir, "then", f.Then)
+		}
+		if many > 0 {
+			f.warn("records of tasks that are not done were removed, since there are too many", "tasks", many, "folder", f.Dir, "then", f.Then)
+		}
+	}()
 	var all []fs.FileInfo
 	size := int64(0)
 	for _, e := range entries {
@@ -116,7 +143,7 @@ func (f *Folder) sweep(now time.Time) error {
 		switch {
 		case err != nil || !info.Mode().IsRegular():
 		case now.Sub(info.ModTime()) >= f.Age:
-			if err := remove(f.Dir, info.Name()); err != nil {
+			if err := f.drop(info.Name(), &old); err != nil {
 				return err
 			}
 		default:
@@ -141,12 +168,24 @@ func (f *Folder) sweep(now time.Time) error {
 		default:
 			return nil
 		}
-		if err := remove(f.Dir, from.files[0].Name()); err != nil {
+		if err := f.drop(from.files[0].Name(), &many); err != nil {
 			return err
 		}
 		size -= from.files[0].Size()
 		from.bytes -= from.files[0].Size()
 		from.files = from.files[1:]
+	}
+	return nil
+}
+
+// drop removes a file, and counts it if its task is not done.
+func (f *Folder) drop(name string, open *int) error {
+	is := f.Open != nil && f.Open(filepath.Join(f.Dir, name))
+	if err := remove(f.Dir, name); err != nil {
+		return err
+	}
+	if is {
+		*open++
 	}
 	return nil
 }

@@ -2,6 +2,7 @@
 package records
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,10 +25,29 @@ type Journal[R any] struct {
 	lock *os.File
 }
 
-// Open opens a journal, whose files are in the folder called name within an agent's folder, and creates the folders if necessary. bytes bounds all
-// records together, and size each. The journal's lock is for the agent's other folders as well.
-func Open[R any](folder, name string, now time.Time, bytes int64, size int, others ...*taskfile.Folder) (*Journal[R], error) {
-	j := &Journal[R]{Folder: taskfile.Folder{Dir: filepath.Join(folder, name), Age: Age, Most: Most, Bytes: bytes}, size: size}
+// Options says where a journal is, and what it keeps.
+type Options[R any] struct {
+	Folder string // of the agent
+	Name   string // of the journal's folder in it
+	Bytes  int64  // of all records together, at most
+	Size   int    // of a record, at most
+	Log    *slog.Logger
+	// Done reports whether a record's task is done; nil: that is not known. Then says what becomes of a task that is not and whose record is removed, which is logged.
+	Done func(*R) bool
+	Then string
+}
+
+// Open opens a journal, and creates the folders if necessary. The journal's lock is for the agent's other folders as well.
+func Open[R any](o *Options[R], now time.Time, others ...*taskfile.Folder) (*Journal[R], error) {
+	folder := o.Folder
+	j := &Journal[R]{Folder: taskfile.Folder{Dir: filepath.Join(folder, o.Name), Age: Age, Most: Most, Bytes: o.Bytes, Warn: o.Log.Warn, Then: o.Then}, size: o.Size}
+	if o.Done != nil {
+		j.Open = func(path string) bool {
+			r := new(R)
+			ok, err := taskfile.ReadRecord(path, o.Size, r)
+			return ok && err == nil && !o.Done(r)
+		}
+	}
 	var err error
 	if j.lock, err = taskfile.Claim(folder, now, append(others, &j.Folder)...); err != nil {
 		return nil, err
@@ -44,7 +64,11 @@ func (j *Journal[R]) File(t *agents.Task) string { return j.Path(t.Tenant, t.Con
 // Read returns a task's record, or nil.
 func (j *Journal[R]) Read(t *agents.Task) (*R, error) {
 	r := new(R)
-	if ok, err := taskfile.ReadRecord(j.File(t), j.size, r); !ok {
+	ok, err := taskfile.ReadRecord(j.File(t), j.size, r)
+	if err != nil {
+		j.Warn("the record of a task cannot be read, which fails", "task_id", t.ID, "file", j.File(t), "err", err)
+	}
+	if !ok {
 		return nil, err
 	}
 	return r, nil
