@@ -60,7 +60,7 @@ func TestLinesOfATaskAreBounded(t *testing.T) {
 				if test.ended {
 					close(k.Ended)
 				}
-				d := &dialog{k: k, t: &Task{ID: "t"}, id: "t", notes: openQuestions(""), given: &jsonl.Task{ID: "t"}}
+				d := &dialog{k: k, t: &Task{ID: "t"}, id: "t", notes: openQuestions("", func(string) {}), given: &jsonl.Task{ID: "t"}}
 				began, got := time.Now(), make(chan string, 1)
 				go func() {
 					r, err := d.run(t.Context())

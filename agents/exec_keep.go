@@ -51,7 +51,7 @@ func Keep(o ExecOptions) (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{p: p, notes: openQuestions(o.Questions), changes: make(chan Change, 1), alone: make(chan struct{}, mostAlone), up: make(chan struct{})}, nil
+	return &Kept{p: p, notes: openQuestions(o.Questions, p.log), changes: make(chan Change, 1), alone: make(chan struct{}, mostAlone), up: make(chan struct{})}, nil
 }
 
 // Changes returns the channel for [Options].

@@ -15,7 +15,7 @@ func ExecLines(o ExecOptions) (Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	notes := openQuestions(o.Questions)
+	notes := openQuestions(o.Questions, p.log)
 	return func(ctx context.Context, t *Task) (*Result, error) {
 		if err := p.begun(t); err != nil {
 			return nil, err

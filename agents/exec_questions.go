@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
@@ -24,7 +25,10 @@ const (
 
 // questions keeps what programs need to go on after a question: a file for each task, in a folder that several agents may share. It keeps nothing
 // if the folder has no name.
-type questions struct{ files *taskfile.Folder }
+type questions struct {
+	files *taskfile.Folder
+	log   func(line string)
+}
 
 // round is what a program asked in the course of a task, in reply to a message.
 type round struct {
@@ -33,8 +37,11 @@ type round struct {
 	State json.RawMessage `json:"state,omitempty"`
 }
 
-func openQuestions(dir string) *questions {
-	q := &questions{&taskfile.Folder{Dir: dir, Age: questionAge, Most: maxQuestions, Bytes: questionBytes}}
+func openQuestions(dir string, log func(line string)) *questions {
+	q := &questions{&taskfile.Folder{Dir: dir, Age: questionAge, Most: maxQuestions, Bytes: questionBytes}, log}
+	q.files.Warn = func(text string, attrs ...any) {
+		log(strings.TrimSpace(fmt.Sprintln(append([]any{text}, attrs...)...)))
+	}
 	if dir != "" {
 		_ = q.files.Sweep(time.Now()) // there may be no folder yet; an error is told when a question is kept
 	}
@@ -72,6 +79,10 @@ func (q *questions) replied(t *Task, given *jsonl.Task) error {
 	}
 	given.Reply = true
 	all, err := q.read(t)
+	if q.files.Dir != "" && all == nil && err == nil {
+		q.log(fmt.Sprintf("task %s: the program gets a reply without state and history: its question was kept on another machine, or is older than %v, or was removed",
+			shorten.Line(string(t.ID), 64), questionAge))
+	}
 	for _, r := range all {
 		given.History, given.State = append(given.History, r.Round), r.State
 	}

@@ -24,7 +24,7 @@ func TestQuestionsHaveRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	openQuestions(dir)
+	openQuestions(dir, func(string) {})
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != questionBytes/each {
 		t.Errorf("%d questions of %d bytes are left, want %d: %v", len(left), each, questionBytes/each, err)
@@ -37,7 +37,7 @@ func TestQuestionsOfOthersStay(t *testing.T) {
 	dir := t.TempDir()
 	ask := func(from, contextID string) *Task {
 		t.Helper()
-		q := openQuestions(dir)
+		q := openQuestions(dir, func(string) {})
 		q.files.Most = 5
 		task := &Task{ID: "1", ContextID: contextID, Message: a2a.NewMessage(a2a.MessageRoleUser)}
 		task.Message.Metadata = map[string]any{transport.MetaRequester: from}
@@ -58,7 +58,30 @@ func TestQuestionsOfOthersStay(t *testing.T) {
 	}
 	task.Message = a2a.NewMessage(a2a.MessageRoleUser)
 	task.Message.Metadata = map[string]any{transport.MetaRequester: "ada", transport.MetaContinued: true}
-	if all, err := openQuestions(dir).read(task); err != nil || len(all) != 1 {
+	if all, err := openQuestions(dir, func(string) {}).read(task); err != nil || len(all) != 1 {
 		t.Errorf("the question of the other one: %v, %v", all, err)
+	}
+}
+
+// TestReplyWithoutQuestion has a reply come whose question is not kept here: the program gets it without state and history, and the log says so, once.
+func TestReplyWithoutQuestion(t *testing.T) {
+	for dir, want := range map[string]int{t.TempDir(): 1, "": 0} { // without a folder nothing is kept at all
+		said := 0
+		q := openQuestions(dir, func(string) { said++ })
+		task := &Task{ID: "1", ContextID: "c", Message: a2a.NewMessage(a2a.MessageRoleUser)}
+		task.Message.Metadata = map[string]any{transport.MetaContinued: true}
+		given := &jsonl.Task{}
+		if err := q.replied(task, given); err != nil || !given.Reply || given.State != nil {
+			t.Errorf("the program gets %+v, %v", given, err)
+		}
+		if err := q.asked(task, given, &jsonl.Line{Text: new("when?")}); err != nil {
+			t.Error(err)
+		}
+		if err := q.replied(task, given); err != nil {
+			t.Error(err)
+		}
+		if said != want {
+			t.Errorf("in %q, it is said %d times, want %d", dir, said, want)
+		}
 	}
 }
