@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/taskfile"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // calling returns an agent whose peer is answered for.
@@ -53,6 +55,31 @@ func TestPeerThatIsAwayIsAskedLessOften(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLastWordsAreNotKept has a peer say much of the state of a task that goes on after a restart, and then be away: nothing counts what it said, so it is not
+// kept meanwhile.
+func TestLastWordsAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *work
+		asked := 0
+		a := calling(t, io.Discard, func(r *http.Request) *http.Response {
+			if asked++; asked > 1 {
+				if w.last.Message != nil {
+					t.Errorf("%d bytes are kept of what it said last", len(transport.Text(w.last.Message.Parts)))
+				}
+				return &http.Response{StatusCode: http.StatusBadGateway, Status: "502 Bad Gateway", Header: http.Header{}, Body: http.NoBody, Request: r}
+			}
+			body := `{"jsonrpc":"2.0","id":"1","result":{"id":"t","status":{"state":"TASK_STATE_WORKING","message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"` + strings.Repeat("x", freeAnswer/2) + `"}]}}}}`
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w = &work{a: a, t: &agents.Task{Message: &a2a.Message{ID: "m"}}, r: &record{Message: "m", Attempt: 1, Task: "t"}}
+		if _, err := w.do(ctx); !errors.Is(err, context.DeadlineExceeded) || asked < 2 {
+			t.Errorf("it was asked %d times: %v", asked, err)
+		}
+	})
 }
 
 // TestOrphansAreNamed checks that who reads that a task was not canceled learns which one.

@@ -514,6 +514,7 @@ func (w *work) settle(ctx context.Context) (*agents.Result, error) {
 	}
 	switch s := w.last; s.State {
 	case a2a.TaskStateCompleted:
+		w.last.Message = nil // it is passed on, or refused and not to stay while the peer is told
 		return w.out.result(ctx, w.t, s.Message)
 	case a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired:
 		w.r.Asked, w.r.Reply, w.r.Until = w.question(), false, time.Now().Add(askedFor)

@@ -63,6 +63,7 @@ func pausesFrom(first, most time.Duration) *backoff.ExponentialBackOff {
 
 // look asks the peer for its task, and waits while the peer is away.
 func (w *work) look(ctx context.Context) error {
+	w.last.Message = nil // it may be long, and nothing counts it
 	none := 0
 	for pauses := pausesFrom(firstPoll, maxPoll); ; {
 		c, err := w.a.client()

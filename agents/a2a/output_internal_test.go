@@ -169,8 +169,8 @@ func TestWordsCount(t *testing.T) {
 	if _, err := w.event(said); !errors.Is(err, errTooMuch) {
 		t.Errorf("an answer: %v", err)
 	}
-	if _, err := w.settle(t.Context()); !errors.Is(err, errTooMuch) {
-		t.Errorf("a last message: %v", err)
+	if _, err := w.settle(t.Context()); !errors.Is(err, errTooMuch) || w.last.Message != nil {
+		t.Errorf("a last message: %v; it is kept: %t", err, w.last.Message != nil)
 	}
 }
 
