@@ -314,7 +314,9 @@ func (w *work) post(ctx context.Context, m *a2a.Message) (settled bool, err erro
 		return w.listen(ctx, func(ctx context.Context) iter.Seq2[a2a.Event, error] { return c.SendStreamingMessage(ctx, req) })
 	}
 	req.Config.ReturnImmediately = true
-	e, err := c.SendMessage(ctx, req)
+	calling, cancel := context.WithCancel(ctx)
+	defer cancel() // an answer has its room until then
+	e, err := c.SendMessage(calling, req)
 	if err != nil {
 		return false, err
 	}

@@ -72,8 +72,8 @@ func (w *work) look(ctx context.Context) error {
 		}
 		calling, cancel := context.WithTimeout(w.traced(ctx), callTimeout)
 		task, err := c.GetTask(calling, &a2a.GetTaskRequest{ID: w.r.Task, HistoryLength: &none})
-		cancel()
 		if err == nil {
+			defer cancel() // an answer has its room until then, and what is kept of it counts
 			if task.ID != w.r.Task {
 				return fmt.Errorf("%w: it gives another task", errStrange)
 			}
@@ -83,6 +83,7 @@ func (w *work) look(ctx context.Context) error {
 			w.last = task.Status
 			return nil
 		}
+		cancel()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -212,9 +212,9 @@ type bounded struct {
 	large   *large // nil: most is little
 }
 
-// Close implements [io.Closer].
+// Close implements [io.Closer]. What was read keeps its room until the context of the request ends: the SDK closes an answer before it decodes it.
 func (b *bounded) Close() error {
-	b.large.over()
+	context.AfterFunc(b.large.ctx, b.large.over)
 	return b.ReadCloser.Close()
 }
 

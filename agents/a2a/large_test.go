@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 )
 
@@ -54,7 +57,9 @@ func TestLargeAnswersHaveRoom(t *testing.T) {
 				x := &exchange{&Agent{peer: &Peer{}, home: &url.URL{Scheme: "http", Host: host}}, answering(func(r *http.Request) *http.Response {
 					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: said, Request: r}
 				})}
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/rpc", nil)
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+host+"/rpc", nil)
 				if err != nil {
 					return err
 				}
@@ -95,11 +100,59 @@ func TestLargeAnswersHaveRoom(t *testing.T) {
 			if took := time.Since(began).Round(time.Minute); took != 3*largeTime {
 				t.Errorf("%s: they took %v, want %v", kind, took, 3*largeTime)
 			}
-			if !has(ownLarge) {
+			if synctest.Wait(); !has(ownLarge) {
 				t.Errorf("%s: their room is not given back", kind)
 			}
 		})
 	}
+}
+
+// TestAnswersKeepTheirRoom checks that a large answer has its room until who asked for it is done with it: the SDK closes its body before it decodes it.
+func TestAnswersKeepTheirRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		empty(t)
+		defer func(was *httpserver.Room) { larges = was }(larges)
+		larges = httpserver.NewRoom(ownLarge, ownLarge) // of the bubble
+		free := func() bool {
+			over, end := context.WithCancel(t.Context())
+			end()
+			ok := larges.Take(over, "peer.test", ownLarge)
+			if ok {
+				larges.Give("peer.test", ownLarge)
+			}
+			return ok
+		}
+		a := calling(t, io.Discard, func(r *http.Request) *http.Response {
+			body := `{"jsonrpc":"2.0","id":"1","result":{"id":"t","status":{"state":"TASK_STATE_WORKING"},"artifacts":[{"artifactId":"a","parts":[{"text":"` + strings.Repeat("x", 2*freeAnswer) + `"}]}]}}`
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+		})
+		ctx, end := context.WithCancel(t.Context())
+		if _, err := a.conn.GetTask(ctx, &a2a.GetTaskRequest{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); free() {
+			t.Error("an answer that is not used yet has no room")
+		}
+		end()
+		if synctest.Wait(); !free() {
+			t.Error("its room is not given back")
+		}
+		a.card = &a2a.AgentCard{Name: "peer"}
+		w := &work{a: a, t: &agents.Task{}, r: &record{Task: "t"}, out: outputs{host: a.host()}, pace: newPace()}
+		if err := w.look(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.out.drop()
+		if synctest.Wait(); !free() {
+			t.Error("the room of a task that was looked for is not given back")
+		}
+		if _, err := w.post(t.Context(), &a2a.Message{ID: "m"}); err == nil {
+			t.Error("a task without its kind is an answer")
+		}
+		if synctest.Wait(); !free() {
+			t.Error("the room of an answer is not given back")
+		}
+	})
 }
 
 // TestEventsKeepTheirRoom checks that a large event has its room until the next one is asked for, since it is decoded before that, and that its length counts as
