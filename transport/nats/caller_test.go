@@ -370,7 +370,7 @@ func (c *heldConn) Read(b []byte) (int, error) {
 }
 
 // TestBatchesDelayNobody does not let the gateway hear that a person's batch is done: other people's counts and single messages are answered, and that person's
-// next request waits.
+// next request waits, until the connection is lost. The batch was answered, and is not refused then.
 func TestBatchesDelayNobody(t *testing.T) {
 	w := newTown(t)
 	d := w.cortex.gateways[""]
@@ -385,11 +385,15 @@ func TestBatchesDelayNobody(t *testing.T) {
 	eve, ada := w.intruder(t, userCreds(t, w.dir, "", "eve")), w.intruder(t, userCreds(t, w.dir, "", "ada"))
 	get := func(in *intruder) string { return auth.Gateway(in.who) + jsAPI + "DIRECT.GET." + logStream }
 	const one, several = `{"seq":1}`, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1","batch":2}`
+	batch, err := eve.SubscribeSync(eve.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
 	next, err := eve.SubscribeSync(eve.NewInbox())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := eve.PublishRequest(get(eve), eve.NewInbox(), []byte(several)); err != nil {
+	if err := eve.PublishRequest(get(eve), batch.Subject, []byte(several)); err != nil {
 		t.Fatal(err)
 	}
 	if err := eve.PublishRequest(get(eve), next.Subject, []byte(one)); err != nil {
@@ -409,9 +413,15 @@ func TestBatchesDelayNobody(t *testing.T) {
 	if n, _, _ := next.Pending(); n > 0 {
 		t.Error("a person's next request is answered while their batch is read")
 	}
+	batches.Close()
 	close(held.end)
 	if m, err := next.NextMsg(patience); err != nil || m.Header.Get(jetstream.SequenceHeader) != "1" {
 		t.Errorf("behind a batch, a single message is answered with %+v, %v", m, err)
+	}
+	for n, _, _ := batch.Pending(); n > 0; n-- {
+		if m, err := batch.NextMsg(patience); err != nil || m.Header.Get("Status") == strconv.Itoa(codeUnavailable) {
+			t.Errorf("the batch is answered with %+v, %v", m, err)
+		}
 	}
 }
 

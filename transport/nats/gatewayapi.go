@@ -48,6 +48,8 @@ const (
 	maxRequest      = 64 << 10
 	readOne         = 4 << 10 // bytes charged before one message is read
 
+	batchPatience = time.Minute // how long a caller waits for the end of an answer of several messages, before the next request
+
 	messagesEach = 32 // messages of an answer that cost as much as one request
 
 	countCost = 50 // cost of counting the subjects of a stream, in requests
@@ -349,9 +351,10 @@ func (g *gateway) messages(c *caller, request string, asked msgGet, reply string
 	if err := g.batches.PublishMsg(out); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(g.ctx, batchPatience)
 	defer cancel()
-	return g.batches.FlushWithContext(ctx) // the server answers this when it has done what came before
+	_ = g.batches.FlushWithContext(ctx) // the server answers this when it has done what came before; who misses something asks again, and a refusal would end the answer
+	return nil
 }
 
 // batchCost returns the cost of a request for several messages, in requests: for the messages, and for what the server does before the first of them,
