@@ -57,6 +57,9 @@ func (as *asks) request(ctx context.Context, d *amqp.Delivery, f *face) {
 	}
 	defer free()
 	is, err := as.find(ctx, q.key())
+	if is != nil {
+		is.came = came
+	}
 	switch {
 	case err != nil:
 		as.b.again(ctx, d, err)
