@@ -212,22 +212,14 @@ func (b *broker) message(e *hubpb.AgentEvent) {
 	if b.waiting.Acquire(b.ctx, size) != nil {
 		return // Cortex stops
 	}
-	b.wg.Go(func() {
-		in := b.waiting
-		defer func() { in.Release(size) }()
-		b.begin(m, r.FromAgentId, func() bool {
-			if in == b.waiting && b.refused.TryAcquire(size) {
-				in.Release(size)
-				in = b.refused
-			}
-			return in == b.refused
-		})
-	})
+	b.wg.Go(func() { b.begin(m, r.FromAgentId, size) })
 }
 
-// begin begins a turn with a message of a peer, who is told if that cannot be. What Cortex refuses for now, as when it has too much of somebody, may be tried again if aside
-// finds room for it where it holds up no others.
-func (b *broker) begin(m *hubpb.Message, from string, aside func() bool) {
+// begin begins a turn with a message of a peer, which takes size of b.waiting. The peer is told if that cannot be. What Cortex refuses for now, as when it has too much of
+// somebody, is tried again if there is room for it where it holds up no others.
+func (b *broker) begin(m *hubpb.Message, from string, size int64) {
+	in := b.waiting
+	defer func() { in.Release(size) }()
 	ctx, cancel := context.WithTimeout(b.ctx, chatPatience)
 	defer cancel()
 	for {
@@ -237,7 +229,14 @@ func (b *broker) begin(m *hubpb.Message, from string, aside func() bool) {
 			return
 		}
 		code := status.Code(err)
-		if code != codes.InvalidArgument && (code != codes.ResourceExhausted || aside()) && rest.For(ctx, chatPause) == nil {
+		again := code != codes.InvalidArgument
+		if code == codes.ResourceExhausted && in == b.waiting {
+			if again = b.refused.TryAcquire(size); again {
+				in.Release(size)
+				in = b.refused
+			}
+		}
+		if again && rest.For(ctx, chatPause) == nil {
 			continue
 		}
 		b.told.Do(func() {
