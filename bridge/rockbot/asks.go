@@ -203,7 +203,7 @@ func (as *asks) took(q *ask) {
 	q.sent = true
 }
 
-// unsent handles a message that Cortex has not taken. Given back to RabbitMQ it comes again before those of others, so that only what nobody can store now is.
+// unsent handles a message that Cortex has not taken. Given back to RabbitMQ it comes again before those of others, so that only what comes while the store is away is.
 func (as *asks) unsent(ctx context.Context, d *amqp.Delivery, q *ask, err error) {
 	switch {
 	case errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrTooLarge):

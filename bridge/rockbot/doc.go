@@ -46,9 +46,9 @@
 // sooner than 50 ms after the task: the first generation notes a task only when it has sent it.
 //
 // Callers choose their names, so that 100 tasks a second are taken of all together, and 300 at once, with 8 MiB a second. The others wait in their queues.
-// 1,024 tasks may be open, and 128 of one caller; a caller has at most three times as many as are free. What is more, and what Cortex takes no more of now, as when
-// too much of a caller waits in one conversation, is answered at once with an error that may be retried: it holds up nobody else's, and may be sent again, also with the same
-// taskId. Only what nobody can store now stays in its queue.
+// 1,024 tasks may be open, and 128 of one caller; a caller has at most three times as many as are free. What is more, and what Cortex has no room for now, as when
+// too much of a caller waits in one conversation or the disk is full, is answered at once with an error that may be retried: it holds up nobody else's, and may be sent again, also with the same
+// taskId. Tasks stay in their queues only while what Cortex stores in is away.
 //
 // A question is an answer in state 2, with a context by which the reply finds back, within a week; for callers in --rockbot-g1 it is an answer in state 3. A canceled
 // task is answered in state 5. What is no task is rejected to the dead letters, and its sender is told invalid_request.
