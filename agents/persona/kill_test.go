@@ -95,9 +95,9 @@ func runAgent(dir string) error {
 	}
 }
 
-// TestKilled kills an agent at random while it works, and gives each task again until there is an answer, as Cortex does. Each line is written once, or
+// TestKilledAtRandom kills an agent at random while it works, and gives each task again until there is an answer, as Cortex does. Each line is written once, or
 // the model was told that its outcome is unknown.
-func TestKilled(t *testing.T) {
+func TestKilledAtRandom(t *testing.T) {
 	most := kills
 	if n, err := strconv.Atoi(os.Getenv("PERSONA_KILLS")); err == nil {
 		most = n
