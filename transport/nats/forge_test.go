@@ -37,7 +37,8 @@ func newTown(t *testing.T) *town {
 		w.heard <- fmt.Sprintf("%T from %s to %s", e.Payload, e.From, e.To)
 		return nil
 	}
-	serveTopic(t, w.cortex, transport.Inbox("", transport.Cortex), nil, hear)
+	inbox := transport.Inbox("", transport.Cortex)
+	serveTopic(t, w.cortex, inbox, nil, hear)
 	serveTopic(t, w.cortex, transport.Control("", transport.Cortex), nil, hear)
 	serveTopic(t, w.cortex, transport.Live("", "c1"), nil, hear)
 	victim := w.dial(t, &Options{Creds: agentCreds(t, w.dir, "", "victim")})
@@ -78,6 +79,14 @@ func newTown(t *testing.T) *town {
 	if err := w.cortex.Publish(t.Context(), transport.Inbox("", "sleeper"), task); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "each partition has its consumer, which town.state shows", func() bool {
+		for p := range transport.Partitions {
+			if info, err := w.cortex.consumer(t.Context(), partitionID{inbox, p}); err != nil || info == nil {
+				return false
+			}
+		}
+		return true
+	})
 	return w
 }
 
