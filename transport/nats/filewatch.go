@@ -287,6 +287,9 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) wrong {
 	lacks := count.Lacks(messages, first, last, s.queue)
 	if lacks == "" {
 		was.trace, was.last = trace, last
+		if was.told.inPlace && count.Damaged() > 0 {
+			return was.told // it is there still: of some that were removed the files do not tell yet, and these make up for it
+		}
 		return wrong{}
 	}
 	is := wrong{what: fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks), lacking: count.Lacking(messages, first, last, s.queue)}

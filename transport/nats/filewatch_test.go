@@ -177,7 +177,7 @@ func TestFilesReplaced(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for i := range 20 { // two blocks
+				for i := range 8 { // about half a block
 					say(i, 600<<10)
 				}
 				older := t.TempDir()
@@ -531,6 +531,57 @@ func TestMoreIsDamaged(t *testing.T) {
 		if serious, err := n.srv.Missing(); serious || err == nil {
 			t.Errorf("Missing = %v, %v, want that %s is damaged", serious, err, inboxStream)
 		}
+	}
+}
+
+// TestDamagedStaysSo damages a message that waits, and has others be handled after that was told, of which the files say nothing yet: as many as before seem to be
+// there, and nothing is said to be right again while it is damaged.
+func TestDamagedStaysSo(t *testing.T) {
+	var log textLog
+	n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range 6 {
+		publish(t, n.dial(t, nil), transport.Inbox("", "away"), "c1", fmt.Sprint("hello ", i))
+	}
+	n.Restart(t) // the server has read nothing of the file now
+	w := n.srv.files
+	w.look()
+	damage(t, filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs", "1.blk"), "hello 3")
+	now(w)
+	want := func(when string) {
+		t.Helper()
+		for range 3 {
+			w.look()
+		}
+		if serious, err := n.srv.Missing(); serious || err == nil {
+			t.Errorf("%s: Missing = %v, %v, want that %s is damaged", when, serious, err, inboxStream)
+		}
+		if got := log.String(); strings.Count(got, "were damaged, and lack 1 of 7") != 1 || strings.Contains(got, "have again") {
+			t.Errorf("%s, the log has %s, want one error", when, got)
+		}
+	}
+	want("at first")
+	b, busy := n.dial(t, nil), transport.Inbox("", "busy")
+	serveTopic(t, b, busy, &transport.SubscribeOptions{Unordered: true}, func(*transport.Event) error { return nil })
+	for range 12 { // how the server writes down what is removed depends on when
+		for i := range 8 { // about half a block
+			publish(t, b, busy, "c2", fmt.Sprint(i, strings.Repeat("x", 600<<10)))
+		}
+		eventually(t, "others are handled", func() bool {
+			_, err := b.message(t.Context(), inboxStream, inboxFilter(busy), 1)
+			return errors.Is(err, transport.ErrNotFound)
+		})
+		want("after others")
+	}
+	stream, err := b.js.Stream(t.Context(), inboxStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.look()
+	if _, err := n.srv.Missing(); err != nil || !strings.Contains(log.String(), "have again") {
+		t.Errorf("without messages, Missing = %v", err)
 	}
 }
 
