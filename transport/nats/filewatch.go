@@ -294,8 +294,9 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) wrong {
 	}
 	is := wrong{what: fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks), lacking: count.Lacking(messages, first, last, s.queue)}
 	// If they are the files that were right the last time, and were written to if the server wrote, what comes is kept. The server itself removes files and writes
-	// them anew, which leaves what is damaged in the others, or copies it.
-	if asBefore && (was.wrong.what == "" || was.wrong.inPlace) || was.wrong.inPlace && is.lacking <= was.wrong.lacking || is.lacking <= count.Damaged() {
+	// them anew, which leaves what is damaged in the others, or copies it; but where the last messages are missing, they are other files.
+	if asBefore && (was.wrong.what == "" || was.wrong.inPlace) ||
+		count.Last() >= last && (was.wrong.inPlace && is.lacking <= was.wrong.lacking || is.lacking <= count.Damaged()) {
 		was.trace, was.last = trace, last
 		is.inPlace, is.what = true, "damaged, and lack "+lacks+","
 	}

@@ -108,6 +108,9 @@ func Counted(dir, name string, each func()) (*Count, error) {
 // that writes a block anew copies what is damaged, too.
 func (c *Count) Damaged() uint64 { return c.damaged }
 
+// Last returns the sequence of the last intact record.
+func (c *Count) Last() uint64 { return c.tally.last }
+
 // Lacking returns how many messages are missing, for which [Count.Lacks] has words.
 func (c *Count) Lacking(messages, first, last uint64, queue bool) uint64 {
 	n := messages - min(messages, c.tally.live(first, last))
