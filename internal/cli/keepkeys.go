@@ -30,7 +30,7 @@ func (s *settings) keepKeys() error {
 	if dir := last.Node.Of("auth"); dir != "" {
 		keys = dir
 	}
-	stored := s.folder().Keyed()
+	stored, unread := s.folder().Keyed()
 	_, gone := os.Lstat(keys)
 	switch {
 	case s.node.keyless && errors.Is(gone, fs.ErrNotExist): // the keys are gone, or are for another folder
@@ -41,6 +41,8 @@ func (s *settings) keepKeys() error {
 	case stored:
 		return fmt.Errorf("the store in %s is one that %w, which are not in %s: give --auth DIR; %s; if the keys are gone for good, and with them all that was stored with them, start with --auth none",
 			s.data, errKeyed, keys, elsewhere)
+	case unread != nil:
+		return fmt.Errorf("whether the store in %s is one that %w cannot be read (%w): give it to the user who runs cortex, and put back what was there, or give --auth DIR", s.data, errKeyed, unread)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read in %s (%w): give --auth DIR, or, if it had none, remove that file", s.data, errKeyed, datadir.LastFile(s.data), err)
 	}

@@ -13,8 +13,9 @@ type Folder interface {
 	// Empty reports whether the folder is empty and nothing is remembered about its content. A folder that cannot be read is not empty:
 	// using it fails with the reason.
 	Empty() bool
-	// Keyed reports whether its content was stored by a server with keys.
-	Keyed() bool
+	// Keyed reports whether its content was stored by a server with keys. With an error that cannot be read: whoever takes it for one without keys may begin to
+	// serve without.
+	Keyed() (bool, error)
 	// Known returns what the server that runs on it has recorded about its state; nil when nothing is recorded yet.
 	Known() (*Report, error)
 	// Check reads everything that is stored. No server may run on the folder.

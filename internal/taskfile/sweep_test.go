@@ -53,7 +53,7 @@ func TestSweepSays(t *testing.T) {
 		{[]string{"open 1"}, now, ""},
 		{[]string{"open 2", "open 3", "done 1"}, now, "there are too many[tasks 3 "},
 		{[]string{"done 2"}, now.Add(2 * time.Hour), ""},
-		{[]string{"open 4"}, now.Add(2 * time.Hour), "see whether that was set forward[tasks 1 older 1h0m0s "},
+		{[]string{"open 4"}, now.Add(2 * time.Hour), "see whether the clock of this machine was set forward[tasks 1 older 1h0m0s "},
 		{nil, now.Add(2 * time.Hour), ""},
 	} {
 		said = nil

@@ -129,11 +129,11 @@ func (f *Folder) sweep(now time.Time) error {
 	old, many := 0, 0 // of tasks that are not done
 	defer func() {
 		if old > 0 {
-			f.warn("records of tasks that are not done were removed, since they are too old by the clock of this machine: see whether that was set forward",
+			f.warn("records of tasks without a result were removed, since they are old: those that have failed, or wait for a reply no longer, need none; if others were open, see whether the clock of this machine was set forward",
 				"tasks", old, "older", f.Age, "folder", f.Dir, "then", f.Then)
 		}
 		if many > 0 {
-			f.warn("records of tasks that are not done were removed, since there are too many", "tasks", many, "folder", f.Dir, "then", f.Then)
+			f.warn("records of tasks without a result were removed, since there are too many", "tasks", many, "folder", f.Dir, "then", f.Then)
 		}
 	}()
 	var all []fs.FileInfo

@@ -39,21 +39,26 @@ func (dir folder) Empty() bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-// Keyed implements [home.Folder]: each account of a server with keys has a folder of its own. What cannot be read counts as keyed, since whoever is told
-// otherwise may begin to serve without keys.
-func (dir folder) Keyed() bool {
+// Keyed implements [home.Folder]: each account of a server with keys has a folder of its own.
+func (dir folder) Keyed() (bool, error) {
 	root := filepath.Join(string(dir), "jetstream")
 	accounts, err := os.ReadDir(root)
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return slices.ContainsFunc(accounts, func(account fs.DirEntry) bool {
+	for _, account := range accounts {
 		if account.Name() == "$G" {
-			return false
+			continue
 		}
-		_, err := os.Lstat(filepath.Join(root, account.Name(), "streams", "CORTEX_INBOX"))
-		return err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
-	})
+		_, serr := os.Lstat(filepath.Join(root, account.Name(), "streams", "CORTEX_INBOX"))
+		if serr == nil {
+			return true, nil
+		}
+		if !errors.Is(serr, fs.ErrNotExist) && !errors.Is(serr, syscall.ENOTDIR) {
+			err = errors.Join(err, serr)
+		}
+	}
+	return false, err
 }
 
 // Known implements [home.Folder].
