@@ -79,6 +79,18 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestErrorsAreShort checks that a file of many mistakes, or of a long one, has the words of one line.
+func TestErrorsAreShort(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("a: 1\n", 1000):                       `line 2: key "a" already set in map`,
+		strings.Repeat(strings.Repeat("k", 1000)+": 1\n", 2): `line 2: key "kkk`,
+	} {
+		if _, err := document.Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) || len(err.Error()) > 400 {
+			t.Errorf("Parse(%.20q…) = %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	d, err := document.Parse([]byte(`# a comment
 auth: ""

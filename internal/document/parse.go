@@ -16,6 +16,9 @@ import (
 	sigs "sigs.k8s.io/yaml"
 )
 
+// maxError bounds the libraries' words about a document, in bytes.
+const maxError = 300
+
 // Bounds of a document beside its size.
 const (
 	// maxDepth bounds the nesting, with aliases expanded. Real documents have a tenth of it.
@@ -167,6 +170,10 @@ func plainYAML(err error) error {
 	text := err.Error()
 	for _, step := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: ", "unmarshal errors:"} {
 		text = strings.TrimPrefix(strings.TrimSpace(text), strings.TrimSpace(step))
+	}
+	text, _, _ = strings.Cut(text, "\n") // the first one: there may be one for each line
+	if len(text) > maxError {
+		text = text[:maxError] + "…" // it names a key
 	}
 	return errors.New(strings.Join(strings.Fields(string(bytes.ToValidUTF8([]byte(text), []byte("?")))), " "))
 }
