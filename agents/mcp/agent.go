@@ -80,7 +80,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	}
 	a.log = cmp.Or(a.log, slog.New(slog.DiscardHandler))
 	a.log = a.log.With("server", s.Name)
-	folder := filepath.Join(o.Dir, a.ID())
+	folder := records.Folder(o.Dir, a.ID())
 	var err error
 	if a.journal, err = openJournal(folder, time.Now(), a.log); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)

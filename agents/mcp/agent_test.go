@@ -419,6 +419,19 @@ func TestTwice(t *testing.T) {
 	}
 }
 
+// The name of a server that is a path leads nowhere.
+func TestNameLeadsNowhere(t *testing.T) {
+	home := t.TempDir()
+	s := program(t)
+	s.Name = "x/../../../project"
+	open(t, s, filepath.Join(home, "state", "mcp"), nil)
+	for dir, want := range map[string]string{home: "state", filepath.Join(home, "state"): "mcp"} {
+		if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || all[0].Name() != want {
+			t.Errorf("%s has %v, %v, want only %s", dir, all, err, want)
+		}
+	}
+}
+
 // Tools that cannot be remembered need a yes.
 func TestPinsDamaged(t *testing.T) {
 	dir := t.TempDir()

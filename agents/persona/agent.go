@@ -78,8 +78,8 @@ func Open(p *Persona, o *Options) (*Agent, error) {
 	return a, nil
 }
 
-// Folder returns the folder of an agent.
-func Folder(dir, agentID string) string { return filepath.Join(dir, agentID) }
+// Folder returns the folder of an agent, which is in dir also if the id names a path.
+func Folder(dir, agentID string) string { return records.Folder(dir, agentID) }
 
 // ServersDir returns the folder for the journals of the MCP servers of an agent.
 func ServersDir(dir, agentID string) string { return filepath.Join(Folder(dir, agentID), serversDir) }

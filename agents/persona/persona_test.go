@@ -1329,3 +1329,50 @@ func TestAttemptAfterRefusal(t *testing.T) {
 		t.Errorf("got %s after %s", got, w.lastPrompt())
 	}
 }
+
+// A name that is a path leads nowhere: what the agent writes is in its folder below that of all, from where it is erased with its conversation, and what others
+// have elsewhere stays.
+func TestNameLeadsNowhere(t *testing.T) {
+	home := t.TempDir()
+	theirs := filepath.Join(home, "project", "tasks", "report.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(theirs), 0o700), os.WriteFile(theirs, []byte("precious"), 0o600), os.Chtimes(theirs, time.Time{}, time.Now().Add(-1000*time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.md")
+	if err := os.WriteFile(path, []byte("---\nname: ../../project\ndescription: Helps\n---\nYou help."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, "state", "personas")
+	w := openFile(t, path, persona.Options{Dir: dir}, answer("done"))
+	if got := w.do(task("my secret words")); got != "completed: done" {
+		t.Fatal(got)
+	}
+	files := func(below string) (all []string) {
+		t.Helper()
+		err := filepath.WalkDir(below, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				all = append(all, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if got := files(filepath.Join(home, "project")); len(got) != 1 || got[0] != theirs {
+		t.Errorf("the folder of somebody else has %q, want only %s", got, theirs)
+	}
+	if got := files(dir); len(got) != 2 {
+		t.Errorf("there is %q, want a lock and a record", got)
+	}
+	if err := persona.Forget(dir, "", "context"); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(dir); len(got) != 1 || filepath.Base(got[0]) != "lock" {
+		t.Errorf("after the conversation was erased there is %q, want a lock", got)
+	}
+	if rel, err := filepath.Rel(dir, persona.ServersDir(dir, "../../project")); err != nil || !filepath.IsLocal(rel) {
+		t.Errorf("the folder for its servers is %s, %v", rel, err)
+	}
+}
