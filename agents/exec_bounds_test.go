@@ -17,6 +17,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
 	"github.com/cortex-orchestrator/cortex/internal/process"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 	membus "github.com/cortex-orchestrator/cortex/transport/memory"
 )
@@ -175,8 +176,9 @@ func TestAsksAreBounded(t *testing.T) {
 // Old questions are removed when an agent starts.
 func TestOldQuestionsGo(t *testing.T) {
 	dir := t.TempDir()
-	for name, age := range map[string]time.Duration{"old.json": questionAge, "new.json": questionAge - time.Hour} {
-		path, at := filepath.Join(dir, name), time.Now().Add(-age)
+	path := func(task a2a.TaskID) string { return (&taskfile.Folder{Dir: dir}).Path("", "context", task) }
+	for task, age := range map[a2a.TaskID]time.Duration{"old": questionAge, "new": questionAge - time.Hour} {
+		path, at := path(task), time.Now().Add(-age)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
 			t.Fatal(err)
 		}
@@ -184,8 +186,8 @@ func TestOldQuestionsGo(t *testing.T) {
 	if _, err := ExecLines(ExecOptions{Argv: []string{os.Args[0]}, Questions: dir}); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "new.json" {
-		t.Errorf("left %v, %v, want new.json", left, err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != filepath.Base(path("new")) {
+		t.Errorf("left %v, %v, want that of the new task", left, err)
 	}
 }
 

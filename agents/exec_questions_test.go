@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents/jsonl"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -19,7 +19,7 @@ func TestQuestionsHaveRoom(t *testing.T) {
 	dir := t.TempDir()
 	const each = 64 << 20
 	for i := range 2 * questionBytes / each {
-		path := filepath.Join(dir, fmt.Sprintf("%d.json", i))
+		path := (&taskfile.Folder{Dir: dir}).Path("", "context", a2a.TaskID(fmt.Sprint(i)))
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, each)); err != nil {
 			t.Fatal(err)
 		}

@@ -16,13 +16,14 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/agents/internal/records"
+	"github.com/cortex-orchestrator/cortex/internal/taskfile"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // A journal that is opened removes old records.
 func TestJournalSweeps(t *testing.T) {
 	folder, now := t.TempDir(), time.Now()
-	old := filepath.Join(folder, callsDir, "old.json")
+	old := (&taskfile.Folder{Dir: filepath.Join(folder, callsDir)}).Path("", "context", "old")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o700), os.WriteFile(old, nil, 0o600), os.Chtimes(old, now, now.Add(-records.Age))); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
 // TestWritingDoesNotWaitForSweep has a sweep go on, as one that reads the owners of 10,000 files: other files are written meanwhile, also those that would have
@@ -27,7 +29,7 @@ func TestWritingDoesNotWaitForSweep(t *testing.T) {
 		t.Error("it waits for the sweep")
 	}
 	f.sweeps.Unlock()
-	old, was := filepath.Join(f.Dir, "old"), time.Now().Add(-2*time.Hour)
+	old, was := f.Path("", "c", "old"), time.Now().Add(-2*time.Hour)
 	if err := errors.Join(os.WriteFile(old, nil, 0o600), os.Chtimes(old, was, was), f.Write(filepath.Join(f.Dir, "b"), []byte("x"))); err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +43,9 @@ func TestWritingDoesNotWaitForSweep(t *testing.T) {
 func TestSweepSays(t *testing.T) {
 	now := time.Now()
 	var said []string
+	open := map[string]bool{} // files of tasks
 	f := &Folder{
-		Dir: t.TempDir(), Age: time.Hour, Most: 1, Then: "ask again", Open: func(path string) bool { return strings.HasPrefix(filepath.Base(path), "open") },
+		Dir: t.TempDir(), Age: time.Hour, Most: 1, Then: "ask again", Open: func(path string) bool { return open[path] },
 		Warn: func(text string, attrs ...any) { said = append(said, fmt.Sprint(text, attrs)) },
 	}
 	for _, step := range []struct {
@@ -58,7 +61,8 @@ func TestSweepSays(t *testing.T) {
 	} {
 		said = nil
 		for i, name := range step.files {
-			path, at := filepath.Join(f.Dir, name), now.Add(time.Duration(i)*time.Second)
+			path, at := f.Path("", "c", a2a.TaskID(name)), now.Add(time.Duration(i)*time.Second)
+			open[path] = strings.HasPrefix(name, "open")
 			if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
 				t.Fatal(err)
 			}

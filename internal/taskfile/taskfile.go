@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,9 @@ type owned struct {
 func (f *Folder) Path(tenant, contextID string, task a2a.TaskID) string {
 	return filepath.Join(f.Dir, prefix(tenant, contextID)+digest(string(task))+".json")
 }
+
+// names matches what Path returns, with what Write adds until a file is whole. Version 0.1.0 had no conversation in it.
+var names = regexp.MustCompile(`^([0-9a-f]{32}-)?[0-9a-f]{32}\.json(\.[0-9]+)?$`)
 
 // prefix begins the names of a conversation's files.
 func prefix(tenant, contextID string) string { return digest(tenant, contextID) + "-" }
@@ -113,7 +117,7 @@ func (f *Folder) due(now time.Time) bool {
 	return true
 }
 
-// Sweep removes old files, and if there are too many the oldest ones of whoever has most.
+// Sweep removes old files, and if there are too many the oldest ones of whoever has most. Files that have no names of [Folder.Path] are somebody else's, and stay.
 func (f *Folder) Sweep(now time.Time) error {
 	f.sweeps.Lock()
 	defer f.sweeps.Unlock()
@@ -139,6 +143,9 @@ func (f *Folder) sweep(now time.Time) error {
 	var all []fs.FileInfo
 	size := int64(0)
 	for _, e := range entries {
+		if !names.MatchString(e.Name()) {
+			continue
+		}
 		info, err := e.Info()
 		switch {
 		case err != nil || !info.Mode().IsRegular():

@@ -45,13 +45,15 @@ func TestSweep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.folder.Dir = t.TempDir()
+			label := map[string]string{}
 			for name, file := range map[string]struct {
 				age  time.Duration
 				size int
 			}{
 				"old": {5 * time.Hour, 10}, "large": {3 * time.Hour, 500}, "larger": {2 * time.Hour, 500}, "new": {time.Hour, 10},
 			} {
-				path, at := filepath.Join(test.folder.Dir, name), now.Add(-file.age)
+				path, at := test.folder.Path("", "context", a2a.TaskID(name)), now.Add(-file.age)
+				label[filepath.Base(path)] = name
 				if err := errors.Join(os.WriteFile(path, make([]byte, file.size), 0o600), os.Chtimes(path, at, at)); err != nil {
 					t.Fatal(err)
 				}
@@ -59,10 +61,39 @@ func TestSweep(t *testing.T) {
 			if err := test.folder.Sweep(now); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, names(t, test.folder.Dir)); diff != "" {
+			var got []string
+			for _, name := range names(t, test.folder.Dir) {
+				got = append(got, label[name])
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A sweep leaves alone what no folder has written, however old it is and however much of it there is. What older versions have written goes, as does what was
+// not whole.
+func TestSweepLeavesOthers(t *testing.T) {
+	f, now := &taskfile.Folder{Dir: t.TempDir(), Age: time.Hour, Most: 2}, time.Now()
+	task := filepath.Base(f.Path("", "context", "task"))
+	_, older, _ := strings.Cut(task, "-")
+	ours, young := []string{task, task + ".123", older, older + ".4"}, filepath.Base(f.Path("", "context", "young"))
+	others := []string{"report.json", "notes.txt", ".x.json.tmp", "q.tmp", "lock", strings.Repeat("a", 64) + ".json", task + ".bak", task + ".", "x" + task, strings.ToUpper(older), older + "\n"}
+	for _, name := range slices.Concat(ours, others) {
+		path, at := filepath.Join(f.Dir, name), now.Add(-1000*time.Hour)
+		if err := errors.Join(os.WriteFile(path, []byte("precious"), 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(f.Dir, young), nil, 0o600), f.Sweep(now)); err != nil {
+		t.Fatal(err)
+	}
+	want := append(others, young)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, names(t, f.Dir)); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
 }
 
@@ -140,7 +171,7 @@ func TestWriteSweeps(t *testing.T) {
 	if err := os.Mkdir(f.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	old, was := filepath.Join(f.Dir, "old"), time.Now().Add(-2*time.Hour)
+	old, was := f.Path("", "c", "old"), time.Now().Add(-2*time.Hour)
 	write := func(times int) (swept bool) {
 		t.Helper()
 		if err := errors.Join(os.WriteFile(old, nil, 0o600), os.Chtimes(old, was, was)); err != nil {
