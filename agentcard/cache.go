@@ -8,9 +8,10 @@ import (
 )
 
 // compiled caches the latest schemas, since the same cards are announced again and again.
-var compiled = newCache(1 << 20)
+var compiled = newCache(32 << 20)
 
-// cache caches the latest results by content, up to a total size of their texts. A compiled schema can be over a hundred times as large as its text.
+// cache caches the latest results by content, up to a total weight. A schema that leaves the cache loses its checker, which can be hundreds of times as large
+// as its text.
 type cache struct {
 	mu     sync.Mutex
 	room   int // bytes
@@ -24,7 +25,7 @@ type result struct {
 	err    error
 }
 
-// entryCost is the size of an entry, besides its text, in bytes.
+// entryCost is the weight of an entry besides its checker, in bytes.
 const entryCost = 1 << 10
 
 func newCache(room int) *cache { return &cache{room: room} }
@@ -35,11 +36,22 @@ func (c *cache) get(key contentHash) (result, bool) {
 	return c.recent.Get(key)
 }
 
-func (c *cache) put(key contentHash, r result, size int) {
+func (c *cache) put(key contentHash, r result, weight int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recent.Put(key, r, size+entryCost)
+	if old, ok := c.recent.Take(key); ok && old.schema != r.schema {
+		old.drop()
+	}
+	c.recent.Put(key, r, weight+entryCost)
 	for c.recent.Size() > c.room && c.recent.Len() > 1 {
+		c.recent.Oldest().drop()
 		c.recent.Drop()
+	}
+}
+
+// drop leaves the checker to a validation that goes on.
+func (r result) drop() {
+	if r.schema != nil {
+		r.schema.kept.Store(nil)
 	}
 }

@@ -108,7 +108,13 @@ func findings(e *jsonschema.ValidationError, found []finding) []finding {
 		}
 		return found
 	case *kind.PropertyNames: // its location is unreliable: the library overwrites it
-		return append(found, finding{what: fmt.Sprintf("has a field whose name is not allowed: %q", clip(k.Property))})
+		what := fmt.Sprintf("has a field whose name is not allowed: %q", clip(k.Property))
+		if len(e.Causes) == 1 {
+			if f, ok := e.Causes[0].ErrorKind.(*kind.Format); ok && f.Want == "regex" {
+				what += " " + rule(f)
+			}
+		}
+		return append(found, finding{what: what})
 	}
 	return append(found, finding{at, rule(e.ErrorKind)})
 }

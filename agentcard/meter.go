@@ -2,13 +2,14 @@ package agentcard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"regexp"
-	"regexp/syntax"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/cortex-orchestrator/cortex/internal/weighed"
 )
 
 // effort bounds one validation, in steps of about a microsecond. A schema of a few lines can need an unlimited number of steps: if it refers to
@@ -18,11 +19,19 @@ const (
 	explainEffort = 50_000
 )
 
-// maxPattern bounds the compiled form of a regular expression, in instructions.
-const maxPattern = 4096
+// Bounds of the patterns of a schema: a few bytes can be megabytes when they are compiled.
+const (
+	maxInstructions = 4096      // of one pattern
+	maxPattern      = 512 << 10 // weight of one pattern
+	maxPatterns     = 2 << 20   // weight of all patterns of a schema
+)
 
 // meter counts the steps of a validation, and ends it with a panic when there are too many: the library has no other way to stop.
-type meter struct{ left int }
+type meter struct {
+	left     int
+	patterns map[string]*pattern
+	weight   int // of the patterns
+}
 
 type tooLong struct{}
 
@@ -185,32 +194,35 @@ func (e *twiceError) Error() string {
 
 // pattern is a regular expression that counts its use.
 type pattern struct {
-	*regexp.Regexp
-	size  int
+	*weighed.Regexp
 	meter *meter
 }
 
 func (p *pattern) MatchString(s string) bool {
-	p.meter.charge(1 + len(s)*p.size/256)
+	p.meter.charge(1 + len(s)*p.Instructions/256)
 	return p.Regexp.MatchString(s)
 }
 
-// regexp compiles a regular expression. Patterns have no flags, but repetitions can make the compiled form large.
+// regexp compiles a pattern of the schema. The library asks twice for each, and a schema may say the same one again and again.
 func (m *meter) regexp(s string) (jsonschema.Regexp, error) {
-	re, err := syntax.Parse(s, syntax.Perl)
+	if p := m.patterns[s]; p != nil {
+		return p, nil
+	}
+	room := min(maxPattern, maxPatterns-m.weight)
+	re, err := weighed.Compile(s, maxInstructions, room)
+	if w := weighed.Reading(s); err != nil && w <= room {
+		m.weight += w // it was read, which took its time
+	}
+	if errors.Is(err, weighed.ErrLarge) && room < maxPattern {
+		return nil, fmt.Errorf("with the other patterns of the schema, %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return nil, err
+	if m.patterns == nil {
+		m.patterns = map[string]*pattern{}
 	}
-	if len(prog.Inst) > maxPattern {
-		return nil, fmt.Errorf("the pattern is too large")
-	}
-	compiled, err := regexp.Compile(s)
-	if err != nil {
-		return nil, err
-	}
-	return &pattern{compiled, len(prog.Inst), m}, nil
+	m.weight += re.Weight
+	m.patterns[s] = &pattern{re, m}
+	return m.patterns[s], nil
 }

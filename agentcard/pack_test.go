@@ -73,6 +73,7 @@ func TestWeight(t *testing.T) {
 		var card *a2a.AgentCard
 		var before, after runtime.MemStats
 		runtime.GC()
+		runtime.GC() // what other tests left in pools
 		runtime.ReadMemStats(&before)
 		if err := json.Unmarshal([]byte(text), &card); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -25,24 +26,26 @@ const (
 type Schema struct {
 	unresolved []string
 	raw        json.RawMessage
-	lanes      [maxChecks]lane
+	kept       atomic.Pointer[checker] // of the first lane; nil: it is made again
+	lanes      [maxChecks]sync.Mutex   // each held during a validation
 }
 
 // maxChecks bounds the concurrent validations of a Schema.
 const maxChecks = 4
-
-// lane permits one validation at a time. Only the first lane keeps its checker, which may be over a hundred times as large as the schema's text.
-type lane struct {
-	mu    sync.Mutex // held during a validation
-	check *checker
-}
 
 // checker performs one validation at a time.
 type checker struct {
 	meter  *meter
 	root   *jsonschema.Schema // its hooks use meter
 	misfit *jsonschema.Schema // accepts what root rejects
+	weight int                // bytes, about
 }
+
+// schemaWeight is about what a schema within a schema takes, in bytes, and textWeight what each byte of the text does.
+const (
+	schemaWeight = 1 << 10
+	textWeight   = 48
+)
 
 // Compile compiles raw as JSON Schema 2020-12, or an older draft that its $schema names. It reads nothing but raw: a reference that cannot be
 // resolved within raw permits everything, and is reported by [Schema.Unresolved]. Formats are not checked; patterns are those of package regexp. An
@@ -55,19 +58,20 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if c, ok := compiled.get(key); ok {
 		return c.schema, c.err
 	}
-	s, err := compile(raw)
-	compiled.put(key, result{s, err}, len(raw))
-	return s, err
-}
-
-func compile(raw []byte) (*Schema, error) {
 	c, unresolved, err := newChecker(raw)
 	if err != nil {
+		compiled.put(key, result{err: err}, 0)
 		return nil, err
 	}
 	s := &Schema{unresolved: unresolved, raw: bytes.Clone(raw)}
-	s.lanes[0].check = c
+	s.keep(c)
 	return s, nil
+}
+
+// keep keeps a checker for the next validation, until the cache needs its room: whoever keeps many schemas keeps little more than their texts.
+func (s *Schema) keep(c *checker) {
+	s.kept.Store(c)
+	compiled.put(sha256.Sum256(s.raw), result{schema: s}, c.weight)
 }
 
 // newChecker also returns the references that cannot be resolved.
@@ -103,8 +107,10 @@ func newChecker(raw []byte) (check *checker, unresolved []string, err error) {
 	if err != nil {
 		return nil, nil, explainSchema(err)
 	}
-	m.watch(root, map[*jsonschema.Schema]bool{})
-	return &checker{meter: m, root: root, misfit: &jsonschema.Schema{DraftVersion: root.DraftVersion, Not: root}}, unresolved, nil
+	seen := map[*jsonschema.Schema]bool{}
+	m.watch(root, seen)
+	misfit := &jsonschema.Schema{DraftVersion: root.DraftVersion, Not: root}
+	return &checker{m, root, misfit, len(raw)*textWeight + len(seen)*schemaWeight + m.weight}, unresolved, nil
 }
 
 // schemaURL is the URL of every schema within the library.
@@ -128,28 +134,33 @@ func (s *Schema) Validate(value json.RawMessage) (err error) {
 	if !shallow(v, MaxValueDepth) {
 		return fmt.Errorf("the value is nested too deep: at most %d levels are allowed", MaxValueDepth)
 	}
-	p := s.lane()
-	defer p.mu.Unlock()
-	if p.check != nil {
-		return p.check.validate(v)
+	i := s.lane()
+	defer s.lanes[i].Unlock()
+	if i == 0 {
+		if c := s.kept.Load(); c != nil {
+			return c.validate(v)
+		}
 	}
 	c, _, err := newChecker(s.raw)
 	if err != nil { // impossible: it compiled before
 		return err
 	}
+	if i == 0 {
+		s.keep(c)
+	}
 	return c.validate(v)
 }
 
-// lane returns a locked lane.
-func (s *Schema) lane() *lane {
+// lane locks a lane, and returns its number.
+func (s *Schema) lane() int {
 	for i := range s.lanes {
-		if p := &s.lanes[i]; p.mu.TryLock() {
-			return p
+		if s.lanes[i].TryLock() {
+			return i
 		}
 	}
-	p := &s.lanes[rand.N(maxChecks)]
-	p.mu.Lock()
-	return p
+	i := rand.N(maxChecks)
+	s.lanes[i].Lock()
+	return i
 }
 
 func (c *checker) validate(v any) (err error) {

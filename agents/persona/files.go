@@ -13,11 +13,11 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/weighed"
 )
 
 // Bounds of the tools for files.
@@ -29,9 +29,10 @@ const (
 	maxWritten = 1 << 20   // bytes of a file that is written
 	maxEditing = 512 << 10 // bytes of a replacement
 
-	maxPattern = 1000    // instructions of a compiled regular expression
-	maxMatched = 4 << 10 // bytes of a line that is matched without a look at the context
-	checkEach  = 256     // runes of a longer line, between two looks at the context
+	maxInstructions = 1000      // of a regular expression: matching a larger one could take hours
+	maxPattern      = 512 << 10 // its weight
+	maxMatched      = 4 << 10   // bytes of a line that is matched without a look at the context
+	checkEach       = 256       // runes of a longer line, between two looks at the context
 )
 
 // fileTools returns the tools for the files in the folder of Options.Root, with the names of Claude Code's. Links that leave the folder are errors
@@ -270,10 +271,11 @@ func globPattern(pattern string) (*regexp.Regexp, error) {
 
 // grep lists lines.
 func grep(ctx context.Context, root *os.Root, pattern, dir string) (string, error) {
-	re, err := searchPattern(pattern)
+	compiled, err := weighed.Compile(pattern, maxInstructions, maxPattern)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("the pattern cannot be used: %w", err)
 	}
+	re := compiled.Regexp
 	if dir = local(dir); dir == "" {
 		dir = "."
 	}
@@ -324,22 +326,6 @@ func grep(ctx context.Context, root *os.Root, pattern, dir string) (string, erro
 		found = append(found, "[there may be more]")
 	}
 	return strings.Join(append(found, not.note()...), "\n"), nil
-}
-
-// searchPattern compiles a regular expression. Repetitions can make its compiled form so large that matching it takes hours, so that is bounded.
-func searchPattern(pattern string) (*regexp.Regexp, error) {
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return nil, fmt.Errorf("the pattern is no regular expression: %w", err)
-	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return nil, fmt.Errorf("the pattern is no regular expression: %w", err)
-	}
-	if len(prog.Inst) > maxPattern {
-		return nil, errors.New("the pattern is too large: use fewer or smaller repetitions")
-	}
-	return regexp.Compile(pattern)
 }
 
 // matches reports whether a line matches, or false when ctx ends. A long line can keep a pattern busy for minutes, so it is read rune by rune, and its end
