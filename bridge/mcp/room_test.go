@@ -40,6 +40,26 @@ func TestNoBatches(t *testing.T) {
 	}
 }
 
+// TestBodiesThatAreNoMessages sends what cannot be read: it is refused, and the session it was sent in goes on.
+func TestBodiesThatAreNoMessages(t *testing.T) {
+	h := httptest.NewServer(newWorld(t, false).server(0).Handler(nil))
+	defer h.Close()
+	session := begin(t, h.URL)
+	say := func(arguments string) (int, string) {
+		t.Helper()
+		code, _, body := post(t, h.URL, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_agents","arguments":`+arguments+`}}`, "Mcp-Session-Id", session)
+		return code, body
+	}
+	for _, bad := range []string{`{"a":NaN}`, `{"a":` + strings.Repeat("[", 1100) + strings.Repeat("]", 1100) + `}`, `{"a":` + strings.Repeat("[", 20_000), `{`, `}}}`} {
+		if code, body := say(bad); code != http.StatusBadRequest {
+			t.Errorf("%.20s = %d %.200s", bad, code, body)
+		}
+		if code, body := say("{}"); code != http.StatusOK || !strings.Contains(body, "worker") {
+			t.Errorf("behind %.20s: %d %.200s", bad, code, body)
+		}
+	}
+}
+
 // TestLargeAnswersHaveRoom has one person ask for many lists at once, also by requests that they give up: few are made at the same time.
 func TestLargeAnswersHaveRoom(t *testing.T) {
 	w := newWorld(t, false)
