@@ -3,8 +3,10 @@ package mcp_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -59,12 +61,27 @@ func address(t *testing.T, kind string) *mcp.Server {
 	default:
 		h = sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: kind == "stateless"})
 	}
+	inJSON := kind == "json" // what it says to "upper"
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer s3cret-token" {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
-		h.ServeHTTP(w, r)
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if inJSON && bytes.Contains(b, []byte(`"name":"upper"`)) {
+			var q struct {
+				ID     any
+				Params struct{ Arguments words }
+			}
+			_ = json.Unmarshal(b, &q)
+			if w.Header().Set("Content-Type", "application/json"); q.Params.Arguments.Text == "not a number" {
+				w.Header().Set("Content-Type", "text/html") // as a proxy's
+			}
+			w.Write(spoil(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%v,"result":{"content":[{"type":"text","text":%q}]}}`, q.ID, strings.ToUpper(q.Params.Arguments.Text))))
+			return
+		}
+		h.ServeHTTP(spoiling{w}, r)
 	}))
 	t.Cleanup(func() {
 		web.CloseClientConnections()

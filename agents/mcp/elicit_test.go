@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,4 +140,28 @@ func TestOldElicitation(t *testing.T) {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
+}
+
+// TestUnreadableResult has a server answer one person by what the SDK does not read, while another is asked something: only the one call fails, in words.
+func TestUnreadableResult(t *testing.T) {
+	for name, reach := range map[string]func(*testing.T) *mcp.Server{
+		"program": func(t *testing.T) *mcp.Server { return program(t, "REVISION=2025-06-18") },
+		"stream":  func(t *testing.T) *mcp.Server { return address(t, "stateful") },
+		"json":    func(t *testing.T) *mcp.Server { return address(t, "json") },
+		"sse":     func(t *testing.T) *mcp.Server { return address(t, "sse") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &safe{}
+			a := open(t, reach(t), t.TempDir(), slog.New(slog.NewTextHandler(log, nil)))
+			hears(t, a, task("1", "m1", "order", "", map[string]any{"table": 1}), "asks: What will it be?")
+			for words, want := range map[string]string{"not a number": "is not JSON: what was asked of it may be done all the same", "too deep": "is nested too deep to be read"} {
+				hears(t, a, task(words, "m2", "upper", words, nil), "error: ", want)
+			}
+			if strings.Contains(log.String(), "server was lost") {
+				t.Fatalf("the log says:\n%s", log.String())
+			}
+			hears(t, a, task("3", "m3", "upper", "others go on", nil), "OTHERS GO ON")
+			hears(t, a, reply("1", "r1", "fish"), "fish, hot true, for table 1")
+		})
+	}
 }

@@ -38,7 +38,7 @@ const streamsPerSecond, streamsAtOnce = 20, 100
 func newPace() *rate.Limiter { return rate.NewLimiter(messagesPerSecond, messagesAtOnce) }
 
 func newExchange(home *url.URL, next http.RoundTripper) *exchange {
-	return &exchange{pace: newPace(), opens: rate.NewLimiter(streamsPerSecond, streamsAtOnce), home: home, next: next}
+	return &exchange{pace: newPace(), opens: rate.NewLimiter(streamsPerSecond, streamsAtOnce), home: home, next: next, skipped: func(string, int) {}}
 }
 
 // keepPace waits until n more messages may have been read, or ctx ends.
@@ -85,6 +85,8 @@ type exchange struct {
 	stray atomic.Pointer[refusedError] // that it wants to be asked elsewhere; nil if it does not
 	next  http.RoundTripper
 
+	skipped func(why string, length int) // is told what is skipped
+
 	inResponse bool // calls are answered in the response to them, not in a stream beside it
 }
 
@@ -130,16 +132,20 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p != nil && x.inResponse && isCallsOwn(resp.StatusCode) {
 		resp = asError(r, resp)
 	}
-	if resp.StatusCode < http.StatusMultipleChoices {
-		resp.Body = newFrames(resp.Body)
-	}
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode >= http.StatusMultipleChoices:
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxReason}
 	case kind == "text/event-stream": // the SDK bounds its events
-		resp.Body = &bounded{ReadCloser: resp.Body, most: math.MaxInt64 - 1, scale: scale{events: true}, pace: x.pace, ctx: r.Context()}
+		resp.Body = &bounded{ReadCloser: newFrames(resp.Body, inEvents, x.skipped), most: math.MaxInt64 - 1, scale: scale{events: true}, pace: x.pace, ctx: r.Context()}
 	default:
-		resp.Body = &bounded{ReadCloser: resp.Body, most: maxBody}
+		body := newFrames(resp.Body, inBody, x.skipped)
+		if x.inResponse && r.Method == http.MethodPost {
+			body.call = func() (jsonrpc.ID, bool) { return callIn(r) }
+		}
+		if x.inResponse && p != nil {
+			resp.Header.Set("Content-Type", "application/json") // the SDK ends the connection with any other
+		}
+		resp.Body = &bounded{ReadCloser: body, most: maxBody}
 	}
 	return resp, nil
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -44,6 +45,11 @@ func TestMessagesArePaced(t *testing.T) {
 			_, err := io.Copy(io.Discard, &bounded{ReadCloser: said, most: math.MaxInt64 - 1, scale: scale{events: true}, pace: newPace(), ctx: ctx})
 			return err
 		}
+	}
+	tests["skipped lines"] = func(ctx context.Context) error {
+		said := io.NopCloser(strings.NewReader(strings.Repeat("words\n", messages)))
+		_, err := io.Copy(io.Discard, newFrames(said, inLines, func(string, int) {}))
+		return errors.Join(err, ctx.Err())
 	}
 	for name, read := range tests {
 		t.Run(name, func(t *testing.T) {

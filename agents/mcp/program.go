@@ -53,9 +53,9 @@ func environ(s *Server) []string {
 	return env
 }
 
-// transport returns a transport over the program's standard input and output.
-func (p *program) transport() sdk.Transport {
-	return &sdk.IOTransport{Reader: newFrames(p.Out), Writer: input{p.In}, MaxLineLength: maxFrame + 1}
+// transport returns a transport over the program's standard input and output. skipped is told of lines that are skipped.
+func (p *program) transport(skipped func(why string, length int)) sdk.Transport {
+	return &sdk.IOTransport{Reader: newFrames(p.Out, inLines, skipped), Writer: input{p.In}, MaxLineLength: maxFrame + 1}
 }
 
 // input is a program's standard input; it can be closed repeatedly.

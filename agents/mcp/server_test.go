@@ -1,10 +1,12 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, serveAt(address))
 			os.Exit(1)
 		}
-		if err := newServer().Run(context.Background(), &sdk.IOTransport{Reader: ears{os.Stdin}, Writer: os.Stdout}); err != nil {
+		if err := newServer().Run(context.Background(), &sdk.IOTransport{Reader: ears{os.Stdin}, Writer: spoiler{os.Stdout}}); err != nil {
 			os.Exit(1)
 		}
 		return
@@ -67,6 +69,30 @@ func (e ears) Read(p []byte) (int, error) {
 	}
 	return e.ReadCloser.Read(p)
 }
+
+// spoil makes a message one that the SDK does not read, when it has certain words.
+func spoil(message []byte) []byte {
+	message = bytes.ReplaceAll(message, []byte(`"NOT A NUMBER"`), []byte("NaN"))
+	return bytes.ReplaceAll(message, []byte(`"TOO DEEP"`), []byte(strings.Repeat("[", 1100)+strings.Repeat("]", 1100)))
+}
+
+// spoiler spoils the messages of a program.
+type spoiler struct{ *os.File }
+
+func (s spoiler) Write(p []byte) (int, error) {
+	_, err := s.File.Write(spoil(p))
+	return len(p), err
+}
+
+// spoiling spoils the messages of a server at an address.
+type spoiling struct{ http.ResponseWriter }
+
+func (s spoiling) Write(p []byte) (int, error) {
+	_, err := s.ResponseWriter.Write(spoil(p))
+	return len(p), err
+}
+
+func (s spoiling) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 type (
 	numbers struct {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/internal/publicnet"
@@ -41,6 +42,7 @@ type session struct {
 	once    sync.Once
 
 	calls calls
+	skips rate.Sometimes // of what it says: the log has some of them
 }
 
 // connect starts or reaches the server and negotiates a revision; "" means the newest one that both support.
@@ -49,7 +51,9 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("it did not answer within %v", connectTimeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, stop)()
-	n := &session{ended: make(chan struct{}), ending: make(chan struct{}), stop: stop, calls: calls{log: log}}
+	n := &session{
+		ended: make(chan struct{}), ending: make(chan struct{}), stop: stop, calls: calls{log: log}, skips: rate.Sometimes{First: 5, Interval: time.Minute},
+	}
 	var tr sdk.Transport
 	var web *exchange // nil for a program
 	if s.URL == "" {
@@ -58,11 +62,12 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 			stop()
 			return nil, err
 		}
-		tr = owing{n.program.transport()}
+		tr = owing{n.program.transport(n.skipped)}
 		defer context.AfterFunc(ctx, n.program.end)() // unblocks Connect
 	} else {
 		client := newHTTPClient(s)
 		web, _ = client.Transport.(*exchange)
+		web.skipped = n.skipped
 		if tr = (&sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}); s.SSE {
 			tr = &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxBody}
 		}
@@ -111,6 +116,11 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 		}()
 	}
 	return n, nil
+}
+
+// skipped says that something of the server is not read, and belongs to no call.
+func (n *session) skipped(why string, length int) {
+	n.skips.Do(func() { n.calls.log.Warn("what the server says is skipped", "why", why, "bytes", length) })
 }
 
 // end ends the session and the server's program.
