@@ -284,7 +284,8 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) wrong {
 		return was.wrong
 	}
 	messages, first, last := now.state.Msgs-came, now.state.FirstSeq, s.state.LastSeq
-	lacks := count.Lacks(messages, first, last, s.queue)
+	ends := s.queue || came > 0 // the blocks may end before last: meanwhile the server may have removed one whose messages were all replaced
+	lacks := count.Lacks(messages, first, last, ends)
 	if lacks == "" {
 		was.trace, was.last = trace, last
 		if was.told.inPlace && count.Damaged() > 0 {
@@ -292,7 +293,7 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) wrong {
 		}
 		return wrong{}
 	}
-	is := wrong{what: fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks), lacking: count.Lacking(messages, first, last, s.queue)}
+	is := wrong{what: fmt.Sprintf("damaged, or replaced by others, and lack %s,", lacks), lacking: count.Lacking(messages, first, last, ends)}
 	// If they are the files that were right the last time, and were written to if the server wrote, what comes is kept. The server itself removes files and writes
 	// them anew, which leaves what is damaged in the others, or copies it; but where the last messages are missing, they are other files.
 	if asBefore && (was.wrong.what == "" || was.wrong.inPlace) ||

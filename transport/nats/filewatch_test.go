@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -687,6 +688,50 @@ func TestReplacedByADamagedCopy(t *testing.T) {
 	}
 	if serious, err := n.srv.Missing(); !serious || err == nil {
 		t.Errorf("Missing = %v, %v, want that what was stored is lost", serious, err)
+	}
+}
+
+// TestReplacedMeanwhile replaces the last messages of a stream, and so removes the last block, while its files are counted: nothing is missing.
+func TestReplacedMeanwhile(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, nil)
+	if err := b.js.DeleteStream(t.Context(), agentsStream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: agentsStream, Subjects: []string{"key.*"}, MaxMsgsPerSubject: 1}); err != nil {
+		t.Fatal(err)
+	}
+	store := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			if err := b.store(t.Context(), &natsgo.Msg{Subject: fmt.Sprint("key.", i), Data: make([]byte, 300<<10)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	store(0, 60)
+	w, name := n.srv.files, "$G/"+agentsStream
+	w.look()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all, err := w.streams()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := w.watched[name]
+	was.counted, was.next = time.Time{}, time.Time{}
+	found := make(chan wrong, 1)
+	w.quiet.mu.Lock()
+	go func() { found <- w.wrong(all[name], was) }()
+	eventually(t, "the blocks are listed", func() bool {
+		stacks := make([]byte, 1<<20)
+		return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*quiet).goesOn")
+	})
+	store(40, 60)
+	store(40, 60)
+	w.quiet.mu.Unlock()
+	if is := <-found; is.what != "" {
+		t.Errorf("its files were %s", is.what)
 	}
 }
 
