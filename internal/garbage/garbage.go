@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	room     = 256 << 20 // bytes of garbage before a collection, when less is in use
+	gathers  = 256 << 20 // bytes of garbage before a collection, when less is in use
 	most     = 400       // the maximum of GOGC, in per cent of what is in use
 	byItself = 100       // Go's default of GOGC
 	every    = time.Second
 
+	fullRoom   = 768 << 20 // bytes that the limit leaves above what is in use, when that is between 512 MB and 1.5 GB
 	leastLimit = 768 << 20 // the lowest memory limit, in bytes; near its limit Go collects continuously rather than use more
 	busy       = 0.25      // share of CPU time for collections that shows that the limit is too low
 	busyFor    = 10        // ticks in a row before the limit is raised by a quarter
@@ -80,7 +81,7 @@ func settle() {
 }
 
 // percent returns the GOGC value for this many bytes in use.
-func percent(inUse uint64) int { return int(min(max(100*room/max(inUse, 1), byItself), most)) }
+func percent(inUse uint64) int { return int(min(max(100*gathers/max(inUse, 1), byItself), most)) }
 
 // limit is the memory limit, which follows the memory in use.
 type limit struct {
@@ -88,15 +89,24 @@ type limit struct {
 	tight, loose int // ticks in a row
 }
 
+// room returns how much the limit leaves above the bytes in use: not a multiple of much, since blocks that were read count as in use until they are collected, and
+// the limit would grow with them.
+func room(inUse uint64) int64 {
+	return max(min(3*int64(inUse)/2, fullRoom), int64(inUse)/2) //nolint:gosec // memory
+}
+
+// least returns the lowest limit with which this much may be in use: with less, collections follow each other.
+func least(inUse uint64) int64 { return int64(inUse) + room(inUse)/3*2 } //nolint:gosec // memory
+
 // exceeds reports whether the limit would have to be raised at once for the bytes in use.
-func (l *limit) exceeds(inUse uint64) bool { return 2*int64(inUse) > l.bytes } //nolint:gosec // memory
+func (l *limit) exceeds(inUse uint64) bool { return least(inUse) > l.bytes }
 
 // follow updates the limit from the bytes in use and the share of CPU time spent on collections since the last call; a negative share is unknown,
 // as during a long collection. It reports whether the limit has changed. What is in use can double at once: that is no cache, and thousands of
 // conversations that begin need it now.
 func (l *limit) follow(inUse uint64, share float64) bool {
 	if l.exceeds(inUse) {
-		*l = limit{bytes: 5 * int64(inUse) / 2} //nolint:gosec // memory; with room, since what exceeds it again is settled again
+		*l = limit{bytes: int64(inUse) + room(inUse)} //nolint:gosec // memory; with room, since what exceeds it again is settled again
 		return true
 	}
 	l.loose++
@@ -105,14 +115,14 @@ func (l *limit) follow(inUse uint64, share float64) bool {
 	} else if share >= 0 {
 		l.tight = 0
 	}
-	if l.bytes == leastLimit || int64(inUse) >= l.bytes/2 {
+	if l.bytes == leastLimit || least(inUse) >= l.bytes {
 		l.loose = 0
 	}
 	switch {
 	case l.tight == busyFor:
 		l.bytes += l.bytes / 4
 	case l.loose == idleFor:
-		l.bytes = max(leastLimit, l.bytes/5*4, 2*int64(inUse)) //nolint:gosec // memory
+		l.bytes = max(leastLimit, l.bytes/5*4, least(inUse))
 	default:
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sort"
 	"sync"
 	"testing"
 )
@@ -53,21 +54,31 @@ func TestLimitFollows(t *testing.T) {
 	if l.bytes <= was {
 		t.Errorf("%d bytes after long collections, want more than %d", l.bytes, was)
 	}
-	if n := changes(10*busyFor, uint64(l.bytes/2), -1); n != 0 {
+	most := uint64(sort.Search(int(l.bytes), func(inUse int) bool { return least(uint64(inUse)) >= l.bytes }))
+	if n := changes(10*busyFor, most, -1); n != 0 {
 		t.Errorf("%d changes while nothing is collected, want none", n)
 	}
-	if n := changes(10*idleFor, uint64(l.bytes/2), 0); n != 0 {
+	if n := changes(10*idleFor, most, 0); n != 0 {
 		t.Errorf("%d changes while all of it is in use, want none", n)
 	}
 	was = l.bytes
-	if n := changes(1, uint64(was), 0); n != 1 || l.bytes != 5*was/2 {
-		t.Errorf("%d changes to %d bytes when more is in use at once, want %d", n, l.bytes, 5*was/2)
+	if n := changes(1, uint64(was), 0); n != 1 || l.bytes != was+room(uint64(was)) {
+		t.Errorf("%d changes to %d bytes when more is in use at once, want %d", n, l.bytes, was+room(uint64(was)))
 	}
-	if changes(10*idleFor, uint64(was), 0); l.bytes < 2*was {
-		t.Errorf("%d bytes while %d are in use, want twice as much", l.bytes, was)
+	if changes(10*idleFor, uint64(was), 0); l.bytes < least(uint64(was)) {
+		t.Errorf("%d bytes while %d are in use, want %d at least", l.bytes, was, least(uint64(was)))
 	}
 	if changes(10*idleFor, leastLimit/4, 0); l.bytes != leastLimit {
 		t.Errorf("%d bytes after nothing is in use any more, want %d", l.bytes, leastLimit)
+	}
+}
+
+// TestRoom checks that little in use has plenty of room, and much has what keeps collections apart rather than a multiple.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct{ inUse, want int64 }{{0, 0}, {256 << 20, 384 << 20}, {512 << 20, fullRoom}, {1 << 30, fullRoom}, {4 << 30, 2 << 30}} {
+		if got := room(uint64(c.inUse)); got != c.want {
+			t.Errorf("room(%d) = %d, want %d", c.inUse, got, c.want)
+		}
 	}
 }
 
