@@ -135,8 +135,10 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case resp.StatusCode >= http.StatusMultipleChoices:
 		resp.Body = &bounded{ReadCloser: resp.Body, most: maxReason}
-	case kind == "text/event-stream": // the SDK bounds its events
-		resp.Body = &bounded{ReadCloser: newFrames(resp.Body, inEvents, x.skipped), most: math.MaxInt64 - 1, scale: scale{events: true}, pace: x.pace, ctx: r.Context()}
+	case kind == "text/event-stream", !x.inResponse && r.Method == http.MethodGet: // the SDK bounds its events
+		events := newFrames(resp.Body, inEvents, x.skipped)
+		events.old = !x.inResponse
+		resp.Body = &bounded{ReadCloser: events, most: math.MaxInt64 - 1, scale: scale{events: true}, pace: x.pace, ctx: r.Context()}
 	default:
 		body := newFrames(resp.Body, inBody, x.skipped)
 		if x.inResponse && r.Method == http.MethodPost {

@@ -32,6 +32,7 @@ const (
 	tooDeep   = "nested too deep to be read"
 	notJSON   = "not JSON"
 	noMessage = "no message of JSON-RPC"
+	cutOff    = "cut off"
 )
 
 var errEndless = errors.New("the server says too much: a line is too long")
@@ -51,6 +52,7 @@ type frames struct {
 	io.Closer
 	in      *bufio.Reader
 	form    framing
+	old     bool                         // events are those of the older transport, whose client reads an event of any name, and an empty one, as a message
 	call    func() (jsonrpc.ID, bool)    // that a body answers; nil: none is known
 	skipped func(why string, length int) // is told what is skipped
 	pace    *rate.Limiter                // of skipped lines, which nobody else counts; nil: none
@@ -96,7 +98,10 @@ func (f *frames) next() ([]byte, error) {
 		if errors.Is(err, bufio.ErrBufferFull) || err == nil && f.form == inBody {
 			continue
 		}
-		if len(bytes.TrimSpace(m.text)) == 0 && m.long == nil && f.call == nil {
+		if f.call != nil && !errors.Is(err, io.EOF) { // the SDK would end the connection; the call may have been canceled
+			return f.instead(&outline{}, cutOff, m.n), io.EOF
+		}
+		if len(trim(m.text)) == 0 && m.long == nil && f.call == nil {
 			return m.text, err
 		}
 		return f.read(&m), err
@@ -136,12 +141,15 @@ func (f *frames) event() ([]byte, error) {
 		if begins = !errors.Is(err, bufio.ErrBufferFull); !ended && (!begins || err == nil) {
 			continue
 		}
-		text := bytes.TrimSpace(m.text)
-		switch isMessage := name == "" || name == "message"; {
+		text, isMessage := trim(m.text), name == "" || name == "message"
+		switch {
 		case m.long != nil && !isMessage:
 			return nil, errEndless
 		case isMessage && (m.long != nil || len(text) > 0):
-			text = bytes.TrimSpace(f.read(&m))
+			text = trim(f.read(&m))
+		}
+		if f.old && ended && (len(text) == 0 || !isMessage && name != "endpoint") {
+			return []byte("\n"), err
 		}
 		if len(text) > 0 {
 			fields = append(fields, "data:"...)
@@ -185,22 +193,36 @@ func (f *frames) read(m *message) []byte {
 	if m.long != nil {
 		return f.instead(m.long, tooLarge, m.n)
 	}
-	text := bytes.TrimSpace(m.text)
-	if f.form != inLines || text[0] != '[' {
+	text := trim(m.text)
+	switch {
+	case f.form != inLines:
 		return f.readOne(m.text)
+	case text[0] != '[':
+		if bytes.HasSuffix(m.text, []byte("\n")) {
+			text = append(text, '\n') // the SDK refuses a space before it
+		}
+		return f.readOne(text)
 	}
 	var each []json.RawMessage // the SDK would end the connection with any of them
 	if nesting.Weight(text) > maxHeavy {
 		f.skip(tooLarge, len(text))
 	} else if json.Unmarshal(text, &each) != nil {
 		f.skip(notJSON, len(text))
+	} else if len(each) > messagesAtOnce {
+		f.skip(tooLarge, len(text))
+		each = nil
 	}
 	var all []byte
 	for _, one := range each {
-		all = append(append(all, f.readOne(one)...), '\n')
+		if b := f.readOne(one); len(b) > 0 {
+			all = append(append(all, b...), '\n')
+		}
 	}
 	return all
 }
+
+// trim returns a text without what is space in JSON.
+func trim(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
 func (f *frames) readOne(text []byte) []byte {
 	if why := f.fault(text); why != "" {
@@ -304,8 +326,13 @@ var member = regexp.MustCompile(`(?s)[{,]\s*"(id|method|result|error)"\s*:\s*("(
 
 // standIn returns what stands for a message that is not read, and nil if it is not known which one it is.
 func (o *outline) standIn(why string) []byte {
+	text := bytes.TrimLeft(o.text, " \t\r\n\ufeff")
+	if !bytes.HasPrefix(text, []byte("{")) {
+		return nil // words that have a message in them are none
+	}
+	text = text[:bytes.LastIndexAny(text, "{}[],\" \t\r\n")+1] // the last value may be cut off
 	has := map[string]string{}
-	for _, m := range member.FindAllSubmatch(o.text, -1) {
+	for _, m := range member.FindAllSubmatch(text, -1) {
 		key, value := string(m[1]), string(m[2])
 		if is, twice := has[key]; twice && key == "id" && is != value {
 			return nil

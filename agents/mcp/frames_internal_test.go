@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -46,6 +47,9 @@ func TestFrames(t *testing.T) {
 		"two in one":        {`{"jsonrpc":"2.0","id":1,"result":{}} {"jsonrpc":"2.0","id":3,"result":{}}` + "\n", skipped, nil},
 		"no id":             {`{"jsonrpc":"2.0","id":NaN,"result":{}}` + "\n", skipped, nil},
 		"words":             {"The server listens {\"id\": 1}\n", skipped, nil},
+		"words about one":   {`sends {"jsonrpc":"2.0","id":1,"result":{}}` + "\n", skipped, nil},
+		"a space behind":    {`{"jsonrpc":"2.0","id":1,"result":{}} ` + "\t\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", nil},
+		"a strange space":   {"\f\u00a0\n", skipped, nil},
 		"no version":        {`{"id":1,"result":{}}` + "\n", why(failed("1"), noMessage), nil},
 		"an object as id":   {`{"jsonrpc":"2.0","id":{},"result":{"text":"` + long + `"}}` + "\n", skipped, nil},
 		"null":              {"null\n", skipped, nil},
@@ -96,22 +100,29 @@ func TestFrames(t *testing.T) {
 
 // TestFramesOfOneMessage reads events and bodies that are no lines.
 func TestFramesOfOneMessage(t *testing.T) {
+	const inOldEvents = framing(-1)
 	const failure = `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server's answer is not JSON: what was asked of it may be done all the same"}}`
 	for name, of := range map[string]struct {
 		form       framing
 		said, want string
 	}{
-		"several lines":       {inEvents, "data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{}}\n\n", "data:{\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{}}\n\n"},
-		"no field":            {inEvents, "data\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":NaN}", "event: message\ndata:" + failure + "\n"},
-		"of another kind":     {inEvents, "event: endpoint\ndata: /messages?id=7\n\n", "event: endpoint\ndata:/messages?id=7\n\n"},
-		"nothing in it":       {inEvents, "id: 3\ndata:\n\n", "id: 3\n\n"},
-		"a body":              {inBody, "{\n \"jsonrpc\": \"2.0\",\n \"id\": 7, \"result\": {}\n}\n", "{\n \"jsonrpc\": \"2.0\",\n \"id\": 7, \"result\": {}\n}\n"},
-		"a body without JSON": {inBody, "<html>\n\n", failure},
-		"an empty body":       {inBody, "", failure},
-		"some in a line":      {inLines, `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"a"},1]` + "\n[]\n", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","method":"a"}` + "\n" + `{"jsonrpc":"2.0","method":"a"}` + "\n\n"},
+		"several lines":                          {inEvents, "data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{}}\n\n", "data:{\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{}}\n\n"},
+		"no field":                               {inEvents, "data\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":NaN}", "event: message\ndata:" + failure + "\n"},
+		"of another kind":                        {inEvents, "event: endpoint\ndata: /messages?id=7\n\n", "event: endpoint\ndata:/messages?id=7\n\n"},
+		"nothing in it":                          {inEvents, "id: 3\ndata:\n\n", "id: 3\n\n"},
+		"a body":                                 {inBody, "{\n \"jsonrpc\": \"2.0\",\n \"id\": 7, \"result\": {}\n}\n", "{\n \"jsonrpc\": \"2.0\",\n \"id\": 7, \"result\": {}\n}\n"},
+		"a body without JSON":                    {inBody, "<html>\n\n", failure},
+		"an empty body":                          {inBody, "", failure},
+		"some in a line":                         {inLines, `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"a"},1]` + "\n[]\n", `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n" + `{"jsonrpc":"2.0","method":"a"}` + "\n" + `{"jsonrpc":"2.0","method":"a"}` + "\n"},
+		"half of its id":                         {inLines, `{"jsonrpc":"2.0","result":{},"id":1`, ""},
+		"too many in a line":                     {inLines, "[" + strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, messagesAtOnce) + `{"jsonrpc":"2.0","method":"a"}]` + "\n", ""},
+		"what an old client takes for a message": {inOldEvents, "event: message\ndata: x\n\nid: 1\n\nevent: ping\ndata: {}\n\nevent: endpoint\ndata: /m\n\n", "\n\n\nevent: endpoint\ndata:/m\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFrames(io.NopCloser(strings.NewReader(of.said)), of.form, func(string, int) {})
+			if of.form == inOldEvents {
+				f.form, f.old = inEvents, true
+			}
 			if of.form == inBody {
 				f.call = func() (jsonrpc.ID, bool) { id, err := jsonrpc.MakeID(7.0); return id, err == nil }
 			}
@@ -119,5 +130,14 @@ func TestFramesOfOneMessage(t *testing.T) {
 				t.Errorf("read %q, %v; want %q", got, err, of.want)
 			}
 		})
+	}
+}
+
+// TestBodyIsCutOff reads a body that ends with an error, as when its call is canceled: only that call fails.
+func TestBodyIsCutOff(t *testing.T) {
+	f := newFrames(io.NopCloser(io.MultiReader(strings.NewReader(`{"jsonrpc":`), iotest.ErrReader(io.ErrUnexpectedEOF))), inBody, func(string, int) {})
+	f.call = func() (jsonrpc.ID, bool) { id, err := jsonrpc.MakeID(7.0); return id, err == nil }
+	if got, err := io.ReadAll(f); err != nil || !strings.Contains(string(got), `"id":7,"error":{"code":-32603,"message":"the server's answer is cut off`) {
+		t.Errorf("read %q, %v", got, err)
 	}
 }

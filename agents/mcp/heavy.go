@@ -51,7 +51,7 @@ func (s *scale) add(piece []byte) error {
 			s.of = nesting.Scale{}
 			s.ended++
 		}
-		if s.of.Weight > maxHeavy {
+		if !s.events && s.of.Weight > maxHeavy { // events are bounded by frames, one message at a time
 			return errHeavy
 		}
 		s.line = s.line && !ended
