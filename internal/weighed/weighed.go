@@ -34,8 +34,11 @@ const (
 	foldedRange = 64 << 10 // whose characters are folded one by one
 )
 
-// Compile compiles a pattern that has at most so many instructions, and weight. To a part of it, MatchString and what else does not ask for groups match as
-// those of package regexp; the numbers of groups differ.
+// maxGroups bounds the groups of a pattern: a match has room for all of them in each of its threads, of which it may have one for each instruction.
+const maxGroups = 100
+
+// Compile compiles a pattern that has at most so many instructions, and weight. MatchString and what else does not ask for groups match as those of package
+// regexp; the numbers of groups differ.
 func Compile(pattern string, instructions, weight int) (*Regexp, error) {
 	w := Reading(pattern)
 	if w > weight {
@@ -44,6 +47,9 @@ func Compile(pattern string, instructions, weight int) (*Regexp, error) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil, err
+	}
+	if re.MaxCap() > maxGroups {
+		return nil, fmt.Errorf("%w: use fewer groups, or (?:…)", ErrLarge)
 	}
 	n := 2 + size(re, instructions+1)
 	if w += n * instruction; n > instructions || w > weight {
@@ -65,11 +71,16 @@ func Reading(pattern string) int {
 		return w
 	}
 	for i := range len(pattern) - 1 {
-		if pattern[i] == '-' && (pattern[i+1] == '\\' || pattern[i+1] >= utf8.RuneSelf) {
+		if pattern[i] == '-' && endsFar(pattern[i+1:]) {
 			w += foldedRange
 		}
 	}
 	return w
+}
+
+// endsFar reports whether the end of a range, which text begins with, may be far from its beginning: a character beyond ASCII, or the number of one.
+func endsFar(text string) bool {
+	return text[0] >= utf8.RuneSelf || text[0] == '\\' && len(text) > 1 && strings.IndexByte("x01234567", text[1]) >= 0
 }
 
 // ignoresCase reports whether a pattern, or a part of it, ignores case.
@@ -92,15 +103,17 @@ func size(re *syntax.Regexp, limit int) int {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return min(max(1, len(re.Rune)), limit)
-	case syntax.OpCapture, syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
+	case syntax.OpCapture, syntax.OpStar:
 		return min(2+subs, limit)
+	case syntax.OpConcat:
+		return subs
 	case syntax.OpAlternate:
 		return min(len(re.Sub)+subs, limit)
 	case syntax.OpRepeat:
 		if re.Max < 0 {
 			return min(2+max(re.Min, 1)*subs, limit)
 		}
-		return min(1+re.Max*subs+re.Max-re.Min, limit)
+		return min(max(1, re.Max*subs+re.Max-re.Min), limit)
 	default:
 		return min(1+subs, limit)
 	}

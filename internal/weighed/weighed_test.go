@@ -26,7 +26,7 @@ func TestWeightIsABound(t *testing.T) {
 		"[" + strings.Repeat(`\pL`, 300) + "]", "[^" + strings.Repeat(`\PL`, 300) + "]", "[^" + strings.Repeat(`\PL\pL`, 100) + "a]", strings.Repeat(`\pL|`, 300), "(?i)" + strings.Repeat(`\pL`, 300),
 		"^" + strings.Repeat(`\p{`+largest+`}`, 300), "(?i)" + strings.Repeat(`\P{`+largest+`}`, 300), "(?i)[" + strings.Repeat("B-\U0001E942", 9) + "]", "(?i)" + strings.Repeat("[B-\U0001E942]", 9), "(?i)" + strings.Repeat(`[B-\x{1E942}]`, 9),
 		"(?i)" + strings.Repeat("k", 3000), strings.Repeat("a", 4000), strings.Repeat("世", 3000), strings.Repeat("[ac]", 1000), strings.Repeat(`[^\n\x{0}a]`, 300), strings.Repeat(`\W`, 1000), "(?i)" + strings.Repeat(`[^a-z]`, 500),
-		strings.Repeat("()", 1500), "x{1000}x{1000}x{1000}", "(?:x{0,30}){30}", "(x?){500}", "(?:a*){300}", "(?:(?:a*)*)+", "(a|b|c|d){1,300}", "(?:|a){100}", "(?:a|b|){100,}", "(?:){1000}", "x{0}", "x{0,}", "[^\\x00-\\x{10FFFF}]{100}", `^$\b\B\A\z`, ".*.+.?(?s).{900}",
+		strings.Repeat("()", 40), "x{1000}x{1000}x{1000}", "(?:x{0,30}){30}", "(x?){500}", "(?:a*){300}", "(?:(?:a*)*)+", "(a|b|c|d){1,300}", "(?:|a){100}", "(?:a|b|){100,}", "(?:){1000}", "x{0}", "x{0,}", "[^\\x00-\\x{10FFFF}]{100}", `^$\b\B\A\z`, ".*.+.?(?s).{900}",
 		strings.Repeat("abc|", 900), strings.Repeat("ab|ac|b|", 400),
 	}
 	for _, p := range patterns {
@@ -67,7 +67,7 @@ func TestWeightIsABound(t *testing.T) {
 func TestCompileRefuses(t *testing.T) {
 	for _, p := range []string{
 		"(?i)[" + strings.Repeat("B-\U0001E942", 2600) + "]", "(?i)" + strings.Repeat(`[B-\x{1E942}]`, 1000), "(?s-m:(?mi-s)" + strings.Repeat("[B-\U0001E942]", 1000) + ")", "[" + strings.Repeat(`\pL`, 4000) + "]",
-		strings.Repeat("x{0,1000}", 1700), strings.Repeat("(x{1,30}){1,30}", 4), strings.Repeat("a", 12000),
+		strings.Repeat("x{0,1000}", 1700), strings.Repeat("(x{1,30}){1,30}", 4), strings.Repeat("a", 12000), strings.Repeat("()", 101) + "x{1000}",
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -91,6 +91,7 @@ func TestCompile(t *testing.T) {
 		`^[a-z]{1,64}$`, `^\d{4}-\d{2}-\d{2}$`, `^[\w.+-]+@[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)*\.[a-zA-Z]{2,24}$`, `(?i)^[a-z0-9._%+\-]+@[a-z0-9.\-]+\.[a-z]{2,}$`, `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, `^https?://[^\s/$.?#].[^\s]*$`,
 		`^\p{L}+$`, `^[\p{L}\p{M}\p{N} .'\-]{1,255}$`, `^[^\p{C}]{0,1000}$`, `^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([\w.-]+))?$`, `^\+?[0-9 ()-]{5,20}$`, `^.{1,1000}$`, `^[A-Za-z0-9+/]{1,1000}={0,2}$`,
 		"", "a|^b", "^a|^b", "^a|b$", `(?i)A`, `(?m)^a$`, `\Aa\z`, `\Qa)`, `^\Q()`, `(?s)^.a`, `(^)a`, `(a)|b`, `(?U)^a*`, "^", "$", "^$", `{,2}`, `^a{2}`,
+		`^(?:[A-Za-z0-9+/]{4}){1,200}$`, `^[a-z]+(-[a-z]+){0,600}$`, `(?i)` + strings.Repeat(`ab-\d+|`, 40), `(?i)[a-\x{7a}]?` + strings.Repeat("()", 40),
 	} {
 		got, err := Compile(p, 4096, bound)
 		if err != nil {
