@@ -286,6 +286,9 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) wrong {
 	messages, first, last := now.state.Msgs-came, now.state.FirstSeq, s.state.LastSeq
 	ends := s.queue || came > 0 // the blocks may end before last: meanwhile the server may have removed one whose messages were all replaced
 	lacks := count.Lacks(messages, first, last, ends)
+	if lacks == "" && count.Lacks(messages, first, last, s.queue) != "" {
+		return was.wrong // a count while nothing comes tells
+	}
 	if lacks == "" {
 		was.trace, was.last = trace, last
 		if was.told.inPlace && count.Damaged() > 0 {
@@ -297,7 +300,7 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) wrong {
 	// If they are the files that were right the last time, and were written to if the server wrote, what comes is kept. The server itself removes files and writes
 	// them anew, which leaves what is damaged in the others, or copies it; but where the last messages are missing, they are other files.
 	if asBefore && (was.wrong.what == "" || was.wrong.inPlace) ||
-		count.Last() >= last && (was.wrong.inPlace && is.lacking <= was.wrong.lacking || is.lacking <= count.Damaged()) {
+		(s.queue || count.Last() >= last) && (was.wrong.inPlace && is.lacking <= was.wrong.lacking || is.lacking <= count.Damaged()) {
 		was.trace, was.last = trace, last
 		is.inPlace, is.what = true, "damaged, and lack "+lacks+","
 	}

@@ -691,7 +691,8 @@ func TestReplacedByADamagedCopy(t *testing.T) {
 	}
 }
 
-// TestReplacedMeanwhile replaces the last messages of a stream, and so removes the last block, while its files are counted: nothing is missing.
+// TestReplacedMeanwhile replaces the last messages of a stream, and so removes the last block, while its files are counted: that
+// count says nothing new.
 func TestReplacedMeanwhile(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
@@ -719,7 +720,8 @@ func TestReplacedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := w.watched[name]
-	was.counted, was.next = time.Time{}, time.Time{}
+	before := wrong{what: "damaged, and lack 1 of 60 messages,", lacking: 1, inPlace: true}
+	was.counted, was.next, was.wrong = time.Time{}, time.Time{}, before
 	found := make(chan wrong, 1)
 	w.quiet.mu.Lock()
 	go func() { found <- w.wrong(all[name], was) }()
@@ -730,8 +732,8 @@ func TestReplacedMeanwhile(t *testing.T) {
 	store(40, 60)
 	store(40, 60)
 	w.quiet.mu.Unlock()
-	if is := <-found; is.what != "" {
-		t.Errorf("its files were %s", is.what)
+	if is := <-found; is != before {
+		t.Errorf("its files were %q, want %q as before", is.what, before.what)
 	}
 }
 
