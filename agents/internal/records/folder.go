@@ -10,13 +10,13 @@ import (
 // maxName is how many bytes the name of a folder may have, as file systems bound it.
 const maxName = 255
 
-// hashed is before the hash in the name of a folder. An id that has it has a hash, too, so that no id is the name of another one's folder.
-const hashed = "=="
+// hashed is before the hash in the name of a folder, which is so long. An id that ends so has a hash, too, so that no id is the name of another one's folder.
+const hashed, hashLength = "==", 32
 
 // Folder returns the folder of an agent in dir, which is in dir whatever the id says: it may come from a file of somebody else, and name a path. The folder
 // has the id as its name, or, if that is none, what is readable of it with its hash.
 func Folder(dir, agentID string) string {
-	if agentID != "." && len(agentID) <= maxName && filepath.IsLocal(agentID) && !strings.ContainsAny(agentID, "/\\\x00") && !strings.Contains(agentID, hashed) {
+	if agentID != "." && len(agentID) <= maxName && filepath.IsLocal(agentID) && !strings.ContainsAny(agentID, "/\\\x00") && !endsHashed(agentID) {
 		return filepath.Join(dir, agentID)
 	}
 	sum := sha256.Sum256([]byte(agentID))
@@ -25,5 +25,10 @@ func Folder(dir, agentID string) string {
 			return r
 		}
 		return '_'
-	}, agentID[:min(len(agentID), 100)])+hashed+hex.EncodeToString(sum[:16]))
+	}, agentID[:min(len(agentID), 100)])+hashed+hex.EncodeToString(sum[:hashLength/2]))
+}
+
+func endsHashed(agentID string) bool {
+	at := len(agentID) - hashLength - len(hashed)
+	return at >= 0 && strings.HasPrefix(agentID[at:], hashed)
 }
