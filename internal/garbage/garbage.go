@@ -20,7 +20,7 @@ const (
 	leastLimit = 768 << 20 // the lowest memory limit, in bytes; near its limit Go collects continuously rather than use more
 	busy       = 0.25      // share of CPU time for collections that shows that the limit is too low
 	busyFor    = 10        // ticks in a row before the limit is raised by a quarter
-	idleFor    = 60        // ticks with at most half the limit in use, before it is lowered by a fifth
+	idleFor    = 60        // ticks in which a lower limit would do, before it is lowered by a fifth
 )
 
 // Gather makes Go collect garbage less often, until ctx ends. By default Go collects when there is as much garbage as memory in use, and a turn
