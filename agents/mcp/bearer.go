@@ -80,7 +80,11 @@ func (l *login) token(ctx context.Context, refused string) (string, error) {
 	// A refresh that was begun is finished even if nobody waits for it any more: the authorization server may have replaced the token already.
 	var token string
 	done := make(chan struct{})
-	l.refreshing.Go(func() {
+	if !l.begin() {
+		return "", errAgentClosed
+	}
+	go func() {
+		defer l.refreshing.Done()
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*refreshTime) // another process may refresh first
 		defer cancel()
@@ -95,7 +99,7 @@ func (l *login) token(ctx context.Context, refused string) (string, error) {
 			}
 			return err
 		})
-	})
+	}()
 	select {
 	case <-done:
 		return token, err

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -112,5 +114,23 @@ func TestIsInside(t *testing.T) {
 		if got := isInside(netip.MustParseAddr(address)); got != want {
 			t.Errorf("isInside(%s) = %t, want %t", address, got, want)
 		}
+	}
+}
+
+// TestNothingIsRefreshedBehind asks for a token behind the end of an agent: its login is not refreshed, and its folder left as it is.
+func TestNothingIsRefreshedBehind(t *testing.T) {
+	l := newLogin(t.TempDir(), &url.URL{Scheme: "https", Host: "server.test"})
+	kept := &grant{Access: "old", Refresh: "again", Expiry: time.Now().Add(-time.Hour), TokenURL: "https://server.test/token"}
+	if err := l.change(t.Context(), func(g *grant) error { *g = *kept; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	refreshed := errors.New("it is refreshed")
+	l.client = &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, refreshed }}}
+	if _, err := l.token(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "it is refreshed") {
+		t.Fatalf("before: %v", err)
+	}
+	l.wait()
+	if _, err := l.token(t.Context(), ""); !errors.Is(err, errAgentClosed) {
+		t.Errorf("token = %v, want that the agent has ended", err)
 	}
 }

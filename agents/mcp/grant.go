@@ -101,6 +101,7 @@ type login struct {
 	mu     sync.Mutex
 	secret []string // tokens seen last
 	asked  bool     // the server has refused a request for want of a login
+	ended  bool     // no refresh begins any more
 }
 
 func newLogin(dir string, server *url.URL) *login {
@@ -197,11 +198,27 @@ func (l *login) remove() (bool, error) {
 	return had, nil
 }
 
-// wait waits for refreshes, which take a bounded time.
-func (l *login) wait() {
-	if l != nil {
-		l.refreshing.Wait()
+var errAgentClosed = errors.New("the agent has ended")
+
+// begin reports whether a refresh may begin, and counts it.
+func (l *login) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.refreshing.Add(1)
 	}
+	return !l.ended
+}
+
+// wait waits for refreshes, which take a bounded time. None begins afterwards.
+func (l *login) wait() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.refreshing.Wait()
 }
 
 // refused reports whether the server has refused a request for want of a login since [login.setRefused].
