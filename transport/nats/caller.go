@@ -271,3 +271,7 @@ func (g *gateway) isOpenTask(c *caller, contextID string, task a2a.TaskID) (bool
 	}
 	return false, nil
 }
+
+func forbidden(who *auth.Identity, what string) error {
+	return fmt.Errorf("%w: %s may not %s", transport.ErrForbidden, who, oneLine(what, 300))
+}

@@ -38,15 +38,14 @@ const (
 // gateway has its own connections: a server finishes a read before it handles anything else on that connection, and reads of callers must not delay
 // the orchestrator.
 type gateway struct {
-	bus    *Bus
-	tenant string
-	begin  int // offset of the role in a subject
-	nc     *conn
-	copies func(subject string) int // number of subscriptions that receive what is published to a subject
-	counts *conn                    // for counts and single messages, during which the server handles nothing else on a connection
-	// batches is for several messages, and what is searched for: each may take the server many times as long as a single message.
-	batches *conn
-	ctx     context.Context //nolint:containedctx // of the callers' requests, until close
+	bus     *Bus
+	tenant  string
+	begin   int // offset of the role in a subject
+	nc      *conn
+	copies  func(subject string) int // number of subscriptions that receive what is published to a subject
+	counts  *conn                    // for counts and single messages, during which the server handles nothing else on a connection
+	batches *conn                    // for several messages, and for searches: each may take the server many times as long
+	ctx     context.Context          //nolint:containedctx // of the callers' requests, until close
 	end     context.CancelFunc
 
 	unknownLog rate.Sometimes // limits the log of messages of no caller
@@ -211,10 +210,6 @@ func (g *gateway) admit(c *caller, subject string, m *natsgo.Msg) error {
 	}
 	out.Reply = m.Reply
 	return g.nc.PublishMsg(out)
-}
-
-func forbidden(who *auth.Identity, what string) error {
-	return fmt.Errorf("%w: %s may not %s", transport.ErrForbidden, who, oneLine(what, 300))
 }
 
 // The kinds of events that agents and people may send. All others come only from the orchestrator.
